@@ -137,6 +137,10 @@ static Status checkAccount(const Artifact &artifact, const EngineOptions &option
                         account.contextTokens, " tokens, the options have ", options.sessions,
                         " with ", options.contextTokens,
                         "; expected the account of the same options");
+  if (options.sessionTokens != 0 && account.sessionTokens != options.sessionTokens)
+    return invalidInput("an account for ", account.sessionTokens,
+                        " tokens of all sessions, the options have ", options.sessionTokens,
+                        "; expected the account of the same options");
   if (account.prefillChunk == 0 || account.logitsRows != options.logitsRows)
     return invalidInput("an account for batches of ", account.prefillChunk, " tokens and ",
                         account.logitsRows, " rows of logits, the options have ",
@@ -166,6 +170,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   engine->contextTokens = account.contextTokens;
   engine->sequenceTokens = options.contextTokens;
   engine->mostSessions = account.sessions;
+  engine->mostSessionTokens = account.sessionTokens;
   engine->sessions.reserve(account.sessions);
   engine->chunk = account.prefillChunk;
   engine->logitsRows = options.logitsRows;

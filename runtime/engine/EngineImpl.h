@@ -110,6 +110,7 @@ struct Engine::Impl {
   uint32_t contextTokens = 0;
   uint32_t sequenceTokens = 0; // As requested: decides the rotation. contextTokens is rounded up.
   uint32_t mostSessions = 0;
+  uint64_t mostSessionTokens = 0; // The sum of the sessions' capacities.
   uint32_t chunk = 0;
   uint32_t logitsRows = 0;
   uint64_t logitsStride = 0; // Floats from one row to the next.
@@ -185,6 +186,8 @@ struct Engine::Impl {
   /// is in use at a time.
   static std::unique_ptr<Session> makeSession(const Artifact &artifact, HostRegion memory,
                                               uint32_t contextTokens, bool slotsShareMemory);
+
+  Result<std::unique_ptr<Session>> createSession(uint32_t capacity, Populate populate);
 
   /// The checks of step() on one session, in a batch of any size.
   Status checkTokens(const SessionTokens &tokens) const;

@@ -232,11 +232,15 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
     return invalidInput("a prefill chunk of 0 tokens, expected at least 1");
   if (options.sessions == 0 || options.sessions > kMostSessions)
     return invalidInput(options.sessions, " sessions, expected 1 to ", kMostSessions);
+  const uint64_t contextTokens = roundUp(options.contextTokens, kKvBlockTokens);
+  if (options.sessionTokens != 0 && options.sessionTokens < contextTokens)
+    return invalidInput("sessions of ", options.sessionTokens,
+                        " tokens together, expected at least one context of ", contextTokens);
   if (options.logitsRows == 0 || options.threads == 0)
     return invalidInput(options.logitsRows, " rows of logits and ", options.threads,
                         " threads, expected at least 1 of each");
   RunRequest request;
-  request.contextTokens = static_cast<uint32_t>(roundUp(options.contextTokens, kKvBlockTokens));
+  request.contextTokens = static_cast<uint32_t>(contextTokens);
   // No chunk has more rows than there are tokens; memory for more would stay unused.
   request.planPrefillChunk = options.contextTokens;
   if (options.prefillChunk)
@@ -245,6 +249,7 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   request.logitsRows = options.logitsRows;
   request.extraBytes = options.extraBytes;
   request.sessions = options.sessions;
+  request.sessionTokens = options.sessionTokens;
   ProcessFootprint process = processFootprint(readQueueOptions(artifact, options.io, {}));
   if (options.sharesProcess)
     process.imageBytes = process.heapBytes = process.reserveBytes = 0;

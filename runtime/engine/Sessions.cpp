@@ -1,6 +1,7 @@
 // The sessions of an engine and their steps.
 #include "runtime/engine/EngineImpl.h"
 
+#include "runtime/base/CheckedMath.h"
 #include "runtime/engine/Footprint.h"
 
 #include <algorithm>
@@ -153,22 +154,44 @@ std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, Hos
   return std::unique_ptr<Session>(new Session(std::move(session)));
 }
 
-Result<std::unique_ptr<Session>> Engine::createSession() {
-  if (impl->sessions.size() >= impl->mostSessions)
-    return invalidInput("a session beyond the ", impl->mostSessions,
+Result<std::unique_ptr<Session>> Engine::Impl::createSession(uint32_t capacity, Populate populate) {
+  if (sessions.size() >= mostSessions)
+    return invalidInput("a session beyond the ", mostSessions,
                         " that the memory account covers; raise EngineOptions::sessions");
-  MOERT_ASSIGN_OR_RETURN(HostRegion memory,
-                         HostRegion::create(kvBytesOf(*impl->artifact, impl->contextTokens) +
-                                            placeStates(*impl->artifact, false).bytes));
-  std::unique_ptr<Session> session =
-      Impl::makeSession(*impl->artifact, std::move(memory), impl->contextTokens, false);
+  uint64_t taken = 0;
+  for (const Session *other : sessions)
+    taken += other->impl->capacity;
+  if (capacity > mostSessionTokens - taken)
+    return invalidInput("a session of ", capacity, " tokens beside others of ", taken,
+                        ", expected at most ", mostSessionTokens,
+                        " together; raise EngineOptions::sessionTokens");
+  MOERT_ASSIGN_OR_RETURN(
+      HostRegion memory,
+      HostRegion::create(kvBytesOf(*artifact, capacity) + placeStates(*artifact, false).bytes,
+                         populate));
+  std::unique_ptr<Session> session = makeSession(*artifact, std::move(memory), capacity, false);
   // Memory comes in blocks: a sequence must not grow past what its rotation is for.
-  for (const Rope &rope : impl->artifact->ropes)
-    if (impl->sequenceTokens <= rope.originalPositions)
+  for (const Rope &rope : artifact->ropes)
+    if (sequenceTokens <= rope.originalPositions)
       session->impl->mostTokens = std::min(session->impl->mostTokens, rope.originalPositions);
-  session->impl->owner = impl.get();
-  impl->sessions.push_back(session.get());
+  session->impl->owner = this;
+  sessions.push_back(session.get());
   return session;
+}
+
+Result<std::unique_ptr<Session>> Engine::createSession() {
+  return impl->createSession(impl->contextTokens, Populate::kYes);
+}
+
+Result<std::unique_ptr<Session>> Engine::createSession(uint32_t tokens) {
+  if (tokens == 0 || tokens > impl->contextTokens)
+    return invalidInput("a session of ", tokens, " tokens, expected 1 to the context of ",
+                        impl->contextTokens);
+  return impl->createSession(sessionTokensFor(tokens), Populate::kNo);
+}
+
+uint32_t Engine::sessionTokensFor(uint32_t tokens) {
+  return static_cast<uint32_t>(roundUp(tokens, kKvBlockTokens));
 }
 
 Engine::~Engine() {

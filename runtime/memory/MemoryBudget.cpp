@@ -52,6 +52,14 @@ uint64_t MemoryAccount::loadedBytes() const {
   return bytes;
 }
 
+/// Each session's keys and values begin at a page.
+static uint64_t kvBytes(const ModelFootprint &model, const RunRequest &request) {
+  if (request.sessionTokens == 0)
+    return roundUp(model.kvBytesPerToken * request.contextTokens, 4096) * request.sessions;
+  return roundUp(model.kvBytesPerToken * request.sessionTokens, 4096) +
+         uint64_t(request.sessions - 1) * 4096;
+}
+
 MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint &process,
                             const RunRequest &request, uint32_t prefillChunk, uint64_t poolPages) {
   uint64_t poolBytes = poolPages * model.pageBytes;
@@ -61,6 +69,9 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
   account.prefillChunk = prefillChunk;
   account.contextTokens = request.contextTokens;
   account.sessions = request.sessions;
+  account.sessionTokens = request.sessionTokens != 0
+                              ? request.sessionTokens
+                              : uint64_t(request.contextTokens) * request.sessions;
   account.logitsRows = request.logitsRows;
   account.poolPages = poolPages;
   account.items = {
@@ -70,7 +81,7 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
       {"model tables", model.metadataBytes, true},
       {"tokenizer", model.tokenizerBytes, true},
       {"resident weights", roundUp(model.residentBytes, 4096)},
-      {"KV cache", roundUp(model.kvBytesPerToken * request.contextTokens, 4096) * request.sessions},
+      {"KV cache", kvBytes(model, request)},
       {"recurrent states", roundUp(model.stateBytes, 4096) * request.sessions},
       {"activations", roundUp(model.arenaBytesPerToken * prefillChunk, 4096) +
                           roundUp(scratch, 4096) * request.threads},

@@ -63,9 +63,10 @@ struct RunRequest {
   std::optional<uint32_t> prefillChunk; // Absent: the plan's, less if the budget is too small.
   uint32_t planPrefillChunk = 0;        // Before a plan is chosen: the maximum of all plans.
   uint32_t threads = 1;
-  uint32_t logitsRows = 1; // Rows of logits held at a time.
-  uint64_t extraBytes = 0; // Prompt, profile, output: memory that the command itself holds.
-  uint32_t sessions = 1;   // Sequences at a time. A batch has room for one token of each.
+  uint32_t logitsRows = 1;    // Rows of logits held at a time.
+  uint64_t extraBytes = 0;    // Prompt, profile, output: memory that the command itself holds.
+  uint32_t sessions = 1;      // Sequences at a time. A batch has room for one token of each.
+  uint64_t sessionTokens = 0; // Tokens of all sequences together; 0: contextTokens for each.
 };
 
 /// "512MiB", or a percentage of the expert bytes on top of everything else.
@@ -85,6 +86,7 @@ struct MemoryAccount {
   uint64_t budgetBytes = 0;      // The limit.
   uint32_t prefillChunk = 0;
   uint32_t contextTokens = 0, sessions = 0, logitsRows = 0; // As requested.
+  uint64_t sessionTokens = 0;                               // All sessions together.
   uint64_t poolPages = 0;
   uint32_t plan = 0; // Index in the artifact, if the runtime chose among its plans.
 

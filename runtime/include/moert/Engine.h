@@ -53,6 +53,8 @@ struct EngineOptions {
   std::optional<BudgetSize> memory;
   uint32_t contextTokens = 0; // Tokens of the longest sequence: prompt and generated ones.
   uint32_t sessions = 1;      // That exist at the same time; each has its own KV cache.
+  uint64_t sessionTokens =
+      0; // That all KV caches together hold; 0: contextTokens for each session.
   uint32_t threads = 1;
   IoBackend io = IoBackend::kAuto;
   std::optional<Isa> isa;               // Absent: the fastest that the processor supports.
@@ -137,6 +139,14 @@ public:
   /// A new sequence of at most the options' contextTokens. Refused if EngineOptions::sessions
   /// sessions, for which the account has memory, already exist.
   Result<std::unique_ptr<Session>> createSession();
+
+  /// The same for at most `tokens` tokens, rounded up to a whole block, whose memory is taken as
+  /// tokens come: creating it takes no time for them. Refused too if the KV caches of all sessions
+  /// would exceed EngineOptions::sessionTokens.
+  Result<std::unique_ptr<Session>> createSession(uint32_t tokens);
+
+  /// Tokens that a session for `tokens` tokens takes of EngineOptions::sessionTokens.
+  static uint32_t sessionTokensFor(uint32_t tokens);
 
   /// Computes the given tokens of each session in one batch of at most prefillChunk() tokens and
   /// appends them. A session's first token begins a prompt; the plan's rules define which

@@ -141,6 +141,44 @@ TEST_CASE("sessions beyond those of the account are refused until one ends") {
   CHECK(three.engine->createSession().isOk());
 }
 
+TEST_CASE("sessions of different lengths share the tokens of the account") {
+  TemporaryArtifact artifact;
+  EngineOptions options = baseOptions();
+  options.sessions = 3;
+  options.sessionTokens = 96;
+  Loaded loaded;
+  loaded.model = Model::open(artifact.path).value();
+  const MemoryAccount account = accountMemory(*loaded.model, options).value();
+  loaded.engine = Engine::load(*loaded.model, options, account).value();
+  auto first = loaded.engine->createSession(64), second = loaded.engine->createSession(1);
+  REQUIRE(first.isOk());
+  REQUIRE(second.isOk());
+  CHECK((*first)->capacity() == 64);
+  CHECK((*second)->capacity() == 32); // A block.
+  checkRefused(loaded.engine->createSession(1).status(),
+               "a session of 32 tokens beside others of 96, expected at most 96 together; raise "
+               "EngineOptions::sessionTokens");
+  checkRefused(loaded.engine->createSession(65).status(),
+               "a session of 65 tokens, expected 1 to the context of 64");
+  checkRefused(loaded.engine->createSession(0).status(),
+               "a session of 0 tokens, expected 1 to the context of 64");
+  Recorder recorder;
+  REQUIRE(loaded.engine->prefill({first->get(), kPrompt, LogitsWanted::kAll}, recorder).isOk());
+  CHECK(sameBytes(recorder.logits, logitsOfPrompt(artifact.path)));
+  first->reset();
+  CHECK(loaded.engine->createSession(33).isOk());
+
+  options.sessionTokens = 63;
+  checkRefused(accountMemory(*loaded.model, options).status(),
+               "sessions of 63 tokens together, expected at least one context of 64");
+  options.sessionTokens = 128;
+  CHECK(Engine::load(*loaded.model, options, account).status().code() == StatusCode::kInvalidInput);
+  const MemoryAccount larger = accountMemory(*loaded.model, options).value();
+  CHECK(larger.sessionTokens == 128);
+  CHECK(larger.totalBytes() - larger.items.back().bytes >
+        account.totalBytes() - account.items.back().bytes);
+}
+
 TEST_CASE("the account has a KV cache per session, and a batch has room for a token of each") {
   TemporaryArtifact artifact;
   auto model = Model::open(artifact.path);

@@ -1,0 +1,43 @@
+#include "runtime/serving/Answer.h"
+
+namespace moert {
+
+AnswerNews Answer::take(std::chrono::milliseconds most) {
+  std::unique_lock<std::mutex> lock(mutex);
+  changed.wait_for(lock, most, [&] { return news.end || !news.pieces.empty(); });
+  AnswerNews taken = std::move(news);
+  news = {};
+  news.end = taken.end;
+  news.status = taken.status;
+  news.cachedTokens = taken.cachedTokens;
+  return taken;
+}
+
+void Answer::addPromptScore(TokenScore score) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  news.promptScores.push_back(std::move(score));
+}
+
+void Answer::addPiece(AnswerPiece piece) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    news.pieces.push_back(std::move(piece));
+  }
+  changed.notify_one();
+}
+
+void Answer::setCachedTokens(uint32_t tokens) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  news.cachedTokens = tokens;
+}
+
+void Answer::end(AnswerEnd end, Status status) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    news.end = end;
+    news.status = std::move(status);
+  }
+  changed.notify_one();
+}
+
+} // namespace moert

@@ -1,0 +1,85 @@
+// One answer on its way from the scheduler to the client that waits for it: what was asked, the
+// text and tokens so far, and how it ended.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/generation/Sampler.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace moert {
+
+/// One sequence to generate. Without maxTokens only the prompt is computed, for its scores.
+struct AnswerRequest {
+  std::vector<int32_t> prompt; // At least one token.
+  uint32_t maxTokens = 0;
+  SamplingOptions sampling = {};
+  std::vector<std::string> stopTexts = {};
+  bool ignoresEndTokens = false;
+  std::optional<uint32_t> topScores = {}; // Best tokens listed with each score; absent: no scores.
+  bool scoresPrompt = false;              // Scores the prompt's tokens too.
+};
+
+/// How probable a token was in its place, before temperature and cuts, with the most probable
+/// tokens of that place.
+struct TokenScore {
+  int32_t token = 0;
+  double logProbability = 0;
+  std::vector<std::pair<int32_t, double>> top = {};
+};
+
+/// A generated token and the text that it completed, which is often empty; or held-back text that
+/// became final at the end, without a token.
+struct AnswerPiece {
+  std::optional<int32_t> token = {};
+  std::string text = {};
+  std::optional<TokenScore> score = {};
+};
+
+enum class AnswerEnd {
+  kLength,    // maxTokens were generated.
+  kStop,      // A stop text, or a token that ends a text.
+  kCancelled, // By the client, or by the end of the program.
+  kFailed,    // See the status.
+};
+
+/// What happened since the last time, in order.
+struct AnswerNews {
+  std::vector<TokenScore> promptScores = {}; // From the prompt's second token on.
+  std::vector<AnswerPiece> pieces = {};
+  std::optional<AnswerEnd> end = {};
+  Status status = {};        // An error after kFailed.
+  uint32_t cachedTokens = 0; // Prompt tokens taken from an earlier sequence.
+};
+
+/// Shared by the client's thread, which takes, and the scheduler's thread, which adds; the one that
+/// ends last destroys it.
+class Answer {
+public:
+  /// Waits until something happened, at most that long.
+  AnswerNews take(std::chrono::milliseconds most);
+  /// Ends the sequence before its next token.
+  void cancel() { cancelled.store(true, std::memory_order_relaxed); }
+  bool isCancelled() const { return cancelled.load(std::memory_order_relaxed); }
+
+  void addPromptScore(TokenScore score);
+  void addPiece(AnswerPiece piece);
+  void setCachedTokens(uint32_t tokens);
+  void end(AnswerEnd end, Status status = {});
+
+private:
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::atomic<bool> cancelled = false;
+  AnswerNews news; // Guarded by the mutex.
+};
+
+} // namespace moert

@@ -1,0 +1,74 @@
+// Computes many sequences with one engine, a step at a time. Each step has one token of every
+// sequence that generates, and the rest of its tokens are parts of prompts, in turn: a prompt
+// delays the others' tokens by one chunk at most, and no prompt waits for the end of a longer one.
+//
+// A sequence waits until the sessions' memory, which the budget has counted, has room for its
+// prompt and all tokens that it may generate; those that wait are admitted in the order in which
+// they came.
+//
+// An answer does not depend on what is computed beside it: results are batch-invariant
+// (docs/numbers.md), and every sequence has a sampler of its own.
+#pragma once
+
+#include "moert/Engine.h"
+#include "runtime/serving/Sequence.h"
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace moert {
+
+/// Counts since the start, apart from those of this moment.
+struct SchedulerNumbers {
+  uint32_t running = 0, waiting = 0; // Sequences at this moment.
+  uint64_t sessionTokens = 0;        // That running sequences have reserved at this moment.
+  uint64_t promptTokens = 0;         // Computed.
+  uint64_t cachedTokens = 0;         // Prompt tokens that an earlier sequence had computed.
+  uint64_t generatedTokens = 0;
+  uint64_t steps = 0, stepNs = 0;
+  uint64_t bytesRead = 0, hits = 0, misses = 0;              // Routed experts.
+  uint64_t stopped = 0, full = 0, cancelled = 0, failed = 0; // Sequences by their end.
+};
+
+/// Used by the engine's thread. The engine must outlive it and have no sessions of others.
+class Scheduler : private StepObserver {
+public:
+  /// sequences: the most that are computed at a time; at most the engine's sessions.
+  Scheduler(Engine &loadedEngine, uint32_t sequences, uint64_t sessionTokens);
+  ~Scheduler() override;
+
+  /// The sequence's mostTokens() must be within the engine's context.
+  void add(std::unique_ptr<Sequence> sequence) { waiting.push_back(std::move(sequence)); }
+
+  /// Ends cancelled sequences, admits waiting ones and computes one batch. Returns false if there
+  /// was nothing to compute.
+  bool step();
+
+  /// Ends all sequences.
+  void cancelAll();
+
+  SchedulerNumbers numbers() const;
+
+private:
+  Status onLogits(Session &session, uint32_t position, std::span<const float> logits) override;
+
+  void dropCancelled();
+  void admit();
+  void makeBatch();
+  void finishStep(const Status &computed);
+  void countEnd(AnswerEnd end);
+
+  Engine &engine;
+  const uint32_t mostRunning;
+  const uint64_t mostSessionTokens;
+  std::deque<std::unique_ptr<Sequence>> waiting;
+  /// Those whose prompt had the last part are at the end.
+  std::vector<std::unique_ptr<Sequence>> running;
+  std::vector<Sequence *> stepping; // Entry i of the batch.
+  std::vector<SessionTokens> batch;
+  SchedulerNumbers counts;
+};
+
+} // namespace moert

@@ -1,0 +1,147 @@
+#include "runtime/serving/Sequence.h"
+
+#include "runtime/evaluation/RowScore.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace moert {
+
+Result<TokenScore> scoreToken(std::span<const float> logits, int32_t token, uint32_t count) {
+  MOERT_ASSIGN_OR_RETURN(RowScore score, scoreRow(logits, {}, token));
+  TokenScore result = {token, -score.lossNats, {}};
+  auto isBefore = [&](int32_t a, int32_t b) {
+    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    return x > y || (x == y && a < b);
+  };
+  std::vector<int32_t> best; // Sorted. A few of many: insertion beats a heap.
+  for (size_t i = 0; i < logits.size() && count > 0; ++i) {
+    const auto candidate = static_cast<int32_t>(i);
+    if (best.size() == count && !isBefore(candidate, best.back()))
+      continue;
+    if (best.size() == count)
+      best.pop_back();
+    best.insert(std::upper_bound(best.begin(), best.end(), candidate, isBefore), candidate);
+  }
+  const double chosen = double(logits[static_cast<size_t>(token)]);
+  for (int32_t other : best)
+    result.top.emplace_back(other, result.logProbability +
+                                       (double(logits[static_cast<size_t>(other)]) - chosen));
+  return result;
+}
+
+Sequence::Sequence(const Model &used, AnswerRequest request, std::shared_ptr<Answer> answer,
+                   Sampler tokenSampler, StopText stops)
+    : model(used), asked(std::move(request)), shared(std::move(answer)),
+      sampler(std::move(tokenSampler)) {
+  if (used.tokenizer())
+    text.emplace(*used.tokenizer(), std::move(stops));
+}
+
+Result<std::unique_ptr<Sequence>> Sequence::create(const Model &model, AnswerRequest request,
+                                                   std::shared_ptr<Answer> answer) {
+  const ModelInfo &info = model.artifact().model;
+  if (!request.stopTexts.empty() && !model.tokenizer())
+    return invalidInput("stop texts for a model without a tokenizer, expected none");
+  if (request.prompt.empty())
+    return invalidInput("the prompt has no tokens, expected at least one");
+  for (int32_t token : request.prompt)
+    if (token < 0 || static_cast<uint32_t>(token) >= info.vocabularySize)
+      return invalidInput("token id ", token, ", expected 0 to ", info.vocabularySize - 1);
+  MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(request.sampling, info.vocabularySize));
+  MOERT_ASSIGN_OR_RETURN(StopText stops, StopText::create(request.stopTexts));
+  return std::unique_ptr<Sequence>(new Sequence(model, std::move(request), std::move(answer),
+                                                std::move(sampler), std::move(stops)));
+}
+
+void Sequence::begin(std::unique_ptr<Session> created) {
+  assert(created->length() < asked.prompt.size());
+  ownSession = std::move(created);
+  shared->setCachedTokens(ownSession->length());
+}
+
+uint32_t Sequence::promptRest() const {
+  const auto promptTokens = static_cast<uint32_t>(asked.prompt.size());
+  return promptTokens - std::min(promptTokens, ownSession->length());
+}
+
+SessionTokens Sequence::part(uint32_t most) {
+  if (next)
+    return {ownSession.get(), {&*next, 1}, LogitsWanted::kLast};
+  const uint32_t count = std::min(most, promptRest());
+  LogitsWanted wanted = LogitsWanted::kNowhere;
+  if (asked.scoresPrompt)
+    wanted = LogitsWanted::kAll;
+  else if (count == promptRest() && asked.maxTokens > 0)
+    wanted = LogitsWanted::kLast;
+  return {ownSession.get(), std::span(asked.prompt).subspan(ownSession->length(), count), wanted};
+}
+
+void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {
+  const bool isInPrompt = position + 1 < asked.prompt.size();
+  auto take = [&]() -> Status {
+    if (!isInPrompt && asked.maxTokens == 0)
+      return {};
+    if (isInPrompt) {
+      MOERT_ASSIGN_OR_RETURN(TokenScore scored, scoreToken(logits, asked.prompt[position + 1],
+                                                           asked.topScores.value_or(0)));
+      shared->addPromptScore(std::move(scored));
+      return {};
+    }
+    MOERT_ASSIGN_OR_RETURN(int32_t token, sampler.sample(logits));
+    sampled = token;
+    if (asked.topScores) {
+      MOERT_ASSIGN_OR_RETURN(score, scoreToken(logits, token, *asked.topScores));
+    }
+    return {};
+  };
+  if (Status taken = take(); !taken.isOk() && error.isOk())
+    error = std::move(taken).withContext(strCat("after token ", position));
+}
+
+bool Sequence::isEndToken(int32_t token) const {
+  const auto &ends = model.artifact().model.eosTokens;
+  return !asked.ignoresEndTokens && std::find(ends.begin(), ends.end(), token) != ends.end();
+}
+
+AnswerEnd Sequence::end(AnswerEnd ended) {
+  AnswerPiece rest;
+  // Text that was held back can complete a stop text.
+  if (text && text->finish(rest.text))
+    ended = AnswerEnd::kStop;
+  if (!rest.text.empty())
+    shared->addPiece(std::move(rest));
+  shared->end(ended);
+  return ended;
+}
+
+std::optional<AnswerEnd> Sequence::finishStep() {
+  if (!error.isOk()) {
+    endAs(AnswerEnd::kFailed, error);
+    return AnswerEnd::kFailed;
+  }
+  if (!sampled)
+    return promptRest() == 0 ? std::optional(end(AnswerEnd::kLength)) : std::nullopt;
+  const int32_t token = *sampled;
+  sampled.reset();
+  if (isEndToken(token))
+    return end(AnswerEnd::kStop);
+  output.push_back(token);
+  AnswerPiece piece = {token, {}, std::move(score)};
+  score.reset();
+  const bool isStopped = text && text->take(token, piece.text);
+  shared->addPiece(std::move(piece));
+  if (isStopped || output.size() == asked.maxTokens)
+    return end(isStopped ? AnswerEnd::kStop : AnswerEnd::kLength);
+  next = token;
+  return std::nullopt;
+}
+
+std::vector<int32_t> Sequence::computedTokens() const {
+  std::vector<int32_t> tokens = asked.prompt;
+  tokens.insert(tokens.end(), output.begin(), output.end());
+  tokens.resize(std::min<size_t>(tokens.size(), ownSession ? ownSession->length() : 0));
+  return tokens;
+}
+
+} // namespace moert

@@ -1,0 +1,77 @@
+// Runs a scheduler in the engine's thread while other threads bring requests.
+#pragma once
+
+#include "runtime/serving/Scheduler.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+struct ServingLimits {
+  uint32_t contextTokens = 0; // A sequence's prompt and what it may generate.
+  uint32_t running = 1;       // Sequences that are computed at a time.
+  uint32_t waiting = 0;       // That wait for room.
+  uint64_t sessionTokens = 0; // All running sequences together.
+};
+
+enum class Refusal {
+  kInvalid,  // The request cannot work.
+  kTooLong,  // Longer than the context.
+  kBusy,     // Too many requests wait.
+  kStopping, // The program ends.
+};
+
+/// The answers to a request, one per sequence; or why it was refused.
+struct Submission {
+  // Shared with the scheduler's thread.
+  std::vector<std::shared_ptr<Answer>> answers = {};
+  std::optional<Refusal> refusal = {};
+  std::string reason = {};
+};
+
+class ServingLoop {
+public:
+  ServingLoop(Engine &loadedEngine, const ServingLimits &servingLimits);
+
+  /// Adds the sequences of one request, all or none. From any thread.
+  Submission submit(std::vector<AnswerRequest> requests);
+
+  /// Computes until *stop is set. Then nothing more is accepted, and sequences that have not ended
+  /// after `grace` are cancelled. Call once, from the engine's thread; `onStop` is called when stop
+  /// was noticed.
+  void run(const std::atomic<bool> &stop, std::chrono::milliseconds grace,
+           const std::function<void()> &onStop);
+
+  /// From any thread.
+  SchedulerNumbers numbers();
+  uint64_t refusals();
+  const ServingLimits &limits() const { return bounds; }
+  const Model &model() const { return engine.model(); }
+
+private:
+  Submission refuse(Refusal refusal, std::string reason);
+  /// Moves new sequences to the scheduler; waits for some if it has nothing to do.
+  void takeNew(bool isIdle);
+
+  Engine &engine;
+  const ServingLimits bounds;
+  Scheduler scheduler; // Used by run()'s thread.
+
+  std::mutex mutex; // Guards the rest.
+  std::condition_variable arrived;
+  std::vector<std::unique_ptr<Sequence>> inbox;
+  SchedulerNumbers published;
+  uint64_t refused = 0;
+  bool isStopping = false;
+};
+
+} // namespace moert

@@ -1,0 +1,391 @@
+"""The server: answers, streams, refusals and bounds, over plain sockets and Python's HTTP client."""
+import contextlib
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from support import DONE, E2eTest, pocket, program, run
+
+PROMPT = "The old man looked at the sea and"
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+
+
+class Server:
+    """moert serve on a free port; `address` is its host and port."""
+
+    def __init__(self, *flags, artifact=None, **options):
+        command = [program("moert"), "serve", artifact or pocket(), "--port", "0", "--model-name", "pocket", *flags]
+        self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                        text=True, **options)
+        self.log = ""
+        for line in self.process.stderr:
+            self.log += line
+            if found := re.search(r"serving .* at http://([\d.]+):(\d+)/v1", line):
+                self.address = (found[1], int(found[2]))
+                return
+        raise AssertionError(f"the server did not start:\n{self.log}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def end(self, how=signal.SIGTERM):
+        """Exit status; the rest of stderr is in `log`."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        self.log += self.process.communicate(timeout=120)[1] or ""
+        return self.process.returncode
+
+    def ask(self, path, body=None, method=None, headers=None):
+        """Status and parsed JSON; `body` may be bytes."""
+        connection = http.client.HTTPConnection(*self.address, timeout=120)
+        with contextlib.closing(connection):
+            data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+            connection.request(method or ("GET" if body is None else "POST"), path, data,
+                               {"Content-Type": "application/json", **(headers or {})})
+            response = connection.getresponse()
+            text = response.read()
+            return response.status, json.loads(text) if text.startswith(b"{") else text.decode()
+
+    def text(self, prompt=PROMPT, **fields):
+        status, reply = self.ask(TEXT, {"model": "pocket", "prompt": prompt, "temperature": 0, **fields})
+        assert status == 200, reply
+        return reply
+
+    def events(self, path, body):
+        """The parsed events of a stream; the last one is "[DONE]"."""
+        connection = http.client.HTTPConnection(*self.address, timeout=120)
+        with contextlib.closing(connection):
+            connection.request("POST", path, json.dumps({**body, "stream": True}), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            assert response.status == 200, response.read()
+            assert response.getheader("Content-Type") == "text/event-stream"
+            events = [event.removeprefix("data: ") for event in response.read().decode().split("\n\n") if event]
+            return [event if event == "[DONE]" else json.loads(event) for event in events]
+
+    def raw(self, sent, most=65536):
+        """What the server answers to these bytes until it closes the connection or a second has passed."""
+        with socket.create_connection(self.address, timeout=5) as client:
+            client.sendall(sent)
+            received = b""
+            with contextlib.suppress(socket.timeout, ConnectionResetError):
+                while len(received) < most and (piece := client.recv(4096)):
+                    received += piece
+            return received
+
+    def metric(self, name):
+        found = re.search(rf"(?m)^{re.escape(name)} (\S+)$", self.ask("/metrics")[1])
+        return float(found[1])
+
+    def wait_for(self, name, value):
+        """Waits until a metric has the value."""
+        deadline = time.monotonic() + 60
+        while self.metric(name) != value:
+            assert time.monotonic() < deadline, f"{name} is {self.metric(name)}, expected {value}"
+            time.sleep(0.01)
+
+
+def chat(**fields):
+    return {"model": "pocket", "messages": [{"role": "user", "content": "What is the sea?"}], "max_tokens": 8, **fields}
+
+
+class ServeTest(E2eTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--context", "512")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+
+class AnswerTest(ServeTest):
+    def test_a_greedy_text_is_that_of_a_run(self):
+        done = self.expect(DONE, "moert", "run", pocket(), "-p", PROMPT, "-n", 24, "--json")
+        reply = self.server.text(max_tokens=24)
+        self.assertEqual(reply["choices"][0]["text"], json.loads(done.out)["text"])
+        self.assertEqual(reply["choices"][0]["finish_reason"], "length")
+        self.assertEqual(reply["usage"]["completion_tokens"], 24)
+        self.assertEqual(reply["usage"]["total_tokens"], 24 + reply["usage"]["prompt_tokens"])
+
+    def test_a_seed_gives_the_same_text_again_and_that_of_a_run(self):
+        first, second, other = (self.server.text(max_tokens=16, temperature=1, top_p=0.9, seed=seed) for seed in (7, 7, 8))
+        self.assertEqual(first["choices"], second["choices"])
+        self.assertNotEqual(first["choices"], other["choices"])
+        done = self.expect(DONE, "moert", "run", pocket(), "-p", PROMPT, "-n", 16, "--json", "--temp", 1, "--top-p", 0.9,
+                           "--seed", 7)
+        self.assertEqual(first["choices"][0]["text"], json.loads(done.out)["text"])
+
+    def test_ids_and_texts_give_the_same_answer(self):
+        done = run("moert", "tokenize", pocket(), "-f", "-", stdin=PROMPT)
+        ids = [int(word) for word in done.out.split()]
+        self.assertEqual(self.server.text(ids)["choices"], self.server.text()["choices"])
+        both = self.server.text([ids, ids[:3]])
+        self.assertEqual(both["choices"][0], self.server.text()["choices"][0])
+        self.assertEqual(both["choices"][1]["text"], self.server.text(ids[:3])["choices"][0]["text"])
+
+    def test_several_prompts_and_choices_come_in_order(self):
+        reply = self.server.text([PROMPT, "A"], n=2, max_tokens=5, temperature=1, seed=3)
+        self.assertEqual([choice["index"] for choice in reply["choices"]], [0, 1, 2, 3])
+        alone = [self.server.text(prompt, max_tokens=5, temperature=1, seed=seed)["choices"][0]["text"]
+                 for prompt in (PROMPT, "A") for seed in (3, 4)]
+        self.assertEqual([choice["text"] for choice in reply["choices"]], alone)
+
+    def test_a_stop_text_ends_an_answer_before_it(self):
+        whole = self.server.text(max_tokens=24)["choices"][0]["text"]
+        stop = whole[10:14]
+        for value in (stop, ["never there", stop]):
+            choice = self.server.text(max_tokens=24, stop=value)["choices"][0]
+            self.assertEqual((choice["text"], choice["finish_reason"]), (whole[:whole.index(stop)], "stop"))
+
+    def test_a_stream_has_the_pieces_of_the_whole_answer(self):
+        body = {"model": "pocket", "prompt": PROMPT, "max_tokens": 12, "temperature": 1, "seed": 5, "n": 2}
+        events = self.server.events(TEXT, {**body, "stream_options": {"include_usage": True}})
+        self.assertEqual(events[-1], "[DONE]")
+        whole = self.server.text(**{**body, "prompt": PROMPT})
+        for index in range(2):
+            pieces = [c for e in events[:-2] for c in e["choices"] if c["index"] == index]
+            self.assertEqual("".join(piece["text"] for piece in pieces), whole["choices"][index]["text"])
+            self.assertEqual([piece["finish_reason"] for piece in pieces[-2:]], [None, "length"])
+        self.assertEqual(events[-2]["choices"], [])
+        self.assertEqual(events[-2]["usage"], whole["usage"])
+
+    def test_a_chat_is_a_prompt_in_chatml(self):
+        status, reply = self.server.ask(CHAT, chat(temperature=0))
+        self.assertEqual(status, 200)
+        prompt = "<|im_start|>user\nWhat is the sea?<|im_end|>\n<|im_start|>assistant\n"
+        text = self.server.text(prompt, max_tokens=8, stop="<|im_end|>")["choices"][0]["text"]
+        self.assertEqual(reply["choices"][0]["message"], {"role": "assistant", "content": text, "refusal": None})
+        parts = [{"type": "text", "text": "What is "}, {"type": "text", "text": "the sea?"}]
+        again = self.server.ask(CHAT, chat(temperature=0, messages=[{"role": "user", "content": parts}]))[1]
+        self.assertEqual(again["choices"], reply["choices"])
+        events = self.server.events(CHAT, chat(temperature=0))
+        deltas = [event["choices"][0]["delta"] for event in events[:-1]]
+        self.assertEqual(deltas[0]["role"], "assistant")
+        self.assertEqual("".join(delta.get("content", "") for delta in deltas), text)
+        self.assertEqual(events[-2]["choices"][0]["finish_reason"], reply["choices"][0]["finish_reason"])
+
+    def test_concurrent_answers_are_those_that_each_gets_alone(self):
+        bodies = [{"prompt": PROMPT[:8 + 3 * i], "max_tokens": 10 + i, "temperature": i % 3, "seed": i} for i in range(16)]
+        alone = [self.server.text(**body)["choices"] for body in bodies]
+        together = [None] * len(bodies)
+
+        def client(index):
+            together[index] = self.server.text(**bodies[index])["choices"]
+
+        threads = [threading.Thread(target=client, args=(index,)) for index in range(len(bodies))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(together, alone)
+
+    def test_the_model_and_its_health_are_listed(self):
+        self.assertEqual(self.server.ask("/health"), (200, {"status": "ok"}))
+        (model,) = self.server.ask("/v1/models")[1]["data"]
+        self.assertEqual((model["id"], model["object"]), ("pocket", "model"))
+        self.assertEqual(self.server.ask("/v1/models/pocket"), (200, model))
+
+    def test_metrics_count_sequences_and_tokens(self):
+        before = {name: self.server.metric(name) for name in ("moert_generated_tokens_total", "moert_prompt_tokens_total",
+                                                              'moert_sequences_total{end="length"}')}
+        usage = self.server.text(max_tokens=9)["usage"]
+        self.server.wait_for('moert_sequences_total{end="length"}', before['moert_sequences_total{end="length"}'] + 1)
+        self.assertEqual(self.server.metric("moert_generated_tokens_total") - before["moert_generated_tokens_total"], 9)
+        self.assertLessEqual(self.server.metric("moert_prompt_tokens_total") - before["moert_prompt_tokens_total"],
+                             usage["prompt_tokens"])
+        self.assertEqual(self.server.metric("moert_sequences_running"), 0)
+
+
+class RefusalTest(ServeTest):
+    def error(self, path, body, status, param, code, mention=None, **options):
+        found, reply = self.server.ask(path, body, **options)
+        self.assertEqual(found, status, reply)
+        error = reply["error"]
+        self.assertEqual(sorted(error), ["code", "message", "param", "type"])
+        self.assertEqual((error["param"], error["code"]), (param, code), error)
+        if mention:
+            self.assertRegex(error["message"], mention)
+
+    def test_fields_that_cannot_work_are_named(self):
+        text = {"model": "pocket", "prompt": "x"}
+        for fields, param, code in (
+                ({"temperature": 3}, "temperature", "decimal_above_max_value"),
+                ({"temperature": -1}, "temperature", "decimal_below_min_value"),
+                ({"temperature": "hot"}, "temperature", "invalid_type"),
+                ({"max_tokens": -1}, "max_tokens", "integer_below_min_value"),
+                ({"max_tokens": 1.5}, "max_tokens", "invalid_type"),
+                ({"n": 1000}, "n", "integer_above_max_value"),
+                ({"stop": ["a"] * 5}, "stop", "array_above_max_length"),
+                ({"stop": [""]}, "stop", "invalid_type"),
+                ({"logprobs": 6}, "logprobs", "integer_above_max_value"),
+                ({"prompt": None}, "prompt", "missing_required_parameter"),
+                ({"prompt": {}}, "prompt", "invalid_type"),
+                ({"prompt": [5000]}, "prompt", "invalid_value"),
+                ({"prompt": [[1], "a", 2]}, "prompt", "invalid_type"),
+                ({"stream_options": {}}, "stream_options", "invalid_value"),
+                ({"suffix": "x"}, "suffix", "unsupported_value"),
+                ({"logit_bias": {"5": 1}}, "logit_bias", "unsupported_value"),
+                ({"max_tokens": 512}, "prompt", "context_length_exceeded"),
+                ({"tokens": 3}, "tokens", "unknown_parameter")):
+            with self.subTest(fields):
+                self.error(TEXT, {**text, **fields}, 400, param, code)
+        for fields, param, code in (
+                ({"messages": []}, "messages", "empty_array"),
+                ({"messages": [3]}, "messages[0]", "invalid_type"),
+                ({"messages": [{"role": "user"}]}, "messages[0].content", "missing_required_parameter"),
+                ({"messages": [{"role": "king", "content": ""}]}, "messages[0].role", "invalid_value"),
+                ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0].type",
+                 "unsupported_value"),
+                ({"top_logprobs": 2}, "top_logprobs", "invalid_value")):
+            with self.subTest(fields):
+                self.error(CHAT, chat(**fields), 400, param, code)
+
+    def test_models_and_addresses_that_are_not_there(self):
+        self.error(TEXT, {"model": "other", "prompt": "x"}, 404, "model", "model_not_found")
+        self.error(TEXT, {"prompt": "x"}, 400, "model", "missing_required_parameter")
+        self.error("/v1/models/other", None, 404, "model", "model_not_found")
+        self.error("/v2/completions", {}, 404, None, "unknown_url")
+        self.error(TEXT, None, 405, None, "method_not_supported")
+        self.error("/v1/models", {}, 405, None, "method_not_supported")
+
+    def test_bodies_that_are_not_what_they_should_be(self):
+        for body, mention in ((b"", "not valid JSON"), (b"{\"model\": ", "not valid JSON"), (b"[1]", "expected an object"),
+                              (b"{\"model\": \"\xff\"}", "not valid UTF-8"), (b"[" * 5000, "nested"),
+                              (b"{\"model\": \"\\ud800\"}", "not valid JSON"),
+                              (b"{\"prompt\": [" + b"1," * 250000 + b"1]}", "values")):
+            with self.subTest(body[:20]):
+                self.error(TEXT, body, 400, None, None, mention)
+        self.error(TEXT, b"x" * (2 << 20), 413, None, "request_too_large", "1048576 bytes")
+        self.error(TEXT, b"{}", 415, None, None, "text/plain", headers={"Content-Type": "text/plain"})
+        self.error(TEXT, b"{}", 415, None, None, "gzip", headers={"Content-Encoding": "gzip"})
+
+    def test_a_port_that_is_taken_and_flags_that_cannot_work_are_refused(self):
+        self.refused("moert", "serve", pocket(), "--port", self.server.address[1], mention="cannot listen at 127.0.0.1, port")
+        self.refused("moert", "serve", pocket(), "--port", "http", mention="--port")
+        self.refused("moert", "serve", pocket(), "--memory", "1KiB", mention="smallest budget that works")
+        self.refused("moert", "serve", self.scratch / "none.moe", mention="none.moe")
+        self.refused("moert", "serve", pocket(), "--context", 128, "--kv-tokens", 64, mention="64 tokens together")
+        self.refused("moert", "serve", pocket(), "--api-key", "", mention="API key")
+
+
+class HostileTest(E2eTest):
+    def test_hostile_http_is_bounded_and_the_server_goes_on(self):
+        post = b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n"
+        with Server("--header-seconds", "1", "--connections", "4") as server:
+            for sent, expected in (
+                    (b"GARBAGE\r\n\r\n", b"400"), (b"\x00\xff\r\n\r\n", b"400"),
+                    (b"GET /health HTTP/1.1\r\n" + b"X: y\r\n" * 20000, b"431"),
+                    (b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n\r\n", b"431"),
+                    (b"GET /health HTTP/1.1\r\nHost:", b"408"),  # And nothing more.
+                    (post + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}", b"400"),
+                    (post + b"Content-Length: 99999999999999999999\r\n\r\n", b"413"),
+                    (post + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"),
+                    (post + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", b"400"),
+                    (b"GET /health HTTP/1.1\r\nConnection: close\r\nRange: bytes=" + b"0-1," * 2000 + b"0-1\r\n\r\n", b"200")):
+                with self.subTest(sent[:60]):
+                    self.assertRegex(server.raw(sent), b"^HTTP/1.1 " + expected)
+            # As many silent connections as there are threads: they are closed, and others are served.
+            silent = [socket.create_connection(server.address) for _ in range(4)]
+            for client in silent:
+                client.sendall(b"GET")
+            self.assertEqual(server.ask("/health")[0], 200)
+            for client in silent:
+                client.close()
+            self.assertEqual(server.text(max_tokens=3)["usage"]["completion_tokens"], 3)
+            self.assertEqual(server.end(), DONE)
+
+    def test_requests_of_one_connection_are_answered_in_order(self):
+        with Server() as server:
+            request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+            received = server.raw(request + request + b"GET /none HTTP/1.1\r\n\r\n")
+            self.assertEqual([line.split()[1] for line in re.findall(rb"HTTP/1.1 \d+", received)], [b"200", b"200", b"404"])
+
+
+class LifeTest(E2eTest):
+    def begin_stream(self, server, tokens):
+        """A connection that has received the first event of a long answer."""
+        connection = http.client.HTTPConnection(*server.address, timeout=120)
+        connection.request("POST", TEXT, json.dumps({"model": "pocket", "prompt": PROMPT, "max_tokens": tokens, "stream": True,
+                                                     "ignore_eos": True, "temperature": 0}),
+                           {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        self.assertEqual(response.status, 200)
+        response.readline()
+        return connection, response
+
+    def test_a_client_that_vanishes_ends_its_sequence(self):
+        with Server("--sessions", "1") as server:
+            connection, response = self.begin_stream(server, 2000)
+            response.close()
+            connection.close()
+            server.wait_for('moert_sequences_total{end="cancelled"}', 1)
+            self.assertLess(server.metric("moert_generated_tokens_total"), 2000)
+            # The same where nothing is streamed.
+            with socket.create_connection(server.address) as client:
+                body = json.dumps({"model": "pocket", "prompt": PROMPT, "max_tokens": 2000, "ignore_eos": True}).encode()
+                client.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+                               % len(body) + body)
+                server.wait_for("moert_sequences_running", 1)
+            server.wait_for('moert_sequences_total{end="cancelled"}', 2)
+
+    def test_more_than_the_queue_holds_is_refused_with_a_reason(self):
+        with Server("--sessions", "1", "--queue", "1") as server:
+            streams = [self.begin_stream(server, 2000)]
+            waiting = socket.create_connection(server.address)
+            body = json.dumps({"model": "pocket", "prompt": PROMPT}).encode()
+            waiting.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+                            % len(body) + body)
+            server.wait_for("moert_sequences_waiting", 1)
+            status, reply = server.ask(TEXT, {"model": "pocket", "prompt": PROMPT})
+            self.assertEqual((status, reply["error"]["code"]), (429, "rate_limit_exceeded"))
+            self.assertRegex(reply["error"]["message"], "2 sequences are running or waiting .* at most 2 together")
+            waiting.close()
+            streams[0][0].close()
+
+    def test_an_api_key_is_required_where_one_is_set(self):
+        key = self.scratch / "key"
+        key.write_text("s3cret\n")
+        with Server("--api-key-file", key) as server:
+            self.assertEqual(server.ask("/health")[0], 200)
+            for headers, code in (({}, None), ({"Authorization": "Bearer wrong"}, "invalid_api_key"),
+                                  ({"Authorization": "s3cret"}, "invalid_api_key")):
+                status, reply = server.ask("/v1/models", headers=headers)
+                self.assertEqual((status, reply["error"]["code"]), (401, code))
+            self.assertEqual(server.ask("/v1/models", headers={"Authorization": "Bearer s3cret"})[0], 200)
+
+    def test_a_server_that_stops_finishes_its_answers(self):
+        with Server() as server:
+            _, response = self.begin_stream(server, 60)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertIn(b"data: [DONE]", response.read())
+            self.assertEqual(server.end(), DONE)
+        self.assertIn("stopping", server.log)
+
+    def test_answers_that_outlast_the_grace_end_with_an_error(self):
+        with Server("--grace", "0") as server:
+            _, response = self.begin_stream(server, 2000)
+            server.process.send_signal(signal.SIGTERM)
+            rest = response.read().decode()
+            self.assertRegex(rest, "The server is stopping")
+            self.assertNotIn("[DONE]", rest)
+            self.assertEqual(server.end(), DONE)
+
+    def test_a_budget_holds_under_load(self):
+        with Server("--memory", "100MiB") as server:
+            threads = [threading.Thread(target=server.text, kwargs={"n": 4, "max_tokens": 60, "temperature": 1, "top_p": 0.9})
+                       for _ in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with open(f"/proc/{server.process.pid}/status") as status:
+                peak = int(re.search(r"VmHWM:\s+(\d+) kB", status.read())[1])
+            self.assertLessEqual(peak, 100 * 1024)

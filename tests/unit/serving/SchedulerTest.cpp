@@ -1,0 +1,235 @@
+// Sequences beside each other: their answers, their turns and the room that they need.
+#include "tests/unit/serving/ServingFixture.h"
+
+#include <cmath>
+#include <doctest/doctest.h>
+
+using namespace moert;
+using namespace moert::test;
+
+namespace {
+
+std::vector<int32_t> promptOf(uint32_t seed, uint32_t tokens) {
+  RandomStream random(seed);
+  std::vector<int32_t> prompt;
+  for (uint32_t i = 0; i < tokens; ++i)
+    prompt.push_back(static_cast<int32_t>(random.nextBelow(kVocabulary)));
+  return prompt;
+}
+
+/// Prompts and answers of different lengths, greedy and sampled, with scores.
+std::vector<AnswerRequest> mixedRequests() {
+  std::vector<AnswerRequest> requests;
+  for (uint32_t i = 0; i < 12; ++i) {
+    AnswerRequest request = requestOf(promptOf(i, 1 + i * 5 % 37), 3 + i * 7 % 20);
+    if (i % 3 != 0) {
+      request.sampling.temperature = 1.5f;
+      request.sampling.topK = i % 2 == 0 ? 0 : 20;
+      request.sampling.seed = i;
+    }
+    request.topScores = i % 4;
+    request.scoresPrompt = i % 5 == 0;
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+void checkSame(const std::vector<TokenScore> &a, const std::vector<TokenScore> &b) {
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    CHECK(a[i].token == b[i].token);
+    CHECK(a[i].logProbability == b[i].logProbability);
+    CHECK(a[i].top == b[i].top);
+  }
+}
+
+} // namespace
+
+TEST_CASE("an answer has the same tokens and scores alone and among others, to the bit") {
+  for (bool hasStates : {false, true}) {
+    CAPTURE(hasStates);
+    SyntheticOptions options;
+    options.hasStates = hasStates;
+    ServedModel model(servingOptions(5), options);
+    const std::vector<AnswerRequest> requests = mixedRequests();
+    Scheduler scheduler(*model.loaded.engine, 5, 5 * 64);
+    std::vector<std::shared_ptr<Answer>> answers;
+    // They come one by one while others are computed.
+    for (const AnswerRequest &request : requests) {
+      answers.push_back(model.add(scheduler, request));
+      scheduler.step();
+      scheduler.step();
+    }
+    while (scheduler.step()) {
+    }
+    CHECK(scheduler.numbers().steps < 140); // Alone they take 162 steps of generated tokens.
+    for (size_t i = 0; i < requests.size(); ++i) {
+      CAPTURE(i);
+      Served served;
+      takeInto(served, *answers[i]);
+      CHECK(served.end == AnswerEnd::kLength);
+      CHECK(served.tokens.size() == requests[i].maxTokens);
+      const Served alone = model.alone(requests[i]);
+      CHECK(served.tokens == alone.tokens);
+      checkSame(served.scores, alone.scores);
+      checkSame(served.promptScores, alone.promptScores);
+    }
+  }
+}
+
+TEST_CASE(
+    "every step has a token for each sequence that generates, while a long prompt is computed") {
+  ServedModel model(servingOptions(2));
+  Scheduler scheduler(*model.loaded.engine, 2, 128);
+  const auto first = model.add(scheduler, requestOf(promptOf(1, 2), 30));
+  REQUIRE(scheduler.step());
+  const auto second = model.add(scheduler, requestOf(promptOf(2, 40), 2));
+  Served served, late;
+  takeInto(served, *first);
+  // 8 tokens a step, one of them for the first sequence: 40 tokens take 6 steps.
+  for (uint32_t step = 1; step <= 6; ++step) {
+    CHECK(late.tokens.empty());
+    REQUIRE(scheduler.step());
+    takeInto(served, *first);
+    takeInto(late, *second);
+    CHECK(served.tokens.size() == 1 + step);
+  }
+  CHECK(late.tokens.size() == 1);
+}
+
+TEST_CASE("prompts take turns: a short one does not wait for the end of a long one") {
+  ServedModel model(servingOptions(2));
+  Scheduler scheduler(*model.loaded.engine, 2, 128);
+  const auto longer = model.add(scheduler, requestOf(promptOf(1, 60), 1));
+  const auto shorter = model.add(scheduler, requestOf(promptOf(2, 8), 1));
+  Served first, second;
+  REQUIRE(scheduler.step());
+  REQUIRE(scheduler.step());
+  takeInto(second, *shorter);
+  takeInto(first, *longer);
+  CHECK(second.end == AnswerEnd::kLength);
+  CHECK_FALSE(first.end);
+}
+
+TEST_CASE(
+    "a sequence waits until there is room for all its tokens, and those that came first go first") {
+  ServedModel model(servingOptions(3));
+  Scheduler scheduler(*model.loaded.engine, 3, 96);
+  // A block has 32 tokens: 64 and 64 of 96, then 32.
+  const auto first = model.add(scheduler, requestOf(promptOf(1, 8), 30));
+  const auto second = model.add(scheduler, requestOf(promptOf(2, 8), 30));
+  const auto third = model.add(scheduler, requestOf(promptOf(3, 8), 2));
+  REQUIRE(scheduler.step());
+  CHECK(scheduler.numbers().running == 1);
+  CHECK(scheduler.numbers().waiting == 2);
+  CHECK(scheduler.numbers().sessionTokens == 64);
+  Served served;
+  while (!served.end) {
+    REQUIRE(scheduler.step());
+    takeInto(served, *first);
+  }
+  REQUIRE(scheduler.step());
+  CHECK(scheduler.numbers().running == 2);
+  CHECK(scheduler.numbers().sessionTokens == 96);
+  while (scheduler.step()) {
+  }
+  Served other, last;
+  takeInto(other, *second);
+  takeInto(last, *third);
+  CHECK(other.tokens.size() == 30);
+  CHECK(last.tokens.size() == 2);
+}
+
+TEST_CASE("a cancelled sequence ends before its next token, and its room is free") {
+  ServedModel model(servingOptions(1));
+  Scheduler scheduler(*model.loaded.engine, 1, 64);
+  const auto running = model.add(scheduler, requestOf(promptOf(1, 4), 50));
+  const auto waiting = model.add(scheduler, requestOf(promptOf(2, 4), 50));
+  const auto last = model.add(scheduler, requestOf(promptOf(3, 4), 2));
+  for (int step = 0; step < 5; ++step)
+    REQUIRE(scheduler.step());
+  running->cancel();
+  waiting->cancel();
+  REQUIRE(scheduler.step());
+  Served ended, never, other;
+  takeInto(ended, *running);
+  takeInto(never, *waiting);
+  takeInto(other, *last);
+  CHECK(ended.end == AnswerEnd::kCancelled);
+  CHECK(ended.tokens.size() == 5);
+  CHECK(never.end == AnswerEnd::kCancelled);
+  CHECK(never.tokens.empty());
+  CHECK(other.tokens.size() == 1);
+  CHECK(scheduler.numbers().cancelled == 2);
+}
+
+TEST_CASE("a step that fails ends its sequences with the reason, and later ones are computed") {
+  ServedModel model(servingOptions(2));
+  Scheduler scheduler(*model.loaded.engine, 2, 128);
+  const auto first = model.add(scheduler, requestOf(promptOf(1, 4), 5));
+  // Longer than the engine's context of 64 tokens.
+  AnswerRequest impossible = requestOf(promptOf(2, 4), 5);
+  impossible.maxTokens = 70;
+  const auto second = model.add(scheduler, impossible);
+  while (scheduler.step()) {
+  }
+  Served served, refused;
+  takeInto(served, *first);
+  takeInto(refused, *second);
+  CHECK(served.end == AnswerEnd::kLength);
+  CHECK(refused.end == AnswerEnd::kFailed);
+  CHECK(refused.message == "a session of 74 tokens, expected 1 to the context of 64");
+  CHECK(scheduler.numbers().failed == 1);
+  CHECK(scheduler.numbers().full == 1);
+}
+
+TEST_CASE("a prompt is scored without generating") {
+  ServedModel model(servingOptions(1));
+  AnswerRequest request = requestOf(kPrompt, 0);
+  request.scoresPrompt = true;
+  request.topScores = 2;
+  const Served served = model.alone(request);
+  CHECK(served.end == AnswerEnd::kLength);
+  CHECK(served.tokens.empty());
+  REQUIRE(served.promptScores.size() == kPrompt.size() - 1);
+  for (size_t i = 0; i < served.promptScores.size(); ++i) {
+    const TokenScore &score = served.promptScores[i];
+    CHECK(score.token == kPrompt[i + 1]);
+    REQUIRE(score.top.size() == 2);
+    CHECK(score.top[0].second >= score.top[1].second);
+    CHECK(score.top[0].second >= score.logProbability);
+  }
+}
+
+TEST_CASE("the best scores are sorted, ties by index, and their probabilities sum to one") {
+  const std::vector<float> logits = {0.5f, 2, -1, 2, 0.25f};
+  auto all = scoreToken(logits, 2, 10);
+  REQUIRE(all.isOk());
+  REQUIRE(all->top.size() == 5);
+  std::vector<int32_t> order;
+  double sum = 0;
+  for (const auto &[token, logProbability] : all->top) {
+    order.push_back(token);
+    sum += std::exp(logProbability);
+  }
+  CHECK(order == std::vector<int32_t>{1, 3, 0, 4, 2});
+  CHECK(sum == doctest::Approx(1).epsilon(1e-12)); // Five terms, each within a few units of 1e-16.
+  CHECK(all->top[4].second == all->logProbability);
+  CHECK(scoreToken(logits, 1, 0)->top.empty());
+  CHECK_FALSE(scoreToken(std::vector<float>{0, NAN}, 0, 1).isOk());
+}
+
+TEST_CASE("requests that no sequence can answer are refused") {
+  ServedModel model(servingOptions(1));
+  auto refusal = [&](const AnswerRequest &request) {
+    auto sequence = Sequence::create(*model.loaded.model, request, std::make_shared<Answer>());
+    return sequence.status().message();
+  };
+  CHECK(refusal(requestOf({}, 1)) == "the prompt has no tokens, expected at least one");
+  CHECK(refusal(requestOf({5, 96}, 1)) == "token id 96, expected 0 to 95");
+  AnswerRequest hot = requestOf({5}, 1), stop = requestOf({5}, 1);
+  hot.sampling.temperature = -1;
+  stop.stopTexts = {"x"};
+  CHECK(refusal(hot) == "temperature -1, expected a finite number of at least 0 (0 is greedy)");
+  CHECK(refusal(stop) == "stop texts for a model without a tokenizer, expected none");
+}

@@ -1,0 +1,278 @@
+#include "tools/moert-serve/ApiCall.h"
+
+#include "runtime/base/Status.h"
+#include "tools/moert-serve/ChatPrompt.h"
+
+#include <algorithm>
+
+namespace moert::serve {
+
+namespace {
+
+/// The API's own limits.
+constexpr double kMostTemperature = 2;
+constexpr uint32_t kMostTopScores = 20, kMostTopScoresOfText = 5, kMostStopTexts = 4;
+constexpr uint32_t kDefaultTextTokens = 16;
+
+ApiError tooLong(uint64_t prompt, std::optional<uint64_t> tokens, const ServedModelInfo &info,
+                 bool isChat) {
+  const char *what = isChat ? "messages" : "prompt";
+  const std::string found = tokens ? strCat("you requested ", prompt + *tokens, " tokens (", prompt,
+                                            " in the ", what, ", ", *tokens, " in the completion)")
+                                   : strCat("your ", what, " resulted in ", prompt, " tokens");
+  return invalidField(strCat("This model's maximum context length is ", info.contextTokens,
+                             " tokens. However, ", found, ". Please reduce the length of the ",
+                             what, tokens ? " or completion." : "."),
+                      what, "context_length_exceeded");
+}
+
+/// The members that both calls have.
+class CallReader {
+public:
+  CallReader(const Json &body, const ServedModelInfo &servedModel, ApiCall &readCall)
+      : info(servedModel), call(readCall), fields(body, "") {}
+
+  void readModel() {
+    fields.require("model");
+    const std::optional<std::string> name = fields.text("model");
+    if (name && *name != info.name)
+      fields.fail(unknownModel(*name));
+  }
+
+  void readCommon() {
+    readModel();
+    base.sampling.temperature =
+        static_cast<float>(fields.number("temperature", 0, kMostTemperature).value_or(1));
+    base.sampling.topP = static_cast<float>(fields.number("top_p", 0, 1).value_or(1));
+    if (base.sampling.topP == 0)
+      base.sampling.topP = 1e-6f; // The API's 0 means the most likely token.
+    base.sampling.topK = static_cast<uint32_t>(fields.integer("top_k", 0, UINT32_MAX).value_or(0));
+    base.ignoresEndTokens = fields.flag("ignore_eos").value_or(false);
+    choices = static_cast<uint32_t>(fields.integer("n", 1, info.mostSequences).value_or(1));
+    call.choicesPerPrompt = choices;
+    if (const Json *seed = fields.any("seed"); seed && seed->is_number_integer())
+      base.sampling.seed = seed->get<uint64_t>(); // A negative one has a 64-bit pattern too.
+    else
+      base.sampling.seed = fields.integer("seed", 0, UINT64_MAX).value_or(info.drawSeed());
+    readStops();
+    readStream();
+    for (const char *name : {"presence_penalty", "frequency_penalty"})
+      readPenalty(name);
+    fields.only("logit_bias", Json::object(), "biases are not supported");
+    fields.ignore(
+        {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
+  }
+
+  /// Checks a prompt's length and adds its sequences.
+  void add(std::vector<int32_t> prompt, std::string text, std::optional<uint64_t> maxTokens,
+           std::optional<uint32_t> defaultTokens) {
+    if (fields.error())
+      return;
+    const uint64_t room =
+        info.contextTokens - std::min<uint64_t>(info.contextTokens, prompt.size());
+    if (maxTokens ? prompt.size() + *maxTokens > info.contextTokens : room == 0)
+      return fields.fail(tooLong(prompt.size(), maxTokens, info, call.isChat));
+    if (call.sequences.size() + choices > info.mostSequences)
+      return fields.fail(
+          invalidField(strCat("Invalid 'prompt': prompts times 'n' give more than ",
+                              info.mostSequences, " sequences, the most of one request."),
+                       "prompt"));
+    base.maxTokens = static_cast<uint32_t>(
+        maxTokens.value_or(std::min<uint64_t>(room, defaultTokens.value_or(UINT32_MAX))));
+    base.scoresPrompt = call.echoes && call.givesScores;
+    if (call.givesScores)
+      base.topScores = call.topScores;
+    for (uint32_t i = 0; i < choices; ++i) {
+      call.sequences.push_back(base);
+      call.sequences.back().prompt = prompt;
+      call.sequences.back().sampling.seed = base.sampling.seed + i;
+      call.prompts.push_back(text);
+    }
+  }
+
+  const ServedModelInfo &info;
+  ApiCall &call;
+  Fields fields;
+  AnswerRequest base;
+  uint32_t choices = 1;
+
+private:
+  void readPenalty(const char *name) {
+    if (fields.number(name, -2, 2).value_or(0) != 0)
+      fields.only(name, 0, "penalties are not supported");
+  }
+
+  void readStops() {
+    const Json *stop = fields.any("stop");
+    if (!stop)
+      return;
+    std::vector<Json> texts;
+    if (stop->is_array())
+      texts.assign(stop->begin(), stop->end());
+    else
+      texts.push_back(*stop);
+    if (texts.size() > kMostStopTexts)
+      return fields.fail(invalidField(strCat("Invalid 'stop': array too long. Expected an array "
+                                             "with maximum length ",
+                                             kMostStopTexts, ", but got an array with length ",
+                                             texts.size(), " instead."),
+                                      "stop", "array_above_max_length"));
+    for (const Json &text : texts) {
+      if (!text.is_string() || text.get_ref<const std::string &>().empty())
+        return fields.fail(invalidField(
+            strCat("Invalid type for 'stop': expected a string that is not empty, or an array of "
+                   "them, but got ",
+                   text.is_string() ? "an empty string" : typeOf(text), " instead."),
+            "stop", "invalid_type"));
+      base.stopTexts.push_back(text.get<std::string>());
+    }
+  }
+
+  void readStream() {
+    call.isStreamed = fields.flag("stream").value_or(false);
+    const Json *options = fields.objectAt("stream_options");
+    if (!options)
+      return;
+    if (!call.isStreamed)
+      return fields.fail(invalidField("The 'stream_options' parameter is only allowed when "
+                                      "'stream' is enabled.",
+                                      "stream_options"));
+    Fields inner(*options, "stream_options.");
+    call.streamsUsage = inner.flag("include_usage").value_or(false);
+    inner.ignore({"include_obfuscation"});
+    inner.refuseOthers();
+    if (inner.error())
+      fields.fail(*inner.error());
+  }
+};
+
+/// A text, an array of texts, an array of ids, or an array of arrays of ids.
+class PromptReader {
+public:
+  PromptReader(CallReader &callReader, std::optional<uint64_t> tokens)
+      : reader(callReader), maxTokens(tokens) {}
+
+  void read(const Json &prompt) {
+    if (prompt.is_string())
+      return addText(prompt.get<std::string>());
+    if (prompt.is_array() && !prompt.empty() && prompt.front().is_number())
+      return addIds(prompt);
+    if (!prompt.is_array() || prompt.empty())
+      return refuse(prompt);
+    for (const Json &one : prompt) {
+      if (one.is_string())
+        addText(one.get<std::string>());
+      else if (one.is_array())
+        addIds(one);
+      else
+        refuse(one);
+    }
+  }
+
+private:
+  const Tokenizer &tokenizer() const { return *reader.info.model->tokenizer(); }
+
+  void refuse(const Json &found) {
+    reader.fields.fail(invalidField(
+        "Invalid type for 'prompt': expected a string, an array of strings, an array of token ids, "
+        "or an array of such arrays, but got " +
+            typeOf(found) + " instead.",
+        "prompt", "invalid_type"));
+  }
+
+  void addText(const std::string &text) {
+    Result<std::vector<int32_t>> ids = tokenizer().encode(text, true);
+    if (!ids.isOk())
+      return reader.fields.fail(invalidField(ids.status().message(), "prompt"));
+    add(std::move(ids).value(), text);
+  }
+
+  void addIds(const Json &array) {
+    const uint32_t vocabulary = reader.info.model->artifact().model.vocabularySize;
+    std::vector<int32_t> ids;
+    for (const Json &id : array) {
+      if (!id.is_number_integer())
+        return refuse(id);
+      if (!id.is_number_unsigned() || id.get<uint64_t>() >= vocabulary)
+        return reader.fields.fail(invalidField(strCat("Invalid 'prompt': token id ", id.dump(),
+                                                      ", expected 0 to ", vocabulary - 1, "."),
+                                               "prompt"));
+      ids.push_back(static_cast<int32_t>(id.get<uint64_t>()));
+    }
+    std::string text = reader.call.echoes ? tokenizer().decode(ids, false) : std::string();
+    add(std::move(ids), std::move(text));
+  }
+
+  void add(std::vector<int32_t> ids, std::string text) {
+    const ModelInfo &model = reader.info.model->artifact().model;
+    if (ids.empty() && model.bosToken)
+      ids.push_back(*model.bosToken);
+    if (ids.empty())
+      return reader.fields.fail(invalidField("Invalid 'prompt': it has no tokens, and this model "
+                                             "has none that begins a text.",
+                                             "prompt"));
+    reader.add(std::move(ids), std::move(text), maxTokens, kDefaultTextTokens);
+  }
+
+  CallReader &reader;
+  const std::optional<uint64_t> maxTokens;
+};
+
+} // namespace
+
+std::optional<ApiError> readCompletionCall(const Json &body, const ServedModelInfo &info,
+                                           ApiCall &call) {
+  CallReader reader(body, info, call);
+  Fields &fields = reader.fields;
+  reader.readCommon();
+  call.echoes = fields.flag("echo").value_or(false);
+  if (const auto count = fields.integer("logprobs", 0, kMostTopScoresOfText)) {
+    call.givesScores = true;
+    call.topScores = static_cast<uint32_t>(*count);
+  }
+  fields.only("best_of", reader.choices, "only as many sequences as 'n' are generated");
+  fields.only("suffix", "", "text is only generated after the prompt");
+  fields.require("prompt");
+  const std::optional<uint64_t> maxTokens =
+      fields.integer("max_tokens", call.echoes ? 0 : 1, UINT32_MAX);
+  fields.refuseOthers();
+  if (const Json *prompt = fields.any("prompt"))
+    PromptReader(reader, maxTokens).read(*prompt);
+  return fields.error();
+}
+
+std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &info, ApiCall &call) {
+  call.isChat = true;
+  CallReader reader(body, info, call);
+  Fields &fields = reader.fields;
+  reader.readCommon();
+  call.givesScores = fields.flag("logprobs").value_or(false);
+  if (const auto count = fields.integer("top_logprobs", 0, kMostTopScores)) {
+    call.topScores = static_cast<uint32_t>(*count);
+    if (!call.givesScores)
+      fields.fail(invalidField("The 'top_logprobs' parameter is only allowed when 'logprobs' is "
+                               "enabled.",
+                               "top_logprobs"));
+  }
+  fields.only("response_format", {{"type", "text"}}, "output cannot be constrained yet");
+  fields.only("tools", Json::array(), "tools are not supported yet");
+  fields.only("tool_choice", "none", "tools are not supported yet");
+  fields.ignore({"parallel_tool_calls"});
+  fields.require("messages");
+  std::optional<uint64_t> maxTokens = fields.integer("max_completion_tokens", 1, UINT32_MAX);
+  if (const auto older = fields.integer("max_tokens", 1, UINT32_MAX); older && !maxTokens)
+    maxTokens = older;
+  const Json *messages = fields.array("messages");
+  fields.refuseOthers();
+  if (!messages || fields.error())
+    return fields.error();
+  ChatPrompt prompt;
+  if (auto error = makeChatPrompt(*messages, *info.model->tokenizer(), prompt))
+    return error;
+  reader.base.stopTexts.insert(reader.base.stopTexts.end(), prompt.stopTexts.begin(),
+                               prompt.stopTexts.end());
+  reader.add(std::move(prompt.tokens), {}, maxTokens, {});
+  return fields.error();
+}
+
+} // namespace moert::serve

@@ -1,0 +1,44 @@
+// Requests of OpenAI's API to generate text: read from JSON, checked, and turned into sequences.
+#pragma once
+
+#include "moert/Engine.h"
+#include "runtime/serving/Answer.h"
+#include "tools/moert-serve/Fields.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moert::serve {
+
+/// What the requests are read for.
+struct ServedModelInfo {
+  const Model *model = nullptr; // Has a tokenizer.
+  std::string name;             // The API's "model".
+  uint32_t contextTokens = 0;
+  uint32_t mostSequences = 1; // In one request.
+  /// A seed for a request without one.
+  std::function<uint64_t()> drawSeed;
+};
+
+/// A request that can be submitted: sequence i is choice i of the answer.
+struct ApiCall {
+  bool isChat = false;
+  std::vector<AnswerRequest> sequences;
+  uint32_t choicesPerPrompt = 1; // "n"
+  bool isStreamed = false;
+  bool streamsUsage = false;        // A last chunk has the usage.
+  bool echoes = false;              // Texts begin with their prompt.
+  bool givesScores = false;         // "logprobs"
+  uint32_t topScores = 0;           // Best tokens listed for each token.
+  std::vector<std::string> prompts; // As text, with echoes: entry i is choice i's.
+};
+
+/// Reads the body of /v1/chat/completions or /v1/completions.
+std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &info, ApiCall &call);
+std::optional<ApiError> readCompletionCall(const Json &body, const ServedModelInfo &info,
+                                           ApiCall &call);
+
+} // namespace moert::serve

@@ -1,0 +1,235 @@
+#include "tools/moert-serve/ApiReply.h"
+
+#include "runtime/base/Status.h"
+#include "runtime/base/Utf8.h"
+
+#include <algorithm>
+
+namespace moert::serve {
+
+namespace {
+
+uint64_t charactersOf(std::string_view text) {
+  return static_cast<uint64_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+/// As the API names the ends; null while there is none.
+Json reasonOf(const std::optional<AnswerEnd> &end) {
+  if (!end)
+    return {};
+  return *end == AnswerEnd::kLength ? "length" : "stop";
+}
+
+std::string eventOf(const Json &data) {
+  return "data: " + textOf(data) + "\n\n";
+}
+
+} // namespace
+
+ApiReply::ApiReply(ReplyHead replyHead, ApiCall apiCall, const Tokenizer &textTokenizer,
+                   std::vector<std::shared_ptr<Answer>> submitted)
+    : head(std::move(replyHead)), call(std::move(apiCall)), tokenizer(textTokenizer) {
+  for (std::shared_ptr<Answer> &answer : submitted)
+    choices.push_back({std::move(answer)});
+}
+
+ApiReply::~ApiReply() {
+  for (const Choice &choice : choices)
+    choice.answer->cancel();
+}
+
+bool ApiReply::hasEnded() const {
+  return std::all_of(choices.begin(), choices.end(),
+                     [](const Choice &choice) { return choice.end.has_value(); });
+}
+
+void ApiReply::fail(const Choice &choice, const Status &status) {
+  if (failure)
+    return;
+  ApiError error;
+  error.status = 500;
+  error.type = "server_error";
+  error.message = "The model could not complete the request: " + status.message();
+  if (choice.end == AnswerEnd::kCancelled) {
+    error.status = 503;
+    error.message = "The server is stopping and did not complete the request.";
+  }
+  failure = std::move(error);
+}
+
+bool ApiReply::collect(std::chrono::milliseconds most) {
+  for (Choice &choice : choices) {
+    if (choice.end)
+      continue;
+    AnswerNews news = choice.answer->take(most);
+    // The others had time to have news as well.
+    most = std::chrono::milliseconds(0);
+    for (AnswerPiece &piece : news.pieces) {
+      choice.tokens += piece.token.has_value();
+      choice.pieces.push_back(std::move(piece));
+    }
+    for (TokenScore &score : news.promptScores)
+      choice.promptScores.push_back(std::move(score));
+    choice.cachedTokens = news.cachedTokens;
+    choice.end = news.end;
+    if (choice.end == AnswerEnd::kFailed || choice.end == AnswerEnd::kCancelled)
+      fail(choice, news.status);
+  }
+  return hasEnded();
+}
+
+Json ApiReply::headOf(const char *object) const {
+  return {{"id", (call.isChat ? "chatcmpl-" : "cmpl-") + head.id},
+          {"object", object},
+          {"created", head.created},
+          {"model", head.model}};
+}
+
+std::string ApiReply::tokenText(int32_t token) const {
+  return tokenizer.decode({&token, 1}, false);
+}
+
+// "tokens", "token_logprobs" and so on, an entry per token; of the prompt too if it is echoed.
+Json ApiReply::textScores(size_t index, Choice &choice) const {
+  Json tokens = Json::array(), values = Json::array(), top = Json::array(), offsets = Json::array();
+  auto append = [&](int32_t token, const TokenScore *score, const std::string &text) {
+    tokens.push_back(tokenText(token));
+    values.push_back(score ? Json(score->logProbability) : Json());
+    offsets.push_back(choice.offset);
+    choice.offset += charactersOf(text);
+    Json best = Json::object();
+    if (score)
+      for (const auto &[other, value] : score->top)
+        best[tokenText(other)] = value;
+    top.push_back(score && call.topScores > 0 ? std::move(best) : Json());
+  };
+  if (call.echoes && !choice.hasBegun) {
+    const std::vector<int32_t> &prompt = call.sequences[index].prompt;
+    for (size_t i = 0; i < prompt.size(); ++i)
+      append(prompt[i], i == 0 ? nullptr : &choice.promptScores.at(i - 1), tokenText(prompt[i]));
+  }
+  for (const AnswerPiece &piece : choice.pieces)
+    if (piece.token)
+      append(*piece.token, piece.score ? &*piece.score : nullptr, piece.text);
+  return {{"tokens", std::move(tokens)},
+          {"token_logprobs", std::move(values)},
+          {"top_logprobs", std::move(top)},
+          {"text_offset", std::move(offsets)}};
+}
+
+Json ApiReply::chatScores(const Choice &choice) const {
+  auto entryOf = [&](int32_t token, double value) -> Json {
+    const std::string text = tokenText(token);
+    Json bytes = Json::array();
+    for (char byte : text)
+      bytes.push_back(static_cast<unsigned char>(byte));
+    return {{"token", text}, {"logprob", value}, {"bytes", std::move(bytes)}};
+  };
+  Json content = Json::array();
+  for (const AnswerPiece &piece : choice.pieces) {
+    if (!piece.score)
+      continue;
+    Json entry = entryOf(piece.score->token, piece.score->logProbability);
+    Json top = Json::array();
+    for (const auto &[token, value] : piece.score->top)
+      top.push_back(entryOf(token, value));
+    entry["top_logprobs"] = std::move(top);
+    content.push_back(std::move(entry));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+Json ApiReply::choiceOf(size_t index, Choice &choice, bool isChunk) const {
+  std::string text;
+  if (call.echoes && !choice.hasBegun)
+    text = call.prompts[index];
+  for (const AnswerPiece &piece : choice.pieces)
+    text += piece.text;
+  Json json = {{"index", index}};
+  if (!call.isChat) {
+    json["text"] = text;
+    json["logprobs"] = call.givesScores ? textScores(index, choice) : Json();
+  } else {
+    Json message = Json::object();
+    if (!isChunk || !choice.hasBegun)
+      message["role"] = "assistant";
+    message["content"] = text;
+    if (!isChunk)
+      message["refusal"] = nullptr;
+    json[isChunk ? "delta" : "message"] = std::move(message);
+    json["logprobs"] = call.givesScores ? chatScores(choice) : Json();
+  }
+  json["finish_reason"] = isChunk ? Json() : reasonOf(choice.end);
+  choice.hasBegun = true;
+  return json;
+}
+
+Json ApiReply::usage() const {
+  uint64_t prompt = 0, cached = 0, generated = 0;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    generated += choices[i].tokens;
+    if (i % call.choicesPerPrompt != 0)
+      continue; // A prompt counts once.
+    prompt += call.sequences[i].prompt.size();
+    cached += choices[i].cachedTokens;
+  }
+  return {{"prompt_tokens", prompt},
+          {"completion_tokens", generated},
+          {"total_tokens", prompt + generated},
+          {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+}
+
+std::string ApiReply::whole() {
+  Json body = headOf(call.isChat ? "chat.completion" : "text_completion");
+  Json list = Json::array();
+  for (size_t i = 0; i < choices.size(); ++i)
+    list.push_back(choiceOf(i, choices[i], false));
+  body["choices"] = std::move(list);
+  body["usage"] = usage();
+  return textOf(body);
+}
+
+std::string ApiReply::takeEvents() {
+  std::string events;
+  if (failure)
+    return "data: " + bodyOf(*failure) + "\n\n";
+  auto append = [&](Json choice) {
+    Json chunk = headOf(call.isChat ? "chat.completion.chunk" : "text_completion");
+    chunk["choices"] = Json::array({std::move(choice)});
+    if (call.streamsUsage)
+      chunk["usage"] = nullptr;
+    events += eventOf(chunk);
+  };
+  for (size_t i = 0; i < choices.size(); ++i) {
+    Choice &choice = choices[i];
+    if (choice.hasFinished)
+      continue;
+    if (!choice.pieces.empty() || (choice.end && !choice.hasBegun))
+      append(choiceOf(i, choice, true));
+    choice.pieces.clear();
+    if (!choice.end)
+      continue;
+    choice.hasFinished = true;
+    Json last = {{"index", i}};
+    if (call.isChat)
+      last["delta"] = Json::object();
+    else
+      last["text"] = "";
+    last["logprobs"] = nullptr;
+    last["finish_reason"] = reasonOf(choice.end);
+    append(std::move(last));
+  }
+  if (hasEnded()) {
+    if (call.streamsUsage) {
+      Json chunk = headOf(call.isChat ? "chat.completion.chunk" : "text_completion");
+      chunk["choices"] = Json::array();
+      chunk["usage"] = usage();
+      events += eventOf(chunk);
+    }
+    events += "data: [DONE]\n\n";
+  }
+  return events;
+}
+
+} // namespace moert::serve

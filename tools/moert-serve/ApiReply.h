@@ -1,0 +1,74 @@
+// The answers to one request as OpenAI's API writes them: whole, or as a stream of events while
+// they are generated.
+#pragma once
+
+#include "runtime/serving/Answer.h"
+#include "runtime/tokenizer/Tokenizer.h"
+#include "tools/moert-serve/ApiCall.h"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moert::serve {
+
+/// Names of one reply.
+struct ReplyHead {
+  std::string id; // Without its prefix.
+  std::string model;
+  int64_t created = 0; // Unix time in seconds.
+};
+
+/// Owned by the connection's thread. The tokenizer must outlive it. The destructor cancels what has
+/// not ended.
+class ApiReply {
+public:
+  ApiReply(ReplyHead replyHead, ApiCall apiCall, const Tokenizer &tokenizer,
+           // Shared with the scheduler's thread.
+           std::vector<std::shared_ptr<Answer>> submitted);
+  ~ApiReply();
+
+  /// Waits for news, at most that long, and takes them. Returns true once all choices have ended.
+  bool collect(std::chrono::milliseconds most);
+
+  /// The reply as a JSON object; call when all have ended.
+  std::string whole();
+
+  /// The events of what collect() took since the last call, with the last ones once all have ended.
+  std::string takeEvents();
+
+  /// Set if a choice failed.
+  const std::optional<ApiError> &error() const { return failure; }
+
+private:
+  struct Choice {
+    // Shared with the scheduler's thread.
+    std::shared_ptr<Answer> answer;
+    std::vector<AnswerPiece> pieces = {};      // Not streamed so far, or all.
+    std::vector<TokenScore> promptScores = {}; // The same.
+    std::optional<AnswerEnd> end = {};
+    uint64_t tokens = 0, cachedTokens = 0;
+    uint64_t offset = 0; // Characters before the next token.
+    bool hasBegun = false, hasFinished = false;
+  };
+
+  void fail(const Choice &choice, const Status &status);
+  Json headOf(const char *object) const;
+  Json choiceOf(size_t index, Choice &choice, bool isChunk) const;
+  Json textScores(size_t index, Choice &choice) const;
+  Json chatScores(const Choice &choice) const;
+  Json usage() const;
+  std::string tokenText(int32_t token) const;
+  bool hasEnded() const;
+
+  const ReplyHead head;
+  const ApiCall call;
+  const Tokenizer &tokenizer;
+  std::vector<Choice> choices;
+  std::optional<ApiError> failure;
+};
+
+} // namespace moert::serve

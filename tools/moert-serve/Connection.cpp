@@ -1,0 +1,207 @@
+#include "tools/moert-serve/Connection.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <optional>
+#include <poll.h>
+#include <string_view>
+#include <strings.h>
+#include <sys/socket.h>
+
+namespace moert::serve {
+
+namespace {
+
+/// How often a wait looks at the stop flag.
+constexpr std::chrono::milliseconds kPoll{100};
+constexpr std::chrono::milliseconds kFinish{1000};
+constexpr size_t kReceiveBytes = 4096;
+constexpr std::string_view kHeaderEnd = "\r\n\r\n", kLength = "content-length";
+
+// cpp-httplib calls a handler with a request and a response, and nothing that leads to the
+// connection: a thread serves one connection at a time.
+thread_local Connection *currentConnection = nullptr;
+
+std::chrono::milliseconds until(std::chrono::steady_clock::time_point end) {
+  return std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+}
+
+bool isNamed(std::string_view line, std::string_view name) {
+  return line.size() > name.size() && line[name.size()] == ':' &&
+         ::strncasecmp(line.data(), name.data(), name.size()) == 0;
+}
+
+/// The number that a header line's value is; one that is too large for 64 bits is the largest.
+std::optional<uint64_t> numberOf(std::string_view value) {
+  const size_t begin = value.find_first_not_of(" \t"), end = value.find_last_not_of(" \t\r\n");
+  if (begin == std::string_view::npos)
+    return {};
+  value = value.substr(begin, end + 1 - begin);
+  uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (rest != value.data() + value.size() || error == std::errc::invalid_argument)
+    return {};
+  return error == std::errc::result_out_of_range ? UINT64_MAX : number;
+}
+
+} // namespace
+
+Connection *Connection::current() {
+  return currentConnection;
+}
+void Connection::setCurrent(Connection *connection) {
+  currentConnection = connection;
+}
+
+Connection::Wait Connection::waitReadable(Clock::time_point end, bool endsOnStop) const {
+  while (true) {
+    if (endsOnStop && stop.load(std::memory_order_relaxed))
+      return Wait::kStopped;
+    const auto left = until(end);
+    if (left.count() <= 0)
+      return Wait::kTimeout;
+    pollfd waiting = {file, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, static_cast<int>(std::min(left, kPoll).count()));
+    if (ready > 0)
+      return Wait::kReady;
+  }
+}
+
+bool Connection::receiveSome() {
+  char bytes[kReceiveBytes];
+  ssize_t count = 0;
+  do
+    count = ::recv(file, bytes, sizeof bytes, 0);
+  while (count < 0 && errno == EINTR);
+  if (count <= 0)
+    return false;
+  buffer.append(bytes, static_cast<size_t>(count));
+  return true;
+}
+
+Connection::Arrival Connection::filterHeader(size_t headerEnd) {
+  std::string kept;
+  bool isFirst = true, hasLength = false;
+  for (size_t begin = 0; begin < headerEnd;) {
+    const size_t end = buffer.find("\r\n", begin) + 2;
+    const std::string_view line = std::string_view(buffer).substr(begin, end - begin);
+    begin = end;
+    const bool isLength = !isFirst && isNamed(line, kLength);
+    if (isLength || (!isFirst && isNamed(line, "transfer-encoding"))) {
+      if (hasLength)
+        return Arrival::kBadLength;
+      hasLength = true;
+    }
+    if (isLength) {
+      const std::optional<uint64_t> length = numberOf(line.substr(kLength.size() + 1));
+      if (!length)
+        return Arrival::kBadLength;
+      if (*length > limits.bodyBytes)
+        return Arrival::kBodyTooLarge;
+    }
+    if (isFirst || !(isNamed(line, "range") || isNamed(line, "accept-encoding")))
+      kept += line;
+    isFirst = false;
+  }
+  buffer.replace(0, headerEnd, kept);
+  return Arrival::kRequest;
+}
+
+Connection::Arrival Connection::awaitRequest() {
+  buffer.erase(0, taken);
+  taken = 0;
+  if (buffer.empty()) {
+    if (waitReadable(Clock::now() + limits.idle, true) != Wait::kReady || !receiveSome())
+      return Arrival::kNone;
+  }
+  const Clock::time_point end = Clock::now() + limits.header;
+  size_t found = 0;
+  while ((found = buffer.find(kHeaderEnd)) == std::string::npos) {
+    if (buffer.size() > limits.headerBytes)
+      return Arrival::kHeaderTooLarge;
+    const Wait wait = waitReadable(end, false);
+    if (wait == Wait::kTimeout)
+      return Arrival::kTooSlow;
+    if (!receiveSome())
+      return Arrival::kNone;
+  }
+  if (found > limits.headerBytes)
+    return Arrival::kHeaderTooLarge;
+  if (const Arrival checked = filterHeader(found + 2); checked != Arrival::kRequest)
+    return checked;
+  // A chunked body has some bytes more than its content.
+  bodyLeft = buffer.size() + limits.bodyBytes + limits.bodyBytes / 2 + kReceiveBytes;
+  bodyEnd = Clock::now() + limits.body;
+  return Arrival::kRequest;
+}
+
+bool Connection::isAlive() const {
+  char byte = 0;
+  const ssize_t count = ::recv(file, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return count > 0 || (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+void Connection::finish() {
+  ::shutdown(file, SHUT_WR);
+  const Clock::time_point end = Clock::now() + kFinish;
+  while (waitReadable(end, true) == Wait::kReady) {
+    buffer.clear();
+    if (!receiveSome())
+      return;
+  }
+}
+
+bool Connection::is_writable() const {
+  return isAlive();
+}
+
+ssize_t Connection::read(char *data, size_t size) {
+  if (taken == buffer.size()) {
+    buffer.clear();
+    taken = 0;
+    if (bodyLeft == 0 || waitReadable(bodyEnd, false) != Wait::kReady || !receiveSome()) {
+      closes = true;
+      return -1;
+    }
+  }
+  const size_t count = std::min({size, buffer.size() - taken, bodyLeft});
+  std::copy_n(buffer.data() + taken, count, data);
+  taken += count;
+  bodyLeft -= count;
+  if (count == 0)
+    closes = true;
+  return count == 0 ? -1 : static_cast<ssize_t>(count);
+}
+
+ssize_t Connection::write(const char *data, size_t size) {
+  size_t written = 0;
+  while (written < size) {
+    pollfd waiting = {file, POLLOUT, 0};
+    const int ready = ::poll(&waiting, 1, static_cast<int>(limits.write.count()));
+    if (ready < 0 && errno == EINTR)
+      continue;
+    const ssize_t count =
+        ready > 0 ? ::send(file, data + written, size - written, MSG_NOSIGNAL | MSG_DONTWAIT) : -1;
+    if (count < 0 && ready > 0 && (errno == EAGAIN || errno == EINTR))
+      continue;
+    if (count <= 0) {
+      closes = true;
+      return -1;
+    }
+    written += static_cast<size_t>(count);
+  }
+  return static_cast<ssize_t>(written);
+}
+
+// Nothing here depends on addresses.
+void Connection::get_remote_ip_and_port(std::string &ip, int &port) const {
+  ip.clear();
+  port = 0;
+}
+void Connection::get_local_ip_and_port(std::string &ip, int &port) const {
+  ip.clear();
+  port = 0;
+}
+
+} // namespace moert::serve

@@ -1,0 +1,235 @@
+#include "tools/moert-serve/ServeCommand.h"
+
+#include "runtime/base/InputText.h"
+#include "runtime/base/Utf8.h"
+#include "runtime/base/WorkerThread.h"
+#include "runtime/engine/Footprint.h"
+#include "tools/console/HelpFormatter.h"
+#include "tools/console/Interrupt.h"
+#include "tools/console/OutputStream.h"
+#include "tools/moert-serve/HttpServer.h"
+#include "tools/moert/EngineFlags.h"
+#include "tools/moert/LoadedModel.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <malloc.h>
+#include <memory>
+#include <sys/random.h>
+
+namespace moert::serve {
+
+namespace {
+
+constexpr uint32_t kDefaultContext = 4096, kMaxContext = 1 << 24;
+constexpr uint32_t kDefaultSessions = 8, kMaxSessions = 256, kDefaultWaiting = 64;
+constexpr uint32_t kMaxGraceSeconds = 3600;
+constexpr uint64_t kMiB = 1 << 20;
+
+struct ServeOptions {
+  std::string artifact;
+  HttpOptions http;
+  std::optional<std::string> apiKeyFile, modelName;
+  std::optional<uint32_t> contextTokens;
+  std::optional<uint64_t> sessionTokens;
+  uint32_t sessions = kDefaultSessions;
+  uint32_t waiting = kDefaultWaiting;
+  uint32_t graceSeconds = 10;
+  cli::EngineFlags engine;
+};
+
+/// "qwen" of "/models/qwen.moe".
+std::string nameOf(const std::string &path) {
+  std::string name = path.substr(path.rfind('/') + 1);
+  if (name.ends_with(".moe"))
+    name.resize(name.size() - 4);
+  return name;
+}
+
+ServingLimits limitsOf(const ServeOptions &options, const ModelInfo &model) {
+  ServingLimits limits;
+  limits.contextTokens =
+      options.contextTokens.value_or(std::min(kDefaultContext, model.maxPositions));
+  limits.running = options.sessions;
+  limits.waiting = options.waiting;
+  limits.sessionTokens = Engine::sessionTokensFor(limits.contextTokens);
+  limits.sessionTokens =
+      options.sessionTokens.value_or(limits.sessionTokens * std::min(2u, options.sessions));
+  return limits;
+}
+
+/// Memory beside the engine's: connections, requests and what their answers hold.
+uint64_t servingBytes(const ServeOptions &options, const ServingLimits &limits,
+                      uint32_t vocabulary) {
+  // A stack, the kernel's part of a thread and of its socket, and the library's strings.
+  constexpr uint64_t kPerConnection =
+      WorkerThread::kStackBytes + WorkerThread::kKernelBytes + 128 * 1024;
+  // A value of a parsed body, with its name and the lists that hold it.
+  constexpr uint64_t kPerValue = 96;
+  // A generated token with its text, score and the best tokens beside it, twice: as pieces and as
+  // JSON.
+  constexpr uint64_t kPerToken = 2048;
+  const uint64_t sequences = uint64_t(limits.running) + limits.waiting;
+  SamplingOptions cuts;
+  cuts.temperature = 1;
+  cuts.topK = 1;
+  uint64_t bytes = kPerConnection * options.http.connections;
+  bytes += options.http.json.values * kPerValue;
+  bytes += 4 * options.http.limits.bodyBytes;
+  bytes += limits.sessionTokens * kPerToken;
+  bytes += sequences * (uint64_t(limits.contextTokens) * 2 * sizeof(int32_t) + 16 * 1024);
+  bytes += limits.running * Sampler::memoryBytes(cuts, vocabulary);
+  return bytes;
+}
+
+Status readApiKey(ServeOptions &options) {
+  if (options.http.apiKey && options.apiKeyFile)
+    return invalidInput("--api-key and --api-key-file, expected one of them");
+  if (const char *key = std::getenv("MOERT_API_KEY");
+      key && *key && !options.http.apiKey && !options.apiKeyFile)
+    options.http.apiKey = key;
+  if (options.apiKeyFile) {
+    MOERT_ASSIGN_OR_RETURN(std::string text, readInput(*options.apiKeyFile));
+    text.erase(text.find_last_not_of(" \t\r\n") + 1);
+    options.http.apiKey = std::move(text);
+  }
+  if (!options.http.apiKey)
+    return {};
+  const std::string &key = *options.http.apiKey;
+  if (key.empty() || !isPlainText(key) || key.find(' ') != std::string::npos)
+    return invalidInput("an API key that is empty or has spaces or control characters, expected "
+                        "visible characters");
+  return {};
+}
+
+uint64_t drawSeed() {
+  uint32_t seed = 0;
+  // Only fails before the system has any randomness.
+  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    return 0;
+  return seed;
+}
+
+Status serveModel(ServeOptions options) {
+  MOERT_RETURN_IF_ERROR(readApiKey(options));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
+  MOERT_RETURN_IF_ERROR(cli::tokenizerOf(*model, "serve").status());
+  const ModelInfo info = model->artifact().model;
+  const ServingLimits limits = limitsOf(options, info);
+  EngineOptions engine = cli::engineOptionsOf(options.engine);
+  engine.contextTokens = limits.contextTokens;
+  engine.sessions = limits.running;
+  engine.sessionTokens = limits.sessionTokens;
+  engine.logitsRows = std::min(limits.running, kDefaultSessions);
+  engine.extraBytes = servingBytes(options, limits, info.vocabularySize);
+  MOERT_ASSIGN_OR_RETURN(cli::LoadedModel loaded, cli::loadModel(std::move(model), engine));
+
+  ServingLoop loop(*loaded.engine, limits);
+  ServedModelInfo served = {loaded.model.get(),
+                            options.modelName.value_or(nameOf(options.artifact)),
+                            limits.contextTokens, limits.running + limits.waiting, drawSeed};
+  options.http.budgetBytes = loaded.account.budgetBytes;
+  HttpServer server(options.http, loop, served);
+  const std::atomic<bool> &stop = cli::catchInterrupts();
+  MOERT_ASSIGN_OR_RETURN(uint32_t port, server.start());
+  cli::writeError(strCat("serving    ", served.name, " at http://", options.http.host, ":", port,
+                         "/v1; ", limits.running, " sequences at a time, context ",
+                         limits.contextTokens, " tokens, ", limits.sessionTokens,
+                         " tokens together\n"));
+  loop.run(stop, std::chrono::seconds(options.graceSeconds), [&server] {
+    cli::writeError("stopping   finishing the answers under way\n");
+    server.stopAccepting();
+  });
+  server.join();
+  return {};
+}
+
+void addHttpOptions(CLI::App &command, ServeOptions &options) {
+  const std::string group = "Address";
+  command
+      .add_option("--host", options.http.host,
+                  "Address to listen at; 0.0.0.0 lets other machines in (default: 127.0.0.1)")
+      ->type_name("HOST")
+      ->group(group);
+  cli::addCount(
+      command, "--port", 0, 65535, [&options](uint32_t n) { options.http.port = n; },
+      "Port to listen at; 0 takes a free one and prints it (default: 8080)")
+      ->group(group);
+  command
+      .add_option("--api-key", options.http.apiKey,
+                  "Answer only requests with this key; other users of this machine can see it in "
+                  "the list of processes, unlike --api-key-file and MOERT_API_KEY")
+      ->type_name("KEY")
+      ->group(group);
+  command.add_option("--api-key-file", options.apiKeyFile, "Read the key from a file")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option("--model-name", options.modelName,
+                  "The model's name in requests (default: the artifact's file name without .moe)")
+      ->type_name("NAME")
+      ->group(group);
+}
+
+void addLimitOptions(CLI::App &command, ServeOptions &options) {
+  const std::string group = "Limits";
+  cli::addCount(
+      command, "--context", 1, kMaxContext, [&options](uint32_t n) { options.contextTokens = n; },
+      strCat("Most tokens of a prompt and its answer (default: ", kDefaultContext,
+             ", or the model's positions if they are fewer)"))
+      ->group(group);
+  cli::addCount(
+      command, "--sessions", 1, kMaxSessions, [&options](uint32_t n) { options.sessions = n; },
+      strCat("Most sequences that are computed at a time (default: ", kDefaultSessions, ")"))
+      ->group(group);
+  cli::addCount(
+      command, "--kv-tokens", 1, UINT32_MAX, [&options](uint32_t n) { options.sessionTokens = n; },
+      "Tokens that the KV caches of all running sequences have room for together; a sequence waits "
+      "until there is room for its prompt and the tokens it asks for (default: two contexts)")
+      ->group(group);
+  cli::addCount(
+      command, "--queue", 0, 65536, [&options](uint32_t n) { options.waiting = n; },
+      strCat("Most sequences that wait; further ones are refused with 429 (default: ",
+             kDefaultWaiting, ")"))
+      ->group(group);
+  cli::addCount(
+      command, "--connections", 1, 1024, [&options](uint32_t n) { options.http.connections = n; },
+      "Most connections that are served at a time (default: 64)")
+      ->group(group);
+  cli::addCount(
+      command, "--max-body", 1, 1024,
+      [&options](uint32_t n) { options.http.limits.bodyBytes = n * kMiB; },
+      "Most MiB of a request's body (default: 1)")
+      ->group(group);
+  cli::addCount(
+      command, "--header-seconds", 1, 3600,
+      [&options](uint32_t n) { options.http.limits.header = std::chrono::seconds(n); },
+      "Seconds in which a request's header has to arrive (default: 10)")
+      ->group(group);
+  cli::addCount(
+      command, "--grace", 0, kMaxGraceSeconds, [&options](uint32_t n) { options.graceSeconds = n; },
+      "Seconds that answers under way have after Ctrl-C (default: 10)")
+      ->group(group);
+}
+
+} // namespace
+
+void addServeCommand(CLI::App &app, cli::Action &chosen) {
+  // Allocator arenas for each thread would make memory grow with the number of connections.
+  ::mallopt(M_ARENA_MAX, 2);
+  auto options = std::make_shared<ServeOptions>(); // Shared by the parser and the chosen action.
+  CLI::App *command = app.add_subcommand("serve", "Answer requests of OpenAI's HTTP API");
+  command->add_option("artifact", options->artifact, "The compiled model")
+      ->type_name("OUT.moe")
+      ->required();
+  addHttpOptions(*command, *options);
+  addLimitOptions(*command, *options);
+  cli::addEngineFlags(*command, options->engine);
+  command->footer("The first Ctrl-C finishes the answers under way, the second ends at once.\n" +
+                  cli::exampleFooter("moert serve qwen.moe --memory 6GiB --port 8080"));
+  command->callback([options, &chosen] { chosen = [options] { return serveModel(*options); }; });
+}
+
+} // namespace moert::serve
