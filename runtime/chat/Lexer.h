@@ -1,0 +1,47 @@
+// Cuts a template into tokens, and the text between its tags into what is printed: white space
+// beside tags goes as jinja2 has it with trim_blocks and lstrip_blocks.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moert::chat {
+
+enum class TokenKind : uint8_t {
+  kText, // Printed.
+  kVariableBegin,
+  kVariableEnd,
+  kBlockBegin,
+  kBlockEnd,
+  kName,
+  kString, // Its characters, with the escapes replaced.
+  kInteger,
+  kFloat,
+  kOperator,
+  kEnd, // The template's end; always the last token.
+};
+
+struct Token {
+  TokenKind kind;
+  uint32_t line;
+  std::string text;
+
+  bool isName(std::string_view name) const { return kind == TokenKind::kName && text == name; }
+  bool isOperator(std::string_view symbol) const {
+    return kind == TokenKind::kOperator && text == symbol;
+  }
+};
+
+/// "line N: message".
+template <typename... Parts> Status errorAtLine(uint32_t line, const Parts &...parts) {
+  return invalidInput("line ", line, ": ", parts...);
+}
+
+/// The source is valid UTF-8.
+Result<std::vector<Token>> tokenize(std::string_view source);
+
+} // namespace moert::chat

@@ -1,0 +1,146 @@
+#include "runtime/chat/Printing.h"
+
+#include "runtime/base/Utf8.h"
+#include "runtime/chat/Object.h"
+#include "runtime/chat/PythonText.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace moert::chat {
+
+namespace {
+
+/// \xNN, \uNNNN or \UNNNNNNNN.
+std::string escapedCodePoint(uint32_t codePoint) {
+  char text[16];
+  const char *format = codePoint <= 0xFF ? "\\x%02x" : codePoint <= 0xFFFF ? "\\u%04x" : "\\U%08x";
+  std::snprintf(text, sizeof text, format, codePoint);
+  return text;
+}
+
+Status appendQuoted(const std::string &text, TextBuilder &out) {
+  const bool hasSingle = text.find('\'') != std::string::npos;
+  const char quote = hasSingle && text.find('"') == std::string::npos ? '"' : '\'';
+  std::string quoted(1, quote);
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint character = firstCodePoint(std::string_view(text).substr(at));
+    const uint32_t value = character.value;
+    if (value == static_cast<unsigned char>(quote) || value == '\\')
+      quoted.append(1, '\\').append(1, static_cast<char>(value));
+    else if (value == '\n' || value == '\r' || value == '\t')
+      quoted += value == '\n' ? "\\n" : value == '\r' ? "\\r" : "\\t";
+    else if (isPrintable(value))
+      quoted.append(text, at, character.length);
+    else
+      quoted += escapedCodePoint(value);
+    at += character.length;
+  }
+  return out.append(quoted += quote);
+}
+
+/// The items between brackets, separated by commas.
+Status appendItems(const std::vector<Value> &items, std::string_view open, std::string_view close,
+                   TextBuilder &out) {
+  MOERT_RETURN_IF_ERROR(out.append(open));
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i > 0)
+      MOERT_RETURN_IF_ERROR(out.append(", "));
+    MOERT_RETURN_IF_ERROR(appendRepr(items[i], out));
+  }
+  return out.append(close);
+}
+
+Status appendSequence(const Sequence &sequence, TextBuilder &out) {
+  switch (sequence.kind) {
+  case SequenceKind::kList:
+    return appendItems(sequence.items, "[", "]", out);
+  case SequenceKind::kTuple:
+    return appendItems(sequence.items, "(", sequence.items.size() == 1 ? ",)" : ")", out);
+  case SequenceKind::kRange: {
+    const auto &[start, stop, step] = sequence.bounds;
+    return out.append(step == 1 ? strCat("range(", start, ", ", stop, ")")
+                                : strCat("range(", start, ", ", stop, ", ", step, ")"));
+  }
+  case SequenceKind::kKeys:
+    return appendItems(sequence.items, "dict_keys([", "])", out);
+  case SequenceKind::kValues:
+    return appendItems(sequence.items, "dict_values([", "])", out);
+  case SequenceKind::kItems:
+    return appendItems(sequence.items, "dict_items([", "])", out);
+  case SequenceKind::kGenerator:
+    break;
+  }
+  return invalidInput("a generator cannot be printed; the list filter makes a list of it");
+}
+
+Status appendDict(const Dict &dict, TextBuilder &out) {
+  MOERT_RETURN_IF_ERROR(out.append("{"));
+  for (size_t i = 0; i < dict.entries.size(); ++i) {
+    if (i > 0)
+      MOERT_RETURN_IF_ERROR(out.append(", "));
+    MOERT_RETURN_IF_ERROR(appendRepr(dict.entries[i].first, out));
+    MOERT_RETURN_IF_ERROR(out.append(": "));
+    MOERT_RETURN_IF_ERROR(appendRepr(dict.entries[i].second, out));
+  }
+  return out.append("}");
+}
+
+} // namespace
+
+// Python switches to an exponent below 1e-4 and from 1e16 on.
+std::string floatText(double number) {
+  if (std::isnan(number))
+    return "nan";
+  if (std::isinf(number))
+    return number < 0 ? "-inf" : "inf";
+  char buffer[40];
+  auto end = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific);
+  const std::string_view shortest(buffer, static_cast<size_t>(end.ptr - buffer));
+  const size_t mark = shortest.find('e');
+  int exponent = 0;
+  const char *digits = buffer + mark + 1 + (buffer[mark + 1] == '+');
+  std::from_chars(digits, end.ptr, exponent);
+  if (exponent < -4 || exponent >= 16)
+    return std::string(shortest);
+  end = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::fixed);
+  std::string text(buffer, end.ptr);
+  return text.find('.') == std::string::npos ? text + ".0" : text;
+}
+
+Status appendRepr(const Value &value, TextBuilder &out) {
+  switch (value.kind()) {
+  case Kind::kUndefined:
+    return out.append("Undefined");
+  case Kind::kNone:
+    return out.append("None");
+  case Kind::kBoolean:
+    return out.append(value.boolean() ? "True" : "False");
+  case Kind::kInteger:
+    return out.append(std::to_string(value.integer()));
+  case Kind::kFloat:
+    return out.append(floatText(value.number()));
+  case Kind::kText:
+    return appendQuoted(value.text(), out);
+  case Kind::kSequence:
+    return appendSequence(*value.sequence(), out);
+  case Kind::kDict:
+    return appendDict(*value.dict(), out);
+  case Kind::kObject:
+    break;
+  }
+  if (++out.objectDepth > kMaxValueDepth) // A namespace may hold itself.
+    return invalidInput("objects are nested deeper than ", kMaxValueDepth, " levels");
+  MOERT_RETURN_IF_ERROR(value.object()->describe(out));
+  --out.objectDepth;
+  return {};
+}
+
+Status appendText(const Value &value, TextBuilder &out) {
+  if (value.isText())
+    return out.append(value.text());
+  return value.isUndefined() ? Status() : appendRepr(value, out);
+}
+
+} // namespace moert::chat

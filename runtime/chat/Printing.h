@@ -1,0 +1,27 @@
+// Values as text: Python's str() and repr(), and JSON as json.dumps() writes it.
+#pragma once
+
+#include "runtime/chat/Allowance.h"
+#include "runtime/chat/Value.h"
+
+namespace moert::chat {
+
+/// Python's str().
+Status appendText(const Value &value, TextBuilder &out);
+/// Python's repr().
+Status appendRepr(const Value &value, TextBuilder &out);
+
+/// The shortest decimals that read back as the same number, as Python writes them.
+std::string floatText(double number);
+
+struct JsonStyle {
+  bool isIndented = false;
+  std::string indent; // For one level.
+  std::string itemSeparator = ", ";
+  std::string keySeparator = ": ";
+  bool isAscii = false; // Other characters as \uXXXX.
+  bool isSorted = false;
+};
+Status appendJson(const Value &value, const JsonStyle &style, TextBuilder &out);
+
+} // namespace moert::chat

@@ -1,0 +1,260 @@
+#include "runtime/chat/PythonText.h"
+
+#include "runtime/base/Utf8.h"
+
+#include <cstring>
+#include <utf8proc.h>
+
+namespace moert::chat {
+
+namespace {
+
+bool isContinuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+utf8proc_category_t category(uint32_t codePoint) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(codePoint));
+}
+
+bool isUpperOrTitle(uint32_t codePoint) {
+  const utf8proc_category_t kind = category(codePoint);
+  return kind == UTF8PROC_CATEGORY_LU || kind == UTF8PROC_CATEGORY_LT;
+}
+
+bool isLowerCase(uint32_t codePoint) {
+  return category(codePoint) == UTF8PROC_CATEGORY_LL;
+}
+
+constexpr uint32_t kSharpS = 0xDF;
+constexpr uint32_t kCapitalSigma = 0x3A3;
+constexpr uint32_t kFinalSigma = 0x3C2;
+
+void appendUpper(uint32_t codePoint, std::string &out) {
+  if (codePoint == kSharpS)
+    out += "SS";
+  else
+    appendCodePoint(static_cast<uint32_t>(utf8proc_toupper(static_cast<int32_t>(codePoint))), out);
+}
+
+void appendTitle(uint32_t codePoint, std::string &out) {
+  if (codePoint == kSharpS)
+    out += "Ss";
+  else
+    appendCodePoint(static_cast<uint32_t>(utf8proc_totitle(static_cast<int32_t>(codePoint))), out);
+}
+
+bool isLetter(uint32_t codePoint) {
+  const utf8proc_category_t kind = category(codePoint);
+  return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
+}
+
+// A capital sigma at the end of a word becomes the final small one.
+bool endsWord(std::string_view before, std::string_view after) {
+  size_t lead = before.size();
+  while (lead > 0 && isContinuation(before[lead - 1]))
+    --lead;
+  if (lead == 0 || !isLetter(firstCodePoint(before.substr(lead - 1)).value))
+    return false;
+  return after.empty() || !isLetter(firstCodePoint(after).value);
+}
+
+void appendLower(std::string_view text, size_t at, CodePoint character, std::string &out) {
+  if (character.value == kCapitalSigma &&
+      endsWord(text.substr(0, at), text.substr(at + character.length)))
+    return appendCodePoint(kFinalSigma, out);
+  if (character.value == 0x130) // The only lower case of two characters: i and a dot above.
+    return out.append("i\xCC\x87"), void();
+  appendCodePoint(static_cast<uint32_t>(utf8proc_tolower(static_cast<int32_t>(character.value))),
+                  out);
+}
+
+} // namespace
+
+size_t characterCount(std::string_view text) {
+  size_t count = 0;
+  for (char byte : text)
+    count += !isContinuation(byte);
+  return count;
+}
+
+size_t byteOfCharacter(std::string_view text, size_t character) {
+  size_t at = 0;
+  for (; character > 0 && at < text.size(); --character)
+    at += utf8Length(text[at]);
+  return at;
+}
+
+bool isPythonSpace(uint32_t codePoint) {
+  return isWhiteSpace(codePoint) || (codePoint >= 0x1C && codePoint <= 0x1F);
+}
+
+size_t leadingSpace(std::string_view text) {
+  size_t end = 0;
+  while (end < text.size()) {
+    const CodePoint character = firstCodePoint(text.substr(end));
+    if (!isPythonSpace(character.value))
+      break;
+    end += character.length;
+  }
+  return end;
+}
+
+size_t trailingSpace(std::string_view text) {
+  size_t begin = text.size();
+  while (begin > 0) {
+    size_t lead = begin - 1;
+    while (isContinuation(text[lead]))
+      --lead;
+    if (!isPythonSpace(firstCodePoint(text.substr(lead)).value))
+      break;
+    begin = lead;
+  }
+  return text.size() - begin;
+}
+
+std::string_view strip(std::string_view text, const std::string_view *set, StripSide side) {
+  // A whole character of valid UTF-8 is found nowhere else than at a character.
+  auto isStripped = [&](std::string_view character) {
+    return set ? set->find(character) != std::string_view::npos
+               : isPythonSpace(firstCodePoint(character).value);
+  };
+  while (side != StripSide::kRight && !text.empty()) {
+    const uint32_t length = utf8Length(text[0]);
+    if (!isStripped(text.substr(0, length)))
+      break;
+    text.remove_prefix(length);
+  }
+  while (side != StripSide::kLeft && !text.empty()) {
+    size_t lead = text.size() - 1;
+    while (isContinuation(text[lead]))
+      --lead;
+    if (!isStripped(text.substr(lead)))
+      break;
+    text.remove_suffix(text.size() - lead);
+  }
+  return text;
+}
+
+std::string toUpper(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint character = firstCodePoint(text.substr(at));
+    appendUpper(character.value, out);
+    at += character.length;
+  }
+  return out;
+}
+
+std::string toLower(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint character = firstCodePoint(text.substr(at));
+    appendLower(text, at, character, out);
+    at += character.length;
+  }
+  return out;
+}
+
+std::string capitalize(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint character = firstCodePoint(text.substr(at));
+    if (at == 0)
+      appendTitle(character.value, out);
+    else
+      appendLower(text, at, character, out);
+    at += character.length;
+  }
+  return out;
+}
+
+std::string titleCase(std::string_view text) {
+  std::string out;
+  bool isInWord = false;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint character = firstCodePoint(text.substr(at));
+    if (isInWord)
+      appendLower(text, at, character, out);
+    else
+      appendTitle(character.value, out);
+    isInWord = isUpperOrTitle(character.value) || isLowerCase(character.value);
+    at += character.length;
+  }
+  return out;
+}
+
+std::vector<Line> splitLines(std::string_view text) {
+  std::vector<Line> lines;
+  size_t begin = 0;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint character = firstCodePoint(text.substr(at));
+    const uint32_t value = character.value;
+    const bool isBreak = (value >= 0xA && value <= 0xD) || (value >= 0x1C && value <= 0x1E) ||
+                         value == 0x85 || value == 0x2028 || value == 0x2029;
+    size_t next = at + character.length;
+    if (isBreak) {
+      if (value == '\r' && next < text.size() && text[next] == '\n')
+        ++next;
+      lines.push_back({begin, at, next});
+      begin = next;
+    }
+    at = next;
+  }
+  if (begin < text.size())
+    lines.push_back({begin, text.size(), text.size()});
+  return lines;
+}
+
+// std::string_view::find may take the product of both lengths; memmem does not.
+size_t findText(std::string_view text, std::string_view wanted, size_t from) {
+  if (from > text.size())
+    return std::string_view::npos;
+  const void *found = memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
+  return found ? static_cast<size_t>(static_cast<const char *>(found) - text.data())
+               : std::string_view::npos;
+}
+
+bool isInClass(uint32_t codePoint, CharacterClass wanted) {
+  const utf8proc_category_t kind = category(codePoint);
+  switch (wanted) {
+  case CharacterClass::kAlpha:
+    return isLetter(codePoint);
+  case CharacterClass::kDecimal:
+    return kind == UTF8PROC_CATEGORY_ND;
+  case CharacterClass::kDigit: // And the superscripts one to three.
+    return kind == UTF8PROC_CATEGORY_ND || codePoint == 0xB2 || codePoint == 0xB3 ||
+           codePoint == 0xB9;
+  case CharacterClass::kNumeric:
+    return kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO;
+  case CharacterClass::kAlnum:
+    return isLetter(codePoint) || (kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO);
+  case CharacterClass::kSpace:
+    break;
+  }
+  return isPythonSpace(codePoint);
+}
+
+bool isCased(std::string_view text, bool upper) {
+  bool hasWanted = false;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint character = firstCodePoint(text.substr(at));
+    const bool isUpper = isUpperOrTitle(character.value), isLower = isLowerCase(character.value);
+    if (upper ? isLower : isUpper)
+      return false;
+    hasWanted |= upper ? isUpper : isLower;
+    at += character.length;
+  }
+  return hasWanted;
+}
+
+bool isPrintable(uint32_t codePoint) {
+  if (codePoint == ' ')
+    return true;
+  const utf8proc_category_t kind = category(codePoint);
+  return kind != UTF8PROC_CATEGORY_CN && kind < UTF8PROC_CATEGORY_ZS;
+}
+
+} // namespace moert::chat

@@ -1,0 +1,54 @@
+// Python's view of text: characters are code points, and case, white space and lines are Unicode's.
+// Every text here is valid UTF-8.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moert::chat {
+
+size_t characterCount(std::string_view text);
+/// The byte at which that character starts; the text's size if it has fewer.
+size_t byteOfCharacter(std::string_view text, size_t character);
+
+/// What str.isspace() and a regular expression's \s accept.
+bool isPythonSpace(uint32_t codePoint);
+/// Number of white-space bytes at the front and at the end.
+size_t leadingSpace(std::string_view text);
+size_t trailingSpace(std::string_view text);
+
+enum class StripSide { kLeft, kRight, kBoth };
+/// Without the characters of `set` at those ends; without white space if set is null.
+std::string_view strip(std::string_view text, const std::string_view *set, StripSide side);
+
+/// str.upper() and str.lower(), by Unicode's simple mapping of each character; also the sharp s,
+/// whose upper case is SS.
+std::string toUpper(std::string_view text);
+std::string toLower(std::string_view text);
+/// The first character in title case, the rest in lower case.
+std::string capitalize(std::string_view text);
+/// Each run of letters capitalized: str.title().
+std::string titleCase(std::string_view text);
+
+/// Where a line ends, and where the next begins. Python's str.splitlines() ends lines at more than
+/// line feeds.
+struct Line {
+  size_t begin;
+  size_t end;  // Without the line break.
+  size_t next; // After the line break.
+};
+std::vector<Line> splitLines(std::string_view text);
+
+/// The place of the first occurrence from byte `from`, or npos. Takes linear time.
+size_t findText(std::string_view text, std::string_view wanted, size_t from = 0);
+
+enum class CharacterClass { kAlpha, kDecimal, kDigit, kNumeric, kAlnum, kSpace };
+bool isInClass(uint32_t codePoint, CharacterClass wanted);
+/// str.isupper() and str.islower().
+bool isCased(std::string_view text, bool upper);
+/// Whether repr() shows the character itself.
+bool isPrintable(uint32_t codePoint);
+
+} // namespace moert::chat

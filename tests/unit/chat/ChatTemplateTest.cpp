@@ -1,0 +1,97 @@
+// What callers see: errors with their places, variables, the clock, and what is refused by name.
+#include "tests/unit/chat/ChatTestData.h"
+
+using namespace moert;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::string messageOf(const std::string &source, const Json &context = Json::object()) {
+  const Result<std::string> text = renderText(source, context);
+  REQUIRE_FALSE(text.isOk());
+  return text.status().message();
+}
+
+} // namespace
+
+TEST_CASE("an error names the template and the line of the expression") {
+  CHECK(messageOf("a\nb {{ x.y }}") == "test: line 2: 'x' is undefined");
+  CHECK(messageOf("{% macro m() %}\n\n{{ 1 / 0 }}\n{% endmacro %}\n{{ m() }}") ==
+        "test: line 3: division by zero");
+  CHECK(messageOf("{{ 1 +\n'a' }}").starts_with("test: line 1: unsupported operand type(s) for +"));
+  CHECK(messageOf("{# a\nb\n#}{{ 1 1 }}") == "test: line 3: found '1', expected '}}'");
+  CHECK(messageOf("{%- if 1 -%}\n\n\n{{ x() }}{% endif %}") == "test: line 4: 'x' is undefined");
+}
+
+TEST_CASE("a refusal by the template carries its message, with control characters escaped") {
+  CHECK(messageOf("{{ raise_exception('roles must alternate\x1b') }}") ==
+        "test: line 1: the template refuses the conversation: roles must alternate\\x1b");
+}
+
+TEST_CASE("what is not supported is refused by its name and line") {
+  const std::pair<const char *, const char *> cases[] = {
+      {"\n{{ x|pprint }}", "test: line 2: the filter 'pprint' is not supported"},
+      {"{{ x is escaped }}", "test: line 1: the test 'escaped' is not supported"},
+      {"{% include 'a' %}", "test: line 1: the tag 'include' is not supported here"},
+      {"{% block a %}{% endblock %}", "test: line 1: the tag 'block' is not supported here"},
+      {"{{ 'a'.format(1) }}", "test: line 1: the attribute 'format' of type str is not supported"},
+      {"{{ (1).real }}", "test: line 1: the attribute 'real' of type int is not supported"},
+      {"{{ lipsum() }}", "test: line 1: 'lipsum' is not supported"},
+      {"{{ x[1, 2] }}", "test: line 1: a subscript of several values is not supported"},
+      {"{{ '\\N{DASH}' }}", "test: line 1: the escape \\N is not supported"},
+      {"{{ '%a' % 1 }}",
+       "test: line 1: the format character 'a' is not supported; supported are s r "
+       "d i u x X o e E f F g G %"},
+      {"{{ strftime_now('%s') }}",
+       "test: line 1: strftime_now: the directive '%s' is not supported"},
+      {"{{ [1]|map('nope')|list }}", "test: line 1: the filter 'nope' is not supported"},
+      {"{{ (-8) ** 0.5 }}", "test: line 1: a negative number to a fractional power is a complex "
+                            "number, which is not supported"},
+  };
+  for (const auto &[source, message] : cases) {
+    CAPTURE(source);
+    CHECK(messageOf(source) == message);
+  }
+}
+
+TEST_CASE("an integer of more than 64 bits is refused by name wherever it comes from") {
+  const std::string overflow = "an integer needs more than 64 bits, which is not supported";
+  for (const char *source : {"{{ 9223372036854775807 + 1 }}", "{{ -9223372036854775807 - 2 }}",
+                             "{{ 4294967296 * 4294967296 }}", "{{ 2 ** 64 }}", "{{ 1e30|int }}",
+                             "{{ '9223372036854775808'|int }}", "{{ '%d' % 1e30 }}",
+                             "{{ (-9223372036854775807 - 1) // -1 }}"}) {
+    CAPTURE(source);
+    CHECK(messageOf(source) == "test: line 1: " + overflow);
+  }
+  CHECK(messageOf("{{ 9223372036854775808 }}") ==
+        "test: line 1: the integer 9223372036854775808 needs more than 64 bits, which is not "
+        "supported");
+  CHECK(messageOf("", {{"n", 18446744073709551615U}}) == "test: the variables: " + overflow);
+}
+
+TEST_CASE("variables have to be an object of valid UTF-8 that is not nested too deep") {
+  CHECK(messageOf("", Json::array()) == "test: the variables: found a array, expected an object");
+  CHECK(messageOf("", {{"a", "\xff"}}) ==
+        "test: the variables: found a text that is not valid UTF-8");
+  Json deep = 1;
+  for (int i = 0; i < 200; ++i)
+    deep = Json::array({deep});
+  CHECK(messageOf("", {{"a", deep}}) ==
+        "test: the variables: lists and objects are nested deeper than 100 levels");
+  const auto compiled = ChatTemplate::compile("\xc3", "t");
+  REQUIRE_FALSE(compiled.isOk());
+  CHECK(compiled.status().message() == "t: the template is not valid UTF-8");
+}
+
+TEST_CASE("members of objects keep their order, and a repeated rendering gives the same text") {
+  const Json context = Json::parse(R"({"o": {"z": 1, "a": {"y": 2, "b": 3}}})");
+  const auto compiled = ChatTemplate::compile("{{ o }}{{ o|tojson }}", "t");
+  REQUIRE(compiled.isOk());
+  for (int i = 0; i < 2; ++i)
+    CHECK(compiled->render(context).value() ==
+          "{'z': 1, 'a': {'y': 2, 'b': 3}}{\"z\": 1, \"a\": {\"y\": 2, \"b\": 3}}");
+}
+
+TEST_CASE("a variable of the context hides a global function") {
+  CHECK(renderText("{{ range }}", {{"range", 5}}).value() == "5");
+}

@@ -1,0 +1,50 @@
+// Small templates against jinja2: tests/data/chat/make.py documents the version and the method.
+#include "tests/unit/chat/ChatTestData.h"
+
+using namespace moert;
+
+namespace {
+
+// Errors whose wording is the program's own: Python's name of the error, and what ours has to say.
+bool isError(const nlohmann::ordered_json &expected) {
+  return expected.contains("error");
+}
+
+} // namespace
+
+TEST_CASE("small templates render as jinja2 renders them") {
+  const nlohmann::ordered_json data = readChatJson("expressions.json");
+  size_t compared = 0;
+  for (const auto &expected : data["cases"]) {
+    if (isError(expected))
+      continue;
+    const std::string source = expected["template"];
+    CAPTURE(source);
+    const Result<std::string> text = renderText(source, data["context"]);
+    CHECK_MESSAGE(text.isOk(), text.status().message());
+    if (text.isOk())
+      CHECK(text.value() == expected["text"].get<std::string>());
+    ++compared;
+  }
+  CHECK(compared > 900);
+}
+
+TEST_CASE("templates that jinja2 refuses are refused, with the line") {
+  const nlohmann::ordered_json data = readChatJson("expressions.json");
+  size_t refused = 0;
+  for (const auto &expected : data["cases"]) {
+    if (!isError(expected))
+      continue;
+    const std::string source = expected["template"];
+    CAPTURE(source);
+    CAPTURE(expected["error"].get<std::string>());
+    const Result<std::string> text = renderText(source, data["context"]);
+    CHECK(!text.isOk());
+    if (text.isOk())
+      continue;
+    CHECK(text.status().code() == StatusCode::kInvalidInput);
+    CHECK(text.status().message().starts_with("test: line 1: "));
+    ++refused;
+  }
+  CHECK(refused > 130);
+}
