@@ -13,7 +13,7 @@ namespace mlir::moe {
 
 // An estimate that errs on the large side: the runtime must accept a plan that the compiler
 // accepted. A tokenizer of 50,000 to 250,000 words with merges takes 60 to 110 bytes a word in
-// memory.
+// memory; the rest is room for the checkpoint's chat templates, some 10 KB.
 static constexpr uint64_t kTokenizerBytesPerWord = 128;
 
 /// The instructions that a function will become, with its buffers in the arena.

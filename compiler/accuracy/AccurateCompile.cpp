@@ -6,6 +6,7 @@
 #include "compiler/accuracy/SearchResults.h"
 #include "compiler/accuracy/SearchSummary.h"
 #include "compiler/commands/Reference.h"
+#include "compiler/emit/CheckpointChat.h"
 #include "compiler/emit/Journal.h"
 #include "compiler/plan/WidthSolvers.h"
 #include "compiler/planning/CheckpointMark.h"
@@ -103,6 +104,7 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
   plan->paths = planning.learned.sections.paths;
   plan->trace = planning.learned.sections.trace;
   markCheckpoint(hash, plan->artifact);
+  addConversation(artifacts.checkpoint(), session.say, plan->artifact);
   EmitOptions options;
   options.outputPath = request.outputPath;
   options.resume = request.resume;

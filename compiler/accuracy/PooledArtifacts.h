@@ -28,6 +28,7 @@ public:
          const CalibrationProfile &profile, std::string profilePath, const std::string &directory,
          const Session &session);
 
+  const Checkpoint &checkpoint() const { return model.checkpoint; }
   /// The items whose widths an assignment chooses.
   const WidthItems &items() const { return *widthItems; }
   uint64_t expertWeights() const { return weights; }

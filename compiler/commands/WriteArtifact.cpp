@@ -1,6 +1,7 @@
 #include "compiler/commands/WriteArtifact.h"
 
 #include "compiler/calibrate/Calibrate.h"
+#include "compiler/emit/CheckpointChat.h"
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/emit/Journal.h"
 #include "compiler/planning/CheckpointMark.h"
@@ -39,6 +40,7 @@ Status writePlan(EmitPlan plan, const Checkpoint &checkpoint, const CheckpointHa
   MOERT_RETURN_IF_ERROR(
       warnOfTokenizer(checkpoint, plan.artifact.model.vocabularySize, session.say));
   markCheckpoint(hash, plan.artifact);
+  addConversation(checkpoint, session.say, plan.artifact);
   MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, checkpoint, options));
   if (!session.say)
     return {};

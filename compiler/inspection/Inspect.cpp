@@ -91,6 +91,7 @@ std::string describeArtifact(const Artifact &artifact, const std::string &fileNa
   std::string text = strCat(fileName, ": ", formatBytes(artifact.fileBytes), ", .moe v",
                             artifact.majorVersion, ".", artifact.minorVersion, "\n\n");
   text += strCat(describeModel(artifact), "\n");
+  text += describeChat(artifact);
   if (artifact.measured)
     text += strCat(describeMeasured(*artifact.measured), "\n");
   text += strCat(describeSections(artifact), "\n", describeResidents(artifact));

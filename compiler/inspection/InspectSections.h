@@ -26,6 +26,8 @@ std::string worstText(moert::Origin worst);
 /// The text of each of the following functions ends with a line break.
 std::string describeExperts(const moert::Artifact &artifact);
 std::string describeWidths(const moert::Artifact &artifact, bool hasColour);
+/// Templates, special tokens and sampling defaults; empty if there are none.
+std::string describeChat(const moert::Artifact &artifact);
 std::string describeMeasured(const moert::Measured &measured);
 /// All plans in a table, the settings and reasons of each, and the forecasts.
 std::string describePlans(const moert::Artifact &artifact);
@@ -36,6 +38,8 @@ std::string describeForecasts(const moert::Artifact &artifact);
 void writeWidths(moert::JsonWriter &json, const moert::Artifact &artifact);
 /// Writes "measured", if the artifact has measurements.
 void writeMeasured(moert::JsonWriter &json, const moert::Artifact &artifact);
+/// Writes "chat" and "sampling", if the artifact has them.
+void writeChat(moert::JsonWriter &json, const moert::Artifact &artifact);
 /// Writes "page_bytes" and "plans".
 void writePlans(moert::JsonWriter &json, const moert::Artifact &artifact);
 

@@ -94,6 +94,17 @@ static uint64_t planBytesOf(const Artifact &artifact) {
   return bytes;
 }
 
+static uint64_t chatBytesOf(const Artifact &artifact) {
+  uint64_t bytes = 0;
+  if (artifact.chat) {
+    for (const NamedTemplate &named : artifact.chat->templates)
+      bytes += sizeof(named) + textBytes({&named.name, &named.text});
+    for (const auto &token : artifact.chat->specialTokens)
+      bytes += sizeof(token) + textBytes({&token.first, &token.second});
+  }
+  return bytes;
+}
+
 ModelFootprint footprintOf(const Artifact &artifact) {
   ModelFootprint footprint;
   footprint.residentBytes = artifact.residentBytes;
@@ -133,7 +144,7 @@ ModelFootprint footprintOf(const Artifact &artifact) {
   footprint.attentionScratchBytesPerContextToken = kAttendHeads * sizeof(float);
   footprint.metadataBytes = tableBytes(entries) +
                             (artifact.measured ? memoryBytesOf(*artifact.measured) : 0) +
-                            planBytesOf(artifact);
+                            planBytesOf(artifact) + chatBytesOf(artifact);
   return footprint;
 }
 

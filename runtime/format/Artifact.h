@@ -176,6 +176,30 @@ struct Measured {
 /// Memory that it takes; it stays resident with the rest of an artifact's description.
 uint64_t memoryBytesOf(const Measured &measured);
 
+/// A Jinja template that renders a conversation as the model's input.
+struct NamedTemplate {
+  std::string name; // "default", "tool_use".
+  std::string text;
+  friend bool operator==(const NamedTemplate &, const NamedTemplate &) = default;
+};
+
+/// How the checkpoint's authors have conversations rendered.
+struct Chat {
+  std::vector<NamedTemplate> templates; // By ascending name; may be empty.
+  /// Special tokens by the names that templates use: "bos_token", "<s>". By ascending name.
+  std::vector<std::pair<std::string, std::string>> specialTokens;
+  friend bool operator==(const Chat &, const Chat &) = default;
+};
+
+/// How the checkpoint's authors sample (generation_config.json). Absent: not stated.
+struct SamplingDefaults {
+  std::optional<bool> doSample = {};
+  std::optional<float> temperature = {};
+  std::optional<uint32_t> topK = {};
+  std::optional<float> topP = {}, minP = {}, repetitionPenalty = {};
+  friend bool operator==(const SamplingDefaults &, const SamplingDefaults &) = default;
+};
+
 struct Artifact {
   uint16_t majorVersion = 0;
   uint16_t minorVersion = 0;
@@ -190,6 +214,8 @@ struct Artifact {
   std::vector<Plan> plans; // Largest budget first.
   std::vector<std::pair<std::string, std::string>> provenance;
   std::optional<Measured> measured; // Where an accuracy target chose the widths.
+  std::optional<Chat> chat;
+  std::optional<SamplingDefaults> sampling;
 
   // Offsets and sizes of the raw sections in the file; 0 bytes: absent. Checksums are XXH3-64 of
   // the section.

@@ -210,6 +210,36 @@ Status ManifestDecoder::decodeMeasured(const fb::Measured &measured, Measured &v
   return decodePairs(*measured.item_options(), value.itemOptions, "item option");
 }
 
+Status ManifestDecoder::decodeTemplate(const fb::ChatTemplate &named, NamedTemplate &value) {
+  MOERT_RETURN_IF_ERROR(decodeString(*named.name(), value.name));
+  return decodeString(*named.text(), value.text);
+}
+
+Status ManifestDecoder::decodeChat(const fb::Chat &chat, Chat &value) {
+  MOERT_RETURN_IF_ERROR(
+      decodeEach(*chat.templates(), sizeof(uint32_t), value.templates, "chat template",
+                 [this](const auto &in, auto &out) { return decodeTemplate(in, out); }));
+  return decodePairs(*chat.special_tokens(), value.specialTokens, "special token");
+}
+
+template <typename Stored, typename Value>
+static void copyOptional(flatbuffers::Optional<Stored> stored, std::optional<Value> &value) {
+  if (stored)
+    value = *stored;
+}
+
+Status ManifestDecoder::decodeSampling(const fb::SamplingDefaults &sampling,
+                                       SamplingDefaults &value) {
+  if (const flatbuffers::Optional<uint8_t> doSample = sampling.do_sample())
+    MOERT_RETURN_IF_ERROR(decodeFlag(*doSample, "do_sample", value.doSample.emplace()));
+  copyOptional(sampling.temperature(), value.temperature);
+  copyOptional(sampling.top_k(), value.topK);
+  copyOptional(sampling.top_p(), value.topP);
+  copyOptional(sampling.min_p(), value.minP);
+  copyOptional(sampling.repetition_penalty(), value.repetitionPenalty);
+  return {};
+}
+
 Status ManifestDecoder::decode(const fb::Manifest &manifest) {
   artifact.pageBytes = manifest.page_bytes();
   MOERT_RETURN_IF_ERROR(decodeModel(*manifest.model()).withContext("model"));
@@ -243,6 +273,12 @@ Status ManifestDecoder::decode(const fb::Manifest &manifest) {
   if (manifest.measured())
     MOERT_RETURN_IF_ERROR(
         decodeMeasured(*manifest.measured(), artifact.measured.emplace()).withContext("measured"));
+  if (manifest.chat())
+    MOERT_RETURN_IF_ERROR(
+        decodeChat(*manifest.chat(), artifact.chat.emplace()).withContext("chat"));
+  if (manifest.sampling())
+    MOERT_RETURN_IF_ERROR(
+        decodeSampling(*manifest.sampling(), artifact.sampling.emplace()).withContext("sampling"));
   return decodePairs(*manifest.provenance(), artifact.provenance, "provenance");
 }
 

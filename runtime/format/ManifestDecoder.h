@@ -100,6 +100,9 @@ private:
   Status decodeMeasuredText(const fb::MeasuredText &text, MeasuredText &value);
   Status decodeMeasured(const fb::Measured &measured, Measured &value);
   Status decodeMeasured(const fb::Manifest &manifest);
+  Status decodeTemplate(const fb::ChatTemplate &named, NamedTemplate &value);
+  Status decodeChat(const fb::Chat &chat, Chat &value);
+  Status decodeSampling(const fb::SamplingDefaults &sampling, SamplingDefaults &value);
   Status decodePairs(const flatbuffers::Vector<flatbuffers::Offset<fb::Provenance>> &pairs,
                      std::vector<std::pair<std::string, std::string>> &values, const char *what);
 

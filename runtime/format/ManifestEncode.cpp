@@ -193,6 +193,33 @@ Offset<fb::Measured> encodeMeasured(Builder &builder, const Measured &m) {
       m.measurements, m.windowsEvaluated, m.calibrationTokens, calibration, acceptance, options);
 }
 
+Offset<fb::ChatTemplate> encodeTemplate(Builder &builder, const NamedTemplate &named) {
+  auto name = builder.CreateString(named.name);
+  auto text = builder.CreateString(named.text);
+  return fb::CreateChatTemplate(builder, name, text);
+}
+
+Offset<fb::Chat> encodeChat(Builder &builder, const Chat &chat) {
+  auto templates = encodeTables<fb::ChatTemplate>(builder, chat.templates, encodeTemplate);
+  auto tokens = encodeTables<fb::Provenance>(builder, chat.specialTokens, encodeProvenance);
+  return fb::CreateChat(builder, templates, tokens);
+}
+
+template <typename Stored, typename Value>
+flatbuffers::Optional<Stored> encodeOptional(const std::optional<Value> &value) {
+  if (!value)
+    return flatbuffers::nullopt;
+  return static_cast<Stored>(*value);
+}
+
+Offset<fb::SamplingDefaults> encodeSampling(Builder &builder, const SamplingDefaults &sampling) {
+  return fb::CreateSamplingDefaults(
+      builder, encodeOptional<uint8_t>(sampling.doSample),
+      encodeOptional<float>(sampling.temperature), encodeOptional<uint32_t>(sampling.topK),
+      encodeOptional<float>(sampling.topP), encodeOptional<float>(sampling.minP),
+      encodeOptional<float>(sampling.repetitionPenalty));
+}
+
 } // namespace
 
 std::vector<std::byte> encodeManifest(const Artifact &artifact) {
@@ -217,9 +244,15 @@ std::vector<std::byte> encodeManifest(const Artifact &artifact) {
   Offset<flatbuffers::Vector<const fb::StateSlot *>> statesOffset = 0;
   if (!states.empty())
     statesOffset = builder.CreateVectorOfStructs(states);
+  Offset<fb::Chat> chat = 0;
+  if (artifact.chat)
+    chat = encodeChat(builder, *artifact.chat);
+  Offset<fb::SamplingDefaults> sampling = 0;
+  if (artifact.sampling)
+    sampling = encodeSampling(builder, *artifact.sampling);
   builder.Finish(fb::CreateManifest(builder, model, artifact.pageBytes, residents, layers,
                                     slotsOffset, ropes, programs, plans, provenance, measured,
-                                    statesOffset),
+                                    statesOffset, chat, sampling),
                  fb::ManifestIdentifier());
   std::vector<std::byte> bytes(builder.GetSize());
   std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());

@@ -1,5 +1,6 @@
 // Validates everything but the experts (ValidateRecords.cpp), the plans (ValidatePlans.cpp), the
-// programs (ValidateProgram.cpp) and the measurements (ValidateMeasured.cpp). A field is checked
+// programs (ValidateProgram.cpp), the measurements (ValidateMeasured.cpp) and what conversations
+// need (ValidateChat.cpp). A field is checked
 // before a later rule uses it; the functions are in the order of that dependence.
 #include "runtime/format/Validate.h"
 
@@ -186,6 +187,10 @@ Status validateArtifact(const Artifact &artifact) {
   MOERT_RETURN_IF_ERROR(checkSlotsAndRopes(artifact));
   MOERT_RETURN_IF_ERROR(validatePlans(artifact));
   MOERT_RETURN_IF_ERROR(validateMeasured(artifact));
+  if (artifact.chat)
+    MOERT_RETURN_IF_ERROR(validateChat(*artifact.chat).withContext("chat"));
+  if (artifact.sampling)
+    MOERT_RETURN_IF_ERROR(validateSampling(*artifact.sampling).withContext("sampling"));
   return checkPrograms(artifact);
 }
 

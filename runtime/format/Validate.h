@@ -20,6 +20,13 @@ constexpr size_t kMaxBuffers = 8192;
 constexpr size_t kMaxInstructions = 65536;
 constexpr uint32_t kMinPageBytes = 4096;
 constexpr uint32_t kMaxPageBytes = uint32_t(1) << 20;
+// The longest published template has about 30 KB; a checkpoint has three of them at most.
+constexpr size_t kMaxChatTemplates = 16;
+constexpr size_t kMaxChatTemplateBytes = size_t(256) << 10;
+constexpr size_t kMaxChatNameBytes = 64;
+constexpr size_t kMaxChatSpecialTokens = 64;
+constexpr size_t kMaxSpecialTokenBytes = 1024;
+constexpr float kMaxDefaultTemperature = 100;
 
 /// Checks every rule of docs/format.md that does not need the file's bytes.
 Status validateArtifact(const Artifact &artifact);
@@ -35,5 +42,10 @@ Status validatePlans(const Artifact &artifact);
 
 /// The rules about measurements; the model has passed already.
 Status validateMeasured(const Artifact &artifact);
+
+/// The rules about a checkpoint's templates and sampling defaults, which a compiler checks too,
+/// before it takes them over.
+Status validateChat(const Chat &chat);
+Status validateSampling(const SamplingDefaults &sampling);
 
 } // namespace moert

@@ -22,7 +22,7 @@ namespace moert {
 
 /// Version of the files that sealArtifact() writes; docs/format.md has the versioning rules.
 constexpr uint16_t kFormatMajor = 2;
-constexpr uint16_t kFormatMinor = 0;
+constexpr uint16_t kFormatMinor = 1;
 
 /// Sizes of the sections that do not follow from the rest; 0: absent.
 struct RawSectionBytes {

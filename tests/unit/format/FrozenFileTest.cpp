@@ -47,6 +47,12 @@ static Artifact withMeasured(Artifact artifact, Measured measured) {
   return artifact;
 }
 
+static Artifact withConversation(Artifact artifact) {
+  artifact.chat = tinyChat();
+  artifact.sampling = tinySampling();
+  return artifact;
+}
+
 static void writeWhole(const std::string &path, Artifact artifact) {
   writeFile(path, fileOf(artifact));
 }
@@ -56,6 +62,7 @@ static void writeSeeds(const std::string &corpus) {
   const std::pair<const char *, Artifact> seeds[] = {
       {"whole_tiny", tinyArtifact()},
       {"whole_planned", tinyPlannedArtifact()},
+      {"whole_chat", withConversation(tinyArtifact())},
       {"whole_measured", withMeasured(tinyArtifact(), tinyMeasured())},
       {"whole_measured_on_items", withMeasured(tinyArtifact(), tinyMeasuredOnItems())}};
   for (const auto &[name, artifact] : seeds) {
@@ -67,8 +74,7 @@ static void writeSeeds(const std::string &corpus) {
 TEST_CASE("frozen files are written on demand") {
   if (!std::getenv("MOE_WRITE_FROZEN"))
     return;
-  writeWhole(frozenPath("v2.0.moe"), withMeasured(tinyPlannedArtifact(), tinyMeasured()));
-  writeWhole(frozenPath("v2.0-items.moe"), withMeasured(tinyArtifact(), tinyMeasuredOnItems()));
+  writeWhole(frozenPath("v2.1-chat.moe"), withConversation(tinyArtifact()));
   writeSeeds(std::string(MOE_TEST_DATA_DIR) + "/../fuzz/corpus");
 }
 
@@ -152,8 +158,26 @@ TEST_CASE("measurements are read from the frozen files of version 2.0") {
                                              {"max-tokens", "128"}, {"stop", "\"\\n\""}});
 }
 
+TEST_CASE("what a frozen file of version 2.1 has for conversations is read") {
+  const Artifact artifact = readVerified(openFrozen("v2.1-chat.moe"));
+  CHECK(artifact.minorVersion == 1);
+  REQUIRE(artifact.chat);
+  REQUIRE(artifact.chat->templates.size() == 2);
+  CHECK(artifact.chat->templates[1].name == "tool_use");
+  CHECK(artifact.chat->templates[1].text == "{{ tools }}");
+  CHECK(artifact.chat->specialTokens[0] == std::pair<std::string, std::string>("bos_token", "<s>"));
+  REQUIRE(artifact.sampling);
+  CHECK(artifact.sampling->doSample == true);
+  CHECK(artifact.sampling->temperature == 0.5f);
+  CHECK(artifact.sampling->topK == 20);
+  CHECK(artifact.sampling->topP == 0.75f);
+  CHECK(artifact.sampling->minP == 0.125f);
+  CHECK(artifact.sampling->repetitionPenalty == 1.25f);
+  CHECK_FALSE(readVerified(openFrozen("v2.0.moe")).chat);
+}
+
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
-  for (const char *name : {"v2.0.moe", "v2.0-items.moe"}) {
+  for (const char *name : {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());

@@ -38,6 +38,16 @@ public:
     });
     if (below(2) == 0)
       a.measured = measured();
+    if (below(2) == 0)
+      a.chat = {list<NamedTemplate>([&] {
+                  return NamedTemplate{text(), text()};
+                }),
+                list<std::pair<std::string, std::string>>([&] {
+                  return std::pair<std::string, std::string>{text(), text()};
+                })};
+    if (below(2) == 0)
+      a.sampling = {maybe(below(2) == 1), maybe(f32()), maybe(u32()),
+                    maybe(f32()),         maybe(f32()), maybe(f32())};
     return a;
   }
 
@@ -47,6 +57,9 @@ private:
   uint64_t u64() {
     uint64_t value = uint64_t(random()) << 32 | random();
     return below(4) == 0 ? ~uint64_t(0) : value >> below(64);
+  }
+  template <typename Value> std::optional<Value> maybe(Value value) {
+    return below(2) == 0 ? std::optional<Value>() : value;
   }
   uint32_t u32() { return uint32_t(u64()); }
   int32_t i32() { return int32_t(u32()); }

@@ -214,6 +214,18 @@ Measured tinyMeasuredOnItems() {
   return measured;
 }
 
+Chat tinyChat() {
+  Chat chat;
+  chat.templates = {{"default", "{% for m in messages %}{{ m.content }}\n{% endfor %}"},
+                    {"tool_use", "{{ tools }}"}};
+  chat.specialTokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+  return chat;
+}
+
+SamplingDefaults tinySampling() {
+  return {true, 0.5f, 20, 0.75f, 0.125f, 1.25f};
+}
+
 static void decide(Plan &plan, EvictionPolicy eviction, CacheSharing sharing,
                    PromptSurvival survival) {
   plan.preset = "auto";

@@ -36,6 +36,10 @@ moert::Measured tinyMeasured();
 /// The same on the items of one file of two.
 moert::Measured tinyMeasuredOnItems();
 
+/// What it may have for conversations: two templates, two special tokens, all sampling defaults.
+moert::Chat tinyChat();
+moert::SamplingDefaults tinySampling();
+
 /// The file of an artifact: every section filled with a pattern, checksums set in `artifact`. Does
 /// not validate, so that broken artifacts become files too.
 std::vector<std::byte> fileOf(moert::Artifact &artifact);

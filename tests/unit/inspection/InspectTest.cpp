@@ -13,7 +13,7 @@ using namespace moert;
 TEST_CASE("the page lists the parts of the artifact") {
   std::string text = describeArtifact(tinyArtifact(), "tiny.moe");
   for (const char *line : {
-           "tiny.moe: 128 KiB, .moe v2.0\n",
+           "tiny.moe: 128 KiB, .moe v2.1\n",
            "model: tiny\n",
            "  2 layers, 2 with routed experts; hidden size 32\n",
            "  BOS 1, EOS 2, 3\n",
@@ -129,6 +129,34 @@ TEST_CASE("colours do not change the text") {
       plain += text[i];
   CHECK(plain == describeArtifact(artifact, "drawn.moe", false));
   CHECK(plain.size() < text.size());
+}
+
+TEST_CASE("page and JSON have what the artifact holds for conversations, if there is anything") {
+  Artifact artifact = tinyArtifact();
+  CHECK(describeArtifact(artifact, "tiny.moe").find("conversations") == std::string::npos);
+  CHECK_FALSE(nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe")).contains("chat"));
+  artifact.chat = tinyChat();
+  artifact.chat->specialTokens[1].second = "\x1b[31m";
+  artifact.sampling = tinySampling();
+  const std::string text = describeArtifact(artifact, "tiny.moe");
+  for (const char *line : {
+           "conversations:\n",
+           "  template default   53 bytes\n",
+           "  template tool_use  11 bytes\n",
+           "  bos_token          <s>\n",
+           "  eos_token          \\x1b[31m\n",
+           "drawn, temperature 0.5, top-k 20, top-p 0.75, min-p 0.125",
+       })
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+  const auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"));
+  CHECK(json["chat"]["templates"]["tool_use"] == "{{ tools }}");
+  CHECK(json["chat"]["special_tokens"]["bos_token"] == "<s>");
+  CHECK(json["sampling"] == nlohmann::json{{"do_sample", true},
+                                           {"temperature", 0.5},
+                                           {"top_k", 20},
+                                           {"top_p", 0.75},
+                                           {"min_p", 0.125},
+                                           {"repetition_penalty", 1.25}});
 }
 
 TEST_CASE("the page lists the measurements, if there are any") {

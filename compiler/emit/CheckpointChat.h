@@ -1,0 +1,33 @@
+// What a checkpoint has for conversations: chat templates, the texts of the special tokens that
+// they use, and how its authors sample. None of it can stop a compile: what cannot be used is left
+// out, with a warning, since the model runs without it.
+#pragma once
+
+#include "compiler/import/Checkpoint.h"
+#include "runtime/format/Artifact.h"
+
+#include <functional>
+#include <optional>
+#include <string_view>
+
+namespace moec {
+
+/// The checkpoint's files, a later one replacing templates of the same name:
+///   tokenizer_config.json               "chat_template", a text or a list of {"name", "template"}
+///   chat_template.jinja                 the template "default"
+///   chat_templates/NAME.jinja, additional_chat_templates/NAME.jinja
+/// and the texts of all "..._token" of tokenizer_config.json, texts or objects with "content".
+/// nullopt if there is none of these. `warn` may be empty.
+std::optional<moert::Chat> readChat(const Checkpoint &checkpoint,
+                                    const std::function<void(std::string_view)> &warn);
+
+/// The fields of generation_config.json that change how tokens are drawn; nullopt if there is none.
+std::optional<moert::SamplingDefaults>
+readSamplingDefaults(const Checkpoint &checkpoint,
+                     const std::function<void(std::string_view)> &warn);
+
+/// Sets both in an artifact that is about to be written.
+void addConversation(const Checkpoint &checkpoint,
+                     const std::function<void(std::string_view)> &warn, moert::Artifact &artifact);
+
+} // namespace moec

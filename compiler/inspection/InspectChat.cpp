@@ -1,0 +1,76 @@
+// What an artifact has for conversations: templates, special tokens, sampling defaults.
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/inspection/TextTable.h"
+
+#include "runtime/base/Excerpt.h"
+#include "runtime/base/Status.h"
+
+using namespace moert;
+
+namespace moec {
+
+using Align = TextTable::Align;
+
+static std::string samplingText(const SamplingDefaults &sampling) {
+  std::string text;
+  auto add = [&](const char *name, const auto &value) {
+    if (value)
+      text += strCat(text.empty() ? "" : ", ", name, " ", *value);
+  };
+  if (sampling.doSample)
+    text = *sampling.doSample ? "drawn" : "greedy";
+  add("temperature", sampling.temperature);
+  add("top-k", sampling.topK);
+  add("top-p", sampling.topP);
+  add("min-p", sampling.minP);
+  add("repetition penalty", sampling.repetitionPenalty);
+  return text;
+}
+
+std::string describeChat(const Artifact &artifact) {
+  TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
+  if (artifact.chat) {
+    for (const NamedTemplate &named : artifact.chat->templates)
+      table.addRow({strCat("template ", named.name), strCat(named.text.size(), " bytes")});
+    for (const auto &[name, text] : artifact.chat->specialTokens)
+      table.addRow({name, excerpt(text)});
+  }
+  if (artifact.sampling)
+    table.addRow({"sampling", samplingText(*artifact.sampling)});
+  return artifact.chat || artifact.sampling ? strCat("conversations:\n", table.text(kIndent), "\n")
+                                            : "";
+}
+
+void writeChat(JsonWriter &json, const Artifact &artifact) {
+  if (artifact.chat) {
+    json.key("chat").beginObject();
+    json.key("templates").beginObject();
+    for (const NamedTemplate &named : artifact.chat->templates)
+      json.key(named.name).string(named.text);
+    json.endObject();
+    json.key("special_tokens").beginObject();
+    for (const auto &[name, text] : artifact.chat->specialTokens)
+      json.key(name).string(text);
+    json.endObject();
+    json.endObject();
+  }
+  if (!artifact.sampling)
+    return;
+  const SamplingDefaults &sampling = *artifact.sampling;
+  auto real = [&](const char *key, const std::optional<float> &value) {
+    if (value)
+      json.key(key).number(double(*value));
+  };
+  json.key("sampling").beginObject();
+  if (sampling.doSample)
+    json.key("do_sample").boolean(*sampling.doSample);
+  real("temperature", sampling.temperature);
+  if (sampling.topK)
+    json.key("top_k").number(*sampling.topK);
+  real("top_p", sampling.topP);
+  real("min_p", sampling.minP);
+  real("repetition_penalty", sampling.repetitionPenalty);
+  json.endObject();
+}
+
+} // namespace moec
