@@ -2,7 +2,9 @@
 
 #include "runtime/base/CheckedMath.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
@@ -64,6 +66,50 @@ Result<HostRegion> HostRegion::create(uint64_t bytes, Populate populateNow) {
     if (int error = populate(region.start, *rounded, systemPageBytes()))
       return systemError(error, strCat("taking ", bytes, " bytes of memory"));
   return region;
+}
+
+/// Unmapping a part of a huge page leaves all of it charged until the system is short of memory.
+/// Advice for a part of one splits it first.
+void HostRegion::giveBack(uint64_t from) {
+  const uint64_t huge = 2 * 1024 * 1024;
+  const auto address = reinterpret_cast<uintptr_t>(start + from);
+  const uint64_t toEdge = std::min((huge - address % huge) % huge, sizeBytes - from);
+#ifdef MADV_FREE
+  if (toEdge > 0)
+    madvise(start + from, toEdge, MADV_FREE);
+#endif
+  munmap(start + from, sizeBytes - from);
+  sizeBytes = from;
+  if (sizeBytes == 0)
+    start = nullptr;
+}
+
+Status HostRegion::extend(uint64_t to) {
+  void *moved = mremap(start, sizeBytes, to, MREMAP_MAYMOVE);
+  if (moved == MAP_FAILED)
+    return systemError(errno, strCat("mapping ", to, " bytes of memory"));
+  const uint64_t before = std::exchange(sizeBytes, to);
+  start = static_cast<std::byte *>(moved);
+  const int error = populate(start + before, to - before, systemPageBytes());
+  if (error == 0)
+    return {};
+  giveBack(before);
+  return systemError(error, strCat("taking ", to - before, " bytes of memory"));
+}
+
+Status HostRegion::resize(uint64_t bytes) {
+  if (!start) {
+    MOERT_ASSIGN_OR_RETURN(*this, create(bytes));
+    return {};
+  }
+  std::optional<uint64_t> rounded = checkedRoundUp(bytes, systemPageBytes());
+  if (!rounded)
+    return failed("a memory region of ", bytes, " bytes is larger than the address space");
+  if (*rounded > sizeBytes)
+    return extend(*rounded);
+  if (*rounded < sizeBytes)
+    giveBack(*rounded);
+  return {};
 }
 
 } // namespace moert

@@ -15,8 +15,8 @@ enum class Populate {
   kNo,  // Pages are allocated on first use.
 };
 
-/// Owns an anonymous mapping, page-aligned and filled with zeros. Movable; the memory keeps its
-/// address. Any thread may use the bytes.
+/// Owns an anonymous mapping, page-aligned and filled with zeros. Movable; the memory then keeps
+/// its address. Any thread may use the bytes.
 class HostRegion {
 public:
   HostRegion() = default;
@@ -27,11 +27,19 @@ public:
   /// 0 bytes give an empty region.
   static Result<HostRegion> create(uint64_t bytes, Populate populate = Populate::kYes);
 
+  /// Gives the end back to the system, or adds zeros there; the content before it stays. A region
+  /// that grows may move to another address, and exists completely when this returns. An error
+  /// leaves it as it was. No part of it may be pinned by the kernel.
+  Status resize(uint64_t bytes);
+
   std::byte *data() const { return start; }
   uint64_t bytes() const { return sizeBytes; }
   std::span<std::byte> span() const { return {start, sizeBytes}; }
 
 private:
+  void giveBack(uint64_t from);
+  Status extend(uint64_t to);
+
   std::byte *start = nullptr;
   uint64_t sizeBytes = 0;
 };

@@ -1,4 +1,5 @@
-// Whether a cache can work as configured; what it says comes from files and from the user's budget.
+// Whether a cache can work as configured, which comes from files and from the user's budget, and
+// what follows from the configuration.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -18,5 +19,8 @@ uint64_t smallestRecordPages(const CacheLayer &layer, uint64_t pageBytes);
 
 /// How many experts can be in memory at once, at most.
 uint64_t mostExpertsHeld(const CacheConfig &config);
+
+/// A directory of the configuration's layers and experts, without contents.
+CacheDirectory directoryOf(const CacheConfig &config);
 
 } // namespace moert

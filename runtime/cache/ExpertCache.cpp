@@ -27,7 +27,7 @@ static uint64_t largestRecordPages(const CacheConfig &config) {
   return pages;
 }
 
-static CacheDirectory directoryOf(const CacheConfig &config) {
+CacheDirectory directoryOf(const CacheConfig &config) {
   CacheDirectory directory(config.rules, config.stagingPages, directorySizeOf(config));
   for (const CacheLayer &layer : config.layers) {
     directory.addLayer(layer.quotaPages, layer.repeatsEveryStep);
@@ -62,14 +62,18 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
       layers(config.layers.begin(), config.layers.end()),
       machine(directoryOf(config), {queue.maxReads(), config.prefetchesUnderWay}),
       experts(machine.state().size().experts), listPages(moert::largestRecordPages(config)) {
-  uint64_t lists = mostExpertsHeld(config);
-  pageLists.resize(lists * listPages);
-  freeLists.reserve(lists);
-  for (uint64_t list = lists; list-- > 0;)
-    freeLists.push_back(static_cast<uint32_t>(list));
+  makeLists(mostExpertsHeld(config));
   pieces.reserve(listPages);
   pageNumbers.reserve(listPages);
   checks.reserve(mostChecks(config));
+}
+
+void ExpertCache::makeLists(uint64_t lists) {
+  pageLists = std::vector<std::byte *>(lists * listPages);
+  freeLists = {};
+  freeLists.reserve(lists);
+  for (uint64_t list = lists; list-- > 0;)
+    freeLists.push_back(static_cast<uint32_t>(list));
 }
 
 ExpertCache::~ExpertCache() {

@@ -80,7 +80,7 @@ struct CacheTimes {
 /// Borrows the read queue and the threads, which nobody else uses during a call, the pool and the
 /// tables of the configuration; all outlive it. One thread calls everything; the bytes handed out
 /// may be read by any number of threads until release. Allocates nothing after create(), except in
-/// fill() and for the message of an error.
+/// fill() and reconfigure() and for the message of an error.
 ///
 /// Invariants, between calls:
 ///  - Those of CacheMachine and CacheDirectory: layers and prefetches keep within their pages.
@@ -146,6 +146,18 @@ public:
   /// Before each prompt: forgets or fades histories by the rules, and cancels all prefetches.
   Status beginPrompt();
 
+  /// Between layer passes: cancels all prefetches and waits for the reads under way. No read is
+  /// then begun before the next layer pass, so the pool's memory may be moved.
+  Status quiesce();
+
+  /// Between layer passes: continues with another configuration of the same records: other quotas,
+  /// rules and pool. Experts stay as far as the new quotas hold them
+  /// (CacheDirectory::continueFrom); all are unpinned. A smaller pool is the beginning of the one
+  /// before, with all of whose memory this is called; a larger one has the content of the one
+  /// before, and may be elsewhere. Refuses a configuration that create() refuses; nothing has
+  /// changed then.
+  Status reconfigure(const CacheConfig &config);
+
   /// Keeps an expert in memory from its next use on, until unpin; calls nest. Not during a layer
   /// pass. Refused if it could no longer be kept within the quota.
   Status pin(uint32_t layer, uint32_t expert);
@@ -200,6 +212,8 @@ private:
   void drain();
   Status verifyReady();
   static size_t mostChecks(const CacheConfig &config);
+  void makeLists(uint64_t lists);
+  void moveExperts(std::span<std::vector<uint32_t>> pagesOfExperts, std::span<std::byte> memory);
   void givePagesBack(uint32_t id);
   Status fail(Status reason);
 

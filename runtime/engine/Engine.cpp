@@ -97,25 +97,37 @@ void makeResidentViews(Engine::Impl &engine) {
 
 } // namespace
 
-Status Engine::Impl::makeStepMemory() {
-  uint64_t arenaBytes = 0, widest = 0, topK = 1;
+Status Engine::Impl::resizeStepMemory(uint32_t tokens) {
+  uint64_t arenaBytes = 0, topK = 1;
   for (const Program &one : artifact->programs)
     arenaBytes = std::max(arenaBytes, one.arenaBytesPerToken);
-  for (const CacheShape::Layer &layer : cacheShapeOf(*artifact).layers) {
-    widest = std::max<uint64_t>(widest, layer.experts);
+  for (const MoeLayer &layer : artifact->moeLayers)
     topK = std::max<uint64_t>(topK, layer.topK);
+  MOERT_RETURN_IF_ERROR(arena.resize(arenaBytes * tokens));
+  chunk = tokens;
+  batch = {};
+  batch.reserve(chunk);
+  ropeTables = std::vector<float>(uint64_t(ropeFloatsPerRow) * chunk);
+  expertRows = std::vector<uint32_t>(topK * chunk);
+  for (std::vector<int32_t> &layer : chosen) {
+    layer = {};
+    layer.reserve(paths ? expertRows.size() : 0);
   }
-  MOERT_ASSIGN_OR_RETURN(arena, HostRegion::create(arenaBytes * chunk));
+  return {};
+}
+
+Status Engine::Impl::makeStepMemory() {
+  uint64_t widest = 0;
+  for (const MoeLayer &layer : artifact->moeLayers)
+    widest = std::max<uint64_t>(widest, layer.experts.size());
+  ropeFloatsPerRow = ropeFloatsOf(*artifact, ropeOffsets);
+  MOERT_RETURN_IF_ERROR(resizeStepMemory(chunk));
   attentionScratchFloats = attentionScratchFloatsOf(*artifact, contextTokens);
   MOERT_ASSIGN_OR_RETURN(
       scratch, HostRegion::create(attentionScratchFloats * sizeof(float) * threads->threads()));
   logitsStride = roundUp(artifact->model.vocabularySize, kBufferAlignment / sizeof(float));
   MOERT_ASSIGN_OR_RETURN(logits, HostRegion::create(logitsStride * sizeof(float) * logitsRows));
-  batch.reserve(chunk);
-  ropeFloatsPerRow = ropeFloatsOf(*artifact, ropeOffsets);
-  ropeTables.resize(uint64_t(ropeFloatsPerRow) * chunk);
   probabilities.resize(roundUp(widest, 16));
-  expertRows.resize(topK * chunk);
   expertBegin.resize(widest + 1);
   wanted.resize(widest);
   wantedUses.resize(widest);
@@ -161,6 +173,8 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
     MOERT_RETURN_IF_ERROR(checkRoom(account, system));
   }
   auto engine = std::make_unique<Impl>();
+  engine->options = options;
+  engine->account = account;
   engine->model = &model;
   engine->artifact = &artifact;
   engine->kernels = &bestKernels();
@@ -208,10 +222,8 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   if (!tables.isOk())
     return tables.status().withContext(model.path());
   engine->moeLayers = std::move(tables).value();
-  CacheConfig config =
-      makeCacheConfig(model, engine->moeLayers, plan, account.poolPages, engine->cacheLayers);
-  config.pool = engine->poolMemory.span();
-  config.threads = engine->threads.get();
+  const CacheConfig config =
+      engine->cacheConfigOf(plan, account.poolPages, engine->poolMemory.span());
   MOERT_ASSIGN_OR_RETURN(engine->cache, ExpertCache::create(config, *engine->queue));
   engine->prefetchRules = plan.prefetches;
   if (usesPaths(plan))

@@ -103,7 +103,9 @@ struct Grouping {
 };
 
 struct Engine::Impl {
-  // Fixed once loaded.
+  // Fixed once loaded, except by setBudget().
+  EngineOptions options;
+  MemoryAccount account;
   const Model *model = nullptr;
   const Artifact *artifact = nullptr;
   const KernelTable *kernels = nullptr;
@@ -180,8 +182,18 @@ struct Engine::Impl {
 
   /// Allocates everything that a step of `chunk` tokens of any program needs.
   Status makeStepMemory();
+  /// The part of it that depends on the tokens of a step; sets `chunk`. Between steps. An error
+  /// changes nothing.
+  Status resizeStepMemory(uint32_t tokens);
   /// Reads and checks the activation-path tables.
   Status loadPaths(const ArtifactFile &file);
+  /// The configuration of the cache for a plan with so many pages, in all of `memory`.
+  CacheConfig cacheConfigOf(const Plan &plan, uint64_t poolPages, std::span<std::byte> memory);
+  /// Gives the cache a pool of so many pages and the plan's quotas. Between steps. An error leaves
+  /// the cache and its pool as they were, unless the queue is broken.
+  Status resizePool(const Plan &plan, uint64_t poolPages);
+  /// Changes to another account of the same options (Engine::setBudget).
+  Status takeAccount(const MemoryAccount &next);
   /// A session whose slots follow each other in `memory`, or all use the same bytes where only one
   /// is in use at a time.
   static std::unique_ptr<Session> makeSession(const Artifact &artifact, HostRegion memory,

@@ -232,13 +232,24 @@ Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact) {
   return tables;
 }
 
-Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options) {
+namespace {
+
+/// What an account is computed from.
+struct AccountInput {
+  std::vector<uint32_t> plans; // To choose from.
+  RunRequest request;
+  ProcessFootprint process;
+  ModelFootprint footprint;
+};
+
+Result<AccountInput> accountInputOf(const Model &model, const EngineOptions &options) {
   const Artifact &artifact = model.artifact();
   if (options.contextTokens == 0 || options.contextTokens > artifact.model.maxPositions)
     return invalidInput(model.path(), ": a context of ", options.contextTokens,
                         " tokens, expected 1 to ", artifact.model.maxPositions,
                         ", the positions of this model");
-  MOERT_ASSIGN_OR_RETURN(std::vector<uint32_t> plans, plansToChooseFrom(model, options));
+  AccountInput input;
+  MOERT_ASSIGN_OR_RETURN(input.plans, plansToChooseFrom(model, options));
   if (options.prefillChunk && *options.prefillChunk == 0)
     return invalidInput("a prefill chunk of 0 tokens, expected at least 1");
   if (options.sessions == 0 || options.sessions > kMostSessions)
@@ -250,7 +261,7 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   if (options.logitsRows == 0 || options.threads == 0)
     return invalidInput(options.logitsRows, " rows of logits and ", options.threads,
                         " threads, expected at least 1 of each");
-  RunRequest request;
+  RunRequest &request = input.request;
   request.contextTokens = static_cast<uint32_t>(contextTokens);
   // No chunk has more rows than there are tokens; memory for more would stay unused.
   request.planPrefillChunk = options.contextTokens;
@@ -261,26 +272,41 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   request.extraBytes = options.extraBytes;
   request.sessions = options.sessions;
   request.sessionTokens = options.sessionTokens;
-  ProcessFootprint process = processFootprint(readQueueOptions(artifact, options.io, {}));
+  input.process = processFootprint(readQueueOptions(artifact, options.io, {}));
   if (options.sharesProcess)
-    process.imageBytes = process.heapBytes = process.reserveBytes = 0;
-  ModelFootprint footprint = footprintOf(model);
+    input.process.imageBytes = input.process.heapBytes = input.process.reserveBytes = 0;
+  input.footprint = footprintOf(model);
+  return input;
+}
+
+} // namespace
+
+Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options) {
+  MOERT_ASSIGN_OR_RETURN(const AccountInput input, accountInputOf(model, options));
+  const Artifact &artifact = model.artifact();
   BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
-  std::optional<MemoryAccount> account =
-      accountOfLargestPlan(artifact, plans, footprint, process, request, budget);
+  std::optional<MemoryAccount> account = accountOfLargestPlan(
+      artifact, input.plans, input.footprint, input.process, input.request, budget);
   if (account)
     return *account;
-  uint64_t smallest = smallestBudget(artifact, plans, footprint, process, request);
+  uint64_t smallest =
+      smallestBudget(artifact, input.plans, input.footprint, input.process, input.request);
   if (budget.expertFraction)
     return invalidInput(
         "--memory ", *budget.expertFraction * 100, "%: the expert cache would hold ",
-        formatExactBytes(static_cast<uint64_t>(*budget.expertFraction *
-                                               static_cast<double>(footprint.expertPayloadBytes))),
+        formatExactBytes(static_cast<uint64_t>(
+            *budget.expertFraction * static_cast<double>(input.footprint.expertPayloadBytes))),
         ", less than the largest expert; the smallest budget that works is ",
         formatExactBytes(smallest));
   return invalidInput(
       options.memory ? "--memory " : "available memory: ", formatExactBytes(budget.bytes),
       " are not enough; the smallest budget that works is ", formatExactBytes(smallest));
+}
+
+Result<uint64_t> smallestBudget(const Model &model, const EngineOptions &options) {
+  MOERT_ASSIGN_OR_RETURN(const AccountInput input, accountInputOf(model, options));
+  return smallestBudget(model.artifact(), input.plans, input.footprint, input.process,
+                        input.request);
 }
 
 } // namespace moert

@@ -92,6 +92,11 @@ public:
   /// Reads submitted and not yet taken by poll(); at most maxReads.
   virtual size_t readsUnderWay() const = 0;
 
+  /// Replaces ReadQueueOptions::registeredRegions while no read is under way. Memory that is
+  /// registered must be withdrawn this way before it is given back or moved. If the system refuses,
+  /// reads go on without registration, and describe() says so.
+  virtual void registerRegions(std::span<const MemoryPiece> regions) = 0;
+
   /// The error that broke the queue, which every later call returns. Reads that were submitted
   /// before, and one that submit() failed to start, may still arrive until the queue is destroyed:
   /// their memory must not be reused until then.

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace moert {
 
@@ -14,8 +16,13 @@ struct RingCompletion {
   int result = 0; // Bytes read, or -errno.
 };
 
+struct RegisteredRegions {
+  std::vector<MemoryPiece> chunks; // Ascending; a request names one by its index. Empty: none.
+  std::string note;                // For people: ", registered buffers", or why there are none.
+};
+
 /// A request is prepared, then in flight, then completed, then taken. Used by one thread, except
-/// that the kernel completes requests in flight. Allocates nothing.
+/// that the kernel completes requests in flight. Allocates nothing, except to register regions.
 class RequestRing {
 public:
   RequestRing() = default;
@@ -38,6 +45,9 @@ public:
   virtual uint32_t prepared() const = 0;
   virtual uint32_t completed() const = 0;
   virtual size_t take(std::span<RingCompletion> out) = 0;
+
+  /// Has the kernel pin these regions instead of those before, while no request is in flight.
+  virtual RegisteredRegions registerRegions(std::span<const MemoryPiece> regions) = 0;
 };
 
 } // namespace moert

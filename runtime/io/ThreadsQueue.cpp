@@ -50,6 +50,7 @@ public:
   Status submit(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces) override;
   Result<size_t> poll(std::span<ReadCompletion> out, bool wait) override;
   size_t readsUnderWay() const override { return table.readsUnderWay(); }
+  void registerRegions(std::span<const MemoryPiece>) override {} // Nothing pins memory here.
   using ReadQueue::setDescription;
 
 private:

@@ -35,17 +35,24 @@ public:
   UringQueue(const ArtifactFile &artifact, const ReadQueueOptions &options, OpenedRing opened)
       : ReadQueue(options), file(artifact), depth(options.depth),
         mostBytesInRing(options.maxBytesUnderWay), table(artifact, options),
-        waiting(table.capacity()), ring(std::move(opened.ring)) {
-    table.setRegions(std::move(opened.regions));
-    setDescription(std::move(opened.description));
+        waiting(table.capacity()), ring(std::move(opened.ring)),
+        ringDescription(std::move(opened.description)) {
+    takeRegions(std::move(opened.regions));
   }
   ~UringQueue() override;
 
   Status submit(uint64_t tag, uint64_t fileOffset, std::span<const MemoryPiece> pieces) override;
   Result<size_t> poll(std::span<ReadCompletion> out, bool wait) override;
   size_t readsUnderWay() const override { return table.readsUnderWay(); }
+  void registerRegions(std::span<const MemoryPiece> regions) override {
+    takeRegions(ring->registerRegions(regions));
+  }
 
 private:
+  void takeRegions(RegisteredRegions registered) {
+    setDescription(ringDescription + registered.note);
+    table.setRegions(std::move(registered.chunks));
+  }
   uint32_t inFlight() const { return inRing - ring->prepared(); }
   void harvest();
   void issueWaiting();
@@ -58,6 +65,7 @@ private:
   ReadTable table;
   IndexQueue waiting;
   std::unique_ptr<RequestRing> ring;
+  std::string ringDescription;
   uint32_t inRing = 0; // Prepared or in flight.
   uint64_t bytesInRing = 0;
 };

@@ -5,14 +5,13 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace moert {
 
 struct OpenedRing {
   std::unique_ptr<RequestRing> ring;
-  std::string description;          // "io_uring, direct, registered buffers"
-  std::vector<MemoryPiece> regions; // The registered ones, ascending.
+  std::string description; // "io_uring, direct"
+  RegisteredRegions regions;
 };
 
 /// The file must have a direct descriptor and outlive the ring. Fails if the system refuses

@@ -26,4 +26,14 @@ Status checkRoom(const MemoryAccount &account, const SystemMemory &system) {
                       "; without --memory, what is free is the budget");
 }
 
+Status checkGrowth(const MemoryAccount &before, const MemoryAccount &after,
+                   const SystemMemory &system) {
+  const uint64_t held = before.loadedBytes(), wanted = after.loadedBytes();
+  if (wanted <= held || wanted - held <= system.room.bytes)
+    return {};
+  return invalidInput("--memory: a budget of ", formatExactBytes(after.budgetBytes), " takes ",
+                      formatExactBytes(wanted - held), " more, ", ownerOf(system.room),
+                      " has room for ", formatExactBytes(system.room.bytes));
+}
+
 } // namespace moert

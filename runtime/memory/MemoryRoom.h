@@ -16,4 +16,8 @@ Status checkBudgetLimit(const BudgetSize &budget, const SystemMemory &system);
 /// gave, just before loading.
 Status checkRoom(const MemoryAccount &account, const SystemMemory &system);
 
+/// kInvalidInput where changing from one account to another takes more than there is room for now.
+Status checkGrowth(const MemoryAccount &before, const MemoryAccount &after,
+                   const SystemMemory &system);
+
 } // namespace moert

@@ -51,6 +51,10 @@ bool PagePool::findRun(uint64_t length, uint64_t &first) const {
   return false;
 }
 
+bool PagePool::isFree(uint64_t page) const {
+  return freeBits[page / kWordBits] >> page % kWordBits & 1;
+}
+
 void PagePool::take(uint64_t page) {
   freeBits[page / kWordBits] &= ~(uint64_t(1) << page % kWordBits);
   --freeCount;
@@ -71,11 +75,17 @@ bool PagePool::allocate(std::span<uint32_t> pages) {
   return true;
 }
 
+void PagePool::claim(std::span<const uint32_t> pages) {
+  for (uint64_t page : pages) {
+    assert(page < count && isFree(page) && "a page was claimed twice");
+    take(page);
+  }
+}
+
 void PagePool::release(std::span<const uint32_t> pages) {
   for (uint64_t page : pages) {
-    uint64_t bit = uint64_t(1) << page % kWordBits;
-    assert(!(freeBits[page / kWordBits] & bit) && "a page was freed twice");
-    freeBits[page / kWordBits] |= bit;
+    assert(!isFree(page) && "a page was freed twice");
+    freeBits[page / kWordBits] |= uint64_t(1) << page % kWordBits;
     ++freeCount;
   }
 }

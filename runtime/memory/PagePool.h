@@ -11,7 +11,7 @@ namespace moert {
 /// Used by one thread.
 ///
 /// Invariant: a page is either free (its bit is set, freeCount counts it) or was handed out by
-/// allocate() and not freed yet.
+/// allocate() or claim() and not freed yet.
 class PagePool {
 public:
   /// pages: at most UINT32_MAX.
@@ -25,12 +25,16 @@ public:
   /// nothing if fewer pages are free.
   bool allocate(std::span<uint32_t> pages);
 
+  /// Takes exactly these pages, which are free.
+  void claim(std::span<const uint32_t> pages);
+
   void release(std::span<const uint32_t> pages);
 
 private:
   bool findRun(uint64_t length, uint64_t &first) const;
   uint64_t nextFree(uint64_t from) const;
   uint64_t nextUsed(uint64_t from) const;
+  bool isFree(uint64_t page) const;
   void take(uint64_t page);
 
   uint64_t count;

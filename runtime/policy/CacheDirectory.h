@@ -149,6 +149,13 @@ public:
   /// during a layer pass.
   void beginPrompt();
 
+  /// Continues a directory of the same experts with the rules and limits of this one, which was
+  /// just filled, between layer passes: takes over the history and, as far as the quotas hold them,
+  /// the experts that are held, pinned ones first, then the last to leave. Frequencies are
+  /// forgotten if the eviction policy changes, the balance of adaptive replacement always. Pins are
+  /// not taken over. Depends on past demands alone.
+  void continueFrom(const CacheDirectory &before);
+
 private:
   struct Layer {
     uint32_t firstId = 0;
@@ -182,6 +189,7 @@ private:
   void orderLayer(uint32_t layer);
   void forgetGhosts(QuotaGroup &group);
   void forgetUse();
+  void takeHeld(const CacheDirectory &before, QuotaGroup &group);
   void movePages(uint32_t id, PageOwner from, PageOwner to);
 
   CacheRules rules;

@@ -193,9 +193,19 @@ void CacheMachine::evict(uint32_t id) {
   ++countsNow.evictions;
 }
 
-void CacheMachine::beginPrompt() {
+void CacheMachine::cancelAllPrefetches() {
   prefetches.cancelAll();
   cancelPrefetches();
+}
+
+void CacheMachine::continueFrom(const CacheMachine &before) {
+  assert(before.reading == 0 && before.directory.prefetchPages() == 0);
+  directory.continueFrom(before.directory);
+  countsNow = before.countsNow;
+}
+
+void CacheMachine::beginPrompt() {
+  cancelAllPrefetches();
   const uint64_t evictions = countsNow.evictions;
   if (directory.cacheRules().survival == PromptSurvival::kPins)
     for (uint32_t id = 0; id < directory.size().experts; ++id)

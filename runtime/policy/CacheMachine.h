@@ -85,6 +85,11 @@ public:
   /// Before each prompt, outside layer passes: cancels all prefetches and forgets, evicts or fades
   /// by the rules. These evictions are not counted.
   void beginPrompt();
+  /// Between layer passes: cancels all prefetches.
+  void cancelAllPrefetches();
+  /// Continues a machine of the same experts that has no prefetch and no read under way; this one
+  /// was just made (CacheDirectory::continueFrom). Evictions by smaller quotas are not counted.
+  void continueFrom(const CacheMachine &before);
   [[nodiscard]] bool pin(uint32_t id) { return directory.pin(id); }
   void unpin(uint32_t id) { directory.unpin(id); }
 

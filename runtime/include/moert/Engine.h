@@ -82,6 +82,9 @@ struct EngineOptions {
 /// numbers.
 Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options);
 
+/// The smallest budget that works, whatever EngineOptions::memory is.
+Result<uint64_t> smallestBudget(const Model &model, const EngineOptions &options);
+
 /// One layer's work in the last step. Layers are the model's; an additional last entry has the rest
 /// (embedding, head).
 struct LayerProfile {
@@ -135,6 +138,19 @@ public:
   const KernelTable &kernels() const;
   const std::string &ioDescription() const; // "io_uring, direct, registered buffers"
   uint32_t prefillChunk() const;
+
+  /// What the engine's memory is for now: that of loading, or of the last setBudget().
+  const MemoryAccount &account() const;
+
+  /// Continues with another budget, between steps: takes the plan that loading would take with it,
+  /// and changes quotas, pool and prefillChunk(). Memory beyond a smaller budget is back with the
+  /// system when this returns; experts that the new quotas hold stay in memory. Sessions continue,
+  /// and what they compute is the same to the bit.
+  ///
+  /// Refused with the smallest budget that works, and where container or machine have no room for a
+  /// larger one: nothing has changed then. After another error the engine still works, within the
+  /// larger of both budgets, but perhaps without prefetching.
+  Status setBudget(const BudgetSize &budget);
 
   /// A new sequence of at most the options' contextTokens. Refused if EngineOptions::sessions
   /// sessions, for which the account has memory, already exist.

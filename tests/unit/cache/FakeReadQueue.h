@@ -65,6 +65,8 @@ public:
 
   size_t readsUnderWay() const override { return underWay; }
 
+  void registerRegions(std::span<const MemoryPiece>) override {}
+
   /// What a broken queue's reads still do.
   void landAll() {
     ReadCompletion ignored;

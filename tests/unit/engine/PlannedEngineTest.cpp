@@ -117,6 +117,7 @@ public:
     return wait ? inner.poll(out, wait) : Result<size_t>(0);
   }
   size_t readsUnderWay() const override { return inner.readsUnderWay(); }
+  void registerRegions(std::span<const MemoryPiece>) override {}
 
 private:
   SynchronousQueue inner;

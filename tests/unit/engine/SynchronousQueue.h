@@ -36,6 +36,8 @@ public:
 
   size_t readsUnderWay() const override { return complete.size(); }
 
+  void registerRegions(std::span<const MemoryPiece>) override {}
+
 private:
   const ArtifactFile &file;
   std::vector<uint64_t> complete; // Tags that poll() has not given out yet.

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <fstream>
 #include <random>
+#include <string>
 #include <sys/resource.h>
 
 using namespace moert;
@@ -293,4 +295,57 @@ TEST_CASE("a queue's memory is known before it is created; auto counts the most 
   // 16 bytes for each of 256 pages.
   CHECK(readQueueBytesPerRegisteredMiB(IoBackend::kUring) >= 4096);
   CHECK(readQueueBytesPerRegisteredMiB(IoBackend::kThreads) == 0);
+}
+
+TEST_CASE(
+    "memory is read into whether it is registered first, later, no longer, or at another place") {
+  TestFile test(64 * kBlock);
+  onEachBackend(test, [](ReadQueue &queue, HostRegion &memory) {
+    const auto readsInto = [&](std::byte *data) {
+      MemoryPiece piece{data, 8 * kBlock};
+      REQUIRE(queue.submit(1, 5 * kBlock, {&piece, 1}).isOk());
+      const std::vector<ReadCompletion> done = takeAll(queue, 1);
+      CHECK(done[0].status.message() == "");
+      CHECK(holdsFile(5 * kBlock, {&piece, 1}));
+    };
+    readsInto(memory.data());
+    queue.registerRegions({});
+    CHECK(queue.describe().find("registered buffers") == std::string::npos);
+    readsInto(memory.data() + 8 * kBlock);
+    HostRegion other = HostRegion::create(40 * kBlock).value();
+    const MemoryPiece region{other.data(), other.bytes()};
+    queue.registerRegions({&region, 1});
+    readsInto(other.data() + 32 * kBlock);
+    readsInto(memory.data() + 16 * kBlock);
+    queue.registerRegions({}); // Before its memory goes.
+  });
+}
+
+TEST_CASE("io_uring no longer pins memory that was withdrawn") {
+  TestFile test(64 * kBlock);
+  ArtifactFile file = test.open();
+  HostRegion memory = HostRegion::create(16 << 20).value();
+  const MemoryPiece region{memory.data(), memory.bytes()};
+  ReadQueueOptions options = optionsFor(IoBackend::kUring);
+  options.registeredRegions = {&region, 1};
+  Result<std::unique_ptr<ReadQueue>> queue = createReadQueue(file, options);
+  if (!queue.isOk() || queue.value()->describe() != "io_uring, direct, registered buffers") {
+    MESSAGE("SKIPPED: no registered buffers here");
+    return;
+  }
+  // Pinned pages count as locked, unless the process may lock as many as it likes.
+  const auto pinned = [] {
+    std::ifstream status("/proc/self/status");
+    for (std::string name; status >> name;)
+      if (uint64_t kibibytes = 0; name == "VmPin:" && status >> kibibytes)
+        return kibibytes * 1024;
+    return uint64_t(0);
+  };
+  const uint64_t before = pinned();
+  CHECK(before >= memory.bytes());
+  const MemoryPiece half{memory.data(), memory.bytes() / 2};
+  queue.value()->registerRegions({&half, 1});
+  CHECK(before - pinned() == memory.bytes() / 2);
+  queue.value()->registerRegions({});
+  CHECK(before - pinned() == memory.bytes());
 }

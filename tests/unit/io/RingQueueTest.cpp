@@ -60,6 +60,10 @@ public:
     return count;
   }
 
+  RegisteredRegions registerRegions(std::span<const MemoryPiece> regions) override {
+    return {{regions.begin(), regions.end()}, regions.empty() ? "" : ", registered"};
+  }
+
   size_t inFlight() const { return flying.size(); }
   /// Completes the request with this index among those in flight, if there is one.
   void complete(size_t index) {

@@ -46,3 +46,16 @@ TEST_CASE("loading has to have room for what the process does not hold before") 
   CHECK(refused.message().find("loading takes 31457280 bytes (30.0 MiB)") != std::string::npos);
   CHECK(refused.message().find("has room for 31457279 bytes") != std::string::npos);
 }
+
+TEST_CASE("a larger account has to have room for the difference, a smaller one always has") {
+  MemoryAccount larger = account();
+  larger.items.back().bytes += 7 * kMiB;
+  larger.budgetBytes = 47 * kMiB;
+  CHECK(checkGrowth(account(), larger, container(50 * kMiB, 7 * kMiB)).isOk());
+  CHECK(checkGrowth(larger, account(), container(50 * kMiB, 0)).isOk());
+  const Status refused = checkGrowth(account(), larger, container(50 * kMiB, 7 * kMiB - 1));
+  CHECK(refused.code() == StatusCode::kInvalidInput);
+  CHECK(refused.message() ==
+        "--memory: a budget of 49283072 bytes (47.0 MiB) takes 7340032 bytes (7.00 MiB) more, this "
+        "container has room for 7340031 bytes (7.00 MiB)");
+}

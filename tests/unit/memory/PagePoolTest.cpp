@@ -1,5 +1,6 @@
 #include "runtime/memory/PagePool.h"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <random>
 #include <set>
@@ -69,4 +70,17 @@ TEST_CASE("after any sequence of allocating and freeing, no page has two owners 
     }
     REQUIRE(pool.freePages() == 150 - taken.size());
   }
+}
+
+TEST_CASE("claimed pages are allocated to nobody else until they are released") {
+  PagePool pool(70);
+  const std::vector<uint32_t> claimed = {0, 2, 66};
+  pool.claim(claimed);
+  CHECK(pool.freePages() == 67);
+  std::vector<uint32_t> rest = take(pool, 67);
+  CHECK(rest.size() == 67);
+  for (uint32_t page : claimed)
+    CHECK(std::count(rest.begin(), rest.end(), page) == 0);
+  pool.release(claimed);
+  CHECK(take(pool, 3) == claimed);
 }

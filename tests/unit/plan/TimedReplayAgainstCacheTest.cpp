@@ -56,6 +56,8 @@ public:
   }
 
   size_t readsUnderWay() const override { return disk.underWay() + ended.size(); }
+
+  void registerRegions(std::span<const MemoryPiece>) override {}
   bool endsBefore(double ns) {
     disk.advanceTo(now, ended);
     return disk.underWay() > 0 && disk.nextEndNs() < ns;

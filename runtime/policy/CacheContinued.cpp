@@ -1,0 +1,51 @@
+// How a cache continues with other rules and quotas.
+#include "runtime/policy/CacheDirectory.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace moert {
+
+void CacheDirectory::continueFrom(const CacheDirectory &before) {
+  assert(!isOpen && !before.isOpen && entries.size() == before.entries.size());
+  passes = before.passes;
+  passLayer = before.passLayer;
+  for (size_t layer = 0; layer < layers.size(); ++layer)
+    layers[layer].turn = before.layers[layer].turn;
+  for (size_t id = 0; id < entries.size(); ++id) {
+    entries[id].history = before.entries[id].history;
+    // Frequencies fade with each layer pass, and only where they are used.
+    if (before.rules.eviction != rules.eviction)
+      entries[id].history.recentFrequency = entries[id].history.longFrequency = 0;
+  }
+  for (QuotaGroup &group : groups)
+    takeHeld(before, group);
+  for (uint32_t layer = 0; layer < layers.size() && !leavingOrder.empty(); ++layer)
+    orderLayer(layer);
+}
+
+void CacheDirectory::takeHeld(const CacheDirectory &before, QuotaGroup &group) {
+  candidates.clear();
+  for (uint32_t layer = group.firstLayer; layer < group.endLayer; ++layer) {
+    const LayerDistance distance = distanceTo(layer);
+    for (uint32_t i = 0; i < layers[layer].experts; ++i)
+      if (before.entries[layers[layer].firstId + i].unit.state == UnitState::kReady)
+        addCandidate(layers[layer].firstId + i, distance);
+  }
+  auto isPinned = [&](const PassCandidate &one) { return before.at(one.use.expert).pins > 0; };
+  std::sort(candidates.begin(), candidates.end(),
+            [&](const PassCandidate &a, const PassCandidate &b) {
+              return isPinned(a) != isPinned(b) ? isPinned(a) : leavesBefore(b.use, a.use);
+            });
+  for (const PassCandidate &candidate : candidates) {
+    const uint32_t id = candidate.use.expert;
+    if (group.heldPages + candidate.pages > group.pages)
+      continue;
+    for (UnitEvent event : {UnitEvent::kDemanded, UnitEvent::kReadBegun, UnitEvent::kReadCompleted})
+      apply(id, event);
+    if (rules.eviction == EvictionPolicy::kArc)
+      group.arc.use(entries[id].arcList, entries[id].pages, group.pages);
+  }
+}
+
+} // namespace moert
