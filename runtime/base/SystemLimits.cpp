@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <sstream>
 #include <string_view>
+#include <unistd.h>
 #include <vector>
 
 namespace moert {
@@ -119,21 +120,25 @@ MemoryBound smaller(uint64_t ofMachine, uint64_t ofContainer) {
 
 } // namespace
 
+/// Calls visit(controllers, group) for each line "NUMBER:CONTROLLERS:GROUP"; no controllers: v2.
+template <typename Visit> static void visitGroups(const std::string &systemRoot, Visit visit) {
+  std::ifstream groups(systemRoot + "/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first != std::string::npos && second != std::string::npos)
+      visit(line.substr(first + 1, second - first - 1), line.substr(second + 1));
+  }
+}
+
 GroupLimits groupLimits(const std::string &systemRoot) {
   GroupLimits limits;
   const std::string root = systemRoot + "/sys/fs/cgroup";
-  std::ifstream groups(systemRoot + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) { // "NUMBER:CONTROLLERS:GROUP"
-    size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos)
-      continue;
-    std::string controllers = line.substr(first + 1, second - first - 1);
-    std::string group = line.substr(second + 1);
+  visitGroups(systemRoot, [&](const std::string &controllers, const std::string &group) {
     if (controllers.empty())
       takeV2(limits, root, group);
     else
       takeV1(limits, root, controllers, group);
-  }
+  });
   return limits;
 }
 
@@ -142,6 +147,68 @@ SystemMemory systemMemory(const std::string &systemRoot) {
   const GroupLimits groups = groupLimits(systemRoot);
   return {smaller(bytesNamed("MemTotal:", info), groups.limitBytes),
           smaller(bytesNamed("MemAvailable:", info), groups.roomBytes)};
+}
+
+/// "some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS"
+static std::optional<uint64_t> stalledNsOf(const std::string &path) {
+  const std::string line = firstLine(path);
+  const size_t total = line.find(" total=");
+  if (!line.starts_with("some ") || total == std::string::npos)
+    return std::nullopt;
+  const uint64_t microseconds = parseLimit(std::string_view(line).substr(total + 7));
+  return microseconds > UINT64_MAX / 1000 ? std::nullopt : std::optional(microseconds * 1000);
+}
+
+namespace {
+
+/// The names of one version's files and of its statistics' fields.
+struct MemoryFiles {
+  const char *limit, *soft, *anonymous, *shared;
+};
+
+/// The kernel's counts lag behind by up to 64 pages of each processor.
+uint64_t precisionBytes() {
+  return 2 * 64 * 4096 * static_cast<uint64_t>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+void takeBound(MemoryBound &bound, const std::string &folder, const MemoryFiles &files,
+               uint64_t ownBytes) {
+  const uint64_t limit = std::min(parseLimit(firstLine(folder + files.limit)),
+                                  parseLimit(firstLine(folder + files.soft)));
+  if (limit >= bound.bytes)
+    return;
+  const uint64_t all = sumOf(folder + "/memory.stat", {files.anonymous, files.shared});
+  const uint64_t mine = ownBytes + precisionBytes();
+  const uint64_t others = all - std::min(all, mine);
+  bound = {std::min(bound.bytes, limit - std::min(limit, others)), true};
+}
+
+} // namespace
+
+MemorySignals memorySignals(const std::string &systemRoot) {
+  static constexpr MemoryFiles kV1 = {"/memory.limit_in_bytes", "/memory.soft_limit_in_bytes",
+                                      "total_rss", "total_shmem"};
+  static constexpr MemoryFiles kV2 = {"/memory.max", "/memory.high", "anon", "shmem"};
+  const uint64_t read = bytesNamed("RssAnon:", systemRoot + "/proc/self/status");
+  const uint64_t own = read == UINT64_MAX ? 0 : read;
+  const uint64_t left = bytesNamed("MemAvailable:", systemRoot + "/proc/meminfo");
+  MemorySignals signals;
+  if (left != UINT64_MAX)
+    signals.bound.bytes = left - left / 16 + own; // A system at its last page is a slow one.
+  const std::string root = systemRoot + "/sys/fs/cgroup";
+  visitGroups(systemRoot, [&](const std::string &controllers, const std::string &group) {
+    const bool isV2 = controllers.empty();
+    if (!isV2 && !contains(controllers, "memory"))
+      return;
+    visitUpwards(isV2 ? root : root + "/memory", group, [&](const std::string &folder) {
+      takeBound(signals.bound, folder, isV2 ? kV2 : kV1, own);
+      if (isV2 && !signals.stalledNs)
+        signals.stalledNs = stalledNsOf(folder + "/memory.pressure");
+    });
+  });
+  if (!signals.stalledNs)
+    signals.stalledNs = stalledNsOf(systemRoot + "/proc/pressure/memory");
+  return signals;
 }
 
 /// This process's affinity. The system refuses a set that is smaller than its own.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace moert {
@@ -34,6 +35,19 @@ struct GroupLimits {
 
 /// systemRoot: the directory that contains proc and sys, "" on a real system.
 GroupLimits groupLimits(const std::string &systemRoot = "");
+
+/// What a process that follows its container's limit looks at. All of it changes while it runs.
+struct MemorySignals {
+  /// What this process may use in all: of each control group the smaller of its limit and of the
+  /// size that it is to keep to before (memory.high; memory.soft_limit_in_bytes), without the
+  /// memory that other processes have allocated there; and 15/16 of what the machine has left.
+  MemoryBound bound;
+  /// For how long some thread of the group, or without that number of the machine, has waited for
+  /// memory so far; absent where the kernel does not count it.
+  std::optional<uint64_t> stalledNs;
+};
+
+MemorySignals memorySignals(const std::string &systemRoot = "");
 
 /// Cores that this process may use: the smaller of its affinity and a container's quota, rounded
 /// up. With more threads than the quota has cores, all threads are throttled until the next period.

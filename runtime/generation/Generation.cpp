@@ -56,14 +56,23 @@ private:
 };
 
 Generation::Generation(Engine &loadedEngine, Session &emptySession, Sampler &tokenSampler,
-                       TakeStep stepTaker, const std::atomic<bool> &stopFlag, Clock clock)
+                       TakeStep stepTaker, const std::atomic<bool> &stopFlag, Clock clock,
+                       PrepareStep preparation)
     : engine(loadedEngine), session(emptySession), sampler(tokenSampler),
-      takeStep(std::move(stepTaker)), stop(stopFlag), now(clock) {}
+      takeStep(std::move(stepTaker)), stop(stopFlag), now(clock),
+      prepareStep(std::move(preparation)) {}
 
-Status Generation::step(RunPhase phase, std::span<const int32_t> tokens, LogitsWanted wanted,
-                        Choice &choice) {
-  const uint32_t position = session.length();
+/// Returns when the step began.
+Result<uint64_t> Generation::beginStep() {
   const uint64_t begin = now();
+  if (prepareStep)
+    MOERT_RETURN_IF_ERROR(prepareStep());
+  return begin;
+}
+
+Status Generation::step(RunPhase phase, uint64_t begin, std::span<const int32_t> tokens,
+                        LogitsWanted wanted, Choice &choice) {
+  const uint32_t position = session.length();
   SessionTokens batch = {&session, tokens, wanted};
   MOERT_RETURN_IF_ERROR(engine.step({&batch, 1}, choice));
   const uint64_t wallNs = now() - begin;
@@ -86,10 +95,11 @@ Result<bool> Generation::prefill(const GenerationRequest &request, Choice &choic
   while (!rest.empty()) {
     if (isStopped())
       return false;
+    MOERT_ASSIGN_OR_RETURN(const uint64_t begin, beginStep());
     auto chunk = rest.first(std::min<size_t>(rest.size(), engine.prefillChunk()));
     rest = rest.subspan(chunk.size());
     bool isWanted = rest.empty() && request.maxTokens > 0;
-    MOERT_RETURN_IF_ERROR(step(RunPhase::kPrefill, chunk,
+    MOERT_RETURN_IF_ERROR(step(RunPhase::kPrefill, begin, chunk,
                                isWanted ? LogitsWanted::kLast : LogitsWanted::kNowhere, choice));
   }
   return true;
@@ -125,8 +135,9 @@ Result<GenerationEnd> Generation::run(const GenerationRequest &request, const Ta
       return fullEnd;
     if (isStopped())
       return GenerationEnd::kInterrupted;
+    MOERT_ASSIGN_OR_RETURN(const uint64_t begin, beginStep());
     MOERT_RETURN_IF_ERROR(
-        step(RunPhase::kDecode, std::span(&token, 1), LogitsWanted::kLast, choice));
+        step(RunPhase::kDecode, begin, std::span(&token, 1), LogitsWanted::kLast, choice));
   }
 }
 

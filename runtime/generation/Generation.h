@@ -60,9 +60,14 @@ public:
   /// Called after every step.
   using TakeStep = std::function<void(const RunStep &step, std::span<const LayerProfile> layers)>;
 
+  /// Called before every step, and part of its time; an error ends the sequence. May change the
+  /// engine's budget.
+  using PrepareStep = std::function<Status()>;
+
   /// stopFlag: may be set by another thread or a signal handler; read between steps.
   Generation(Engine &loadedEngine, Session &emptySession, Sampler &tokenSampler, TakeStep stepTaker,
-             const std::atomic<bool> &stopFlag, Clock clock = monotonicNs);
+             const std::atomic<bool> &stopFlag, Clock clock = monotonicNs,
+             PrepareStep preparation = {});
 
   Result<GenerationEnd> run(const GenerationRequest &request, const TakeToken &take);
 
@@ -73,7 +78,9 @@ private:
   class Choice;
 
   Result<bool> prefill(const GenerationRequest &request, Choice &choice);
-  Status step(RunPhase phase, std::span<const int32_t> tokens, LogitsWanted wanted, Choice &choice);
+  Result<uint64_t> beginStep();
+  Status step(RunPhase phase, uint64_t begin, std::span<const int32_t> tokens, LogitsWanted wanted,
+              Choice &choice);
   bool isStopped() const { return stop.load(std::memory_order_relaxed); }
 
   Engine &engine;
@@ -82,6 +89,7 @@ private:
   TakeStep takeStep;
   const std::atomic<bool> &stop;
   Clock now;
+  PrepareStep prepareStep;
   GenerationNumbers measured;
 };
 

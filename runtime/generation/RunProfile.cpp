@@ -67,6 +67,18 @@ static void writeFacts(JsonWriter &json, const RunFacts &facts, uint64_t layers)
   json.key("budget_bytes").number(facts.budgetBytes);
   json.key("accounted_bytes").number(facts.accountedBytes);
   json.key("peak_memory_bytes").number(facts.peakMemoryBytes);
+  json.key("budget_changes").beginArray();
+  for (const RunBudget &change : facts.budgets) {
+    json.beginObject();
+    json.key("first_token").number(change.firstToken);
+    json.key("budget_bytes").number(change.budgetBytes);
+    json.key("accounted_bytes").number(change.accountedBytes);
+    json.key("plan").string(change.plan);
+    json.key("reason").string(change.reason);
+    json.key("wall_ns").number(change.wallNs);
+    json.endObject();
+  }
+  json.endArray();
   json.key("layers").number(layers);
   json.key("parts").beginArray();
   for (std::string_view part : kPartNames)

@@ -41,6 +41,14 @@ private:
   }
 };
 
+/// A change of the budget before a step.
+struct RunBudget {
+  uint32_t firstToken = 0; // Position of that step's first token.
+  uint64_t budgetBytes = 0, accountedBytes = 0;
+  std::string plan, reason;
+  uint64_t wallNs = 0; // That the change took; part of that step's.
+};
+
 /// The file's contents besides the steps.
 struct RunFacts {
   std::string artifact; // File name without its directory.
@@ -52,6 +60,7 @@ struct RunFacts {
   uint64_t promptTokens = 0, generatedTokens = 0;
   std::string end; // Why the run ended: "length", "eos", "stop", "context", "interrupted".
   uint64_t budgetBytes = 0, accountedBytes = 0, peakMemoryBytes = 0;
+  std::vector<RunBudget> budgets = {}; // Changes, in order.
   PartNumbers partWeightBytes{};
   uint64_t kvBytesPerToken = 0;
 };

@@ -61,6 +61,19 @@ class Group:
     def write(self, name, value):
         (self.path / name).write_text(str(value))
 
+    def wish(self, size):
+        """The size that the group is to keep to, below its limit."""
+        self.write("memory.soft_limit_in_bytes" if self.v1 else "memory.high", size)
+
+    def limit_to(self, limit):
+        """Another limit; an error (v1) or a kill (v2) if the group has more than can be reclaimed."""
+        names = ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"] if self.v1 else ["memory.max"]
+        sizes = [limit, limit + (1 << 20)]
+        pairs = [(name, size) for name, size in zip(names, sizes) if (self.path / name).exists()]
+        for name, size in pairs if limit < self.limit else reversed(pairs):
+            self.write(name, size)
+        self.limit = limit
+
     def run(self, command, timeout=300, **options):
         """The finished process; it and its children ran inside."""
         return subprocess.run(command, capture_output=True, timeout=timeout, preexec_fn=self.join, **options)

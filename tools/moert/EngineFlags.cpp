@@ -49,8 +49,16 @@ CLI::Option *addDecimal(CLI::App &command, const std::string &names, std::functi
   return command.add_option_function<std::string>(names, take, description);
 }
 
-static void addMemory(CLI::App &command, EngineFlags &flags) {
-  auto take = [&flags](const std::string &text) {
+static void addMemory(CLI::App &command, EngineFlags &flags, FollowMemory follow) {
+  const bool offersFollow = follow == FollowMemory::kOffered;
+  auto take = [&flags, offersFollow](const std::string &text) {
+    if (text == "follow" && !offersFollow)
+      throw CLI::ValidationError("--memory", "'follow' is an option of moert run, expected a size "
+                                             "such as 6GiB or 25%");
+    flags.followsMemory = text == "follow";
+    flags.memory.reset();
+    if (flags.followsMemory)
+      return;
     Result<Size> size = parseSize(text);
     if (!size.isOk())
       throw CLI::ValidationError("--memory", size.status().message());
@@ -59,9 +67,14 @@ static void addMemory(CLI::App &command, EngineFlags &flags) {
   command
       .add_option_function<std::string>(
           "--memory", take,
-          "Memory limit of the whole process: 512MiB, 6GiB; or 25%: a cache of a quarter of the "
-          "bytes that all experts have in the artifact, plus everything else that this run needs "
-          "(default: what the container and the free memory allow)")
+          std::string(
+              "Memory limit of the whole process: 512MiB, 6GiB; or 25%: a cache of a quarter of "
+              "the bytes that all experts have in the artifact, plus everything else that this run "
+              "needs") +
+              (offersFollow ? "; or follow: what the container and the free memory allow, while "
+                              "they change"
+                            : "") +
+              " (default: what the container and the free memory allow)")
       ->type_name("SIZE");
 }
 
@@ -99,8 +112,8 @@ static void addNamedChoices(CLI::App &command, EngineFlags &flags) {
       ->type_name("NAME");
 }
 
-void addEngineFlags(CLI::App &command, EngineFlags &flags) {
-  addMemory(command, flags);
+void addEngineFlags(CLI::App &command, EngineFlags &flags, FollowMemory follow) {
+  addMemory(command, flags, follow);
   command
       .add_option(
           "--preset", flags.preset,
@@ -123,6 +136,8 @@ void addEngineFlags(CLI::App &command, EngineFlags &flags) {
 EngineOptions engineOptionsOf(const EngineFlags &flags) {
   EngineOptions options;
   options.memory = flags.memory;
+  if (flags.followsMemory)
+    options.memory = BudgetSize{memorySignals().bound.bytes, {}};
   options.threads = flags.threads > 0 ? flags.threads : std::min(availableCores(), kMaxThreads);
   options.io = flags.io;
   options.isa = flags.isa;

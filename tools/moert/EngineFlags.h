@@ -17,17 +17,23 @@ namespace moert::cli {
 
 struct EngineFlags {
   std::optional<BudgetSize> memory;
-  uint32_t threads = 0; // 0: one per core that this process may use.
+  bool followsMemory = false; // --memory follow.
+  uint32_t threads = 0;       // 0: one per core that this process may use.
   IoBackend io = IoBackend::kAuto;
   std::optional<Isa> isa;
   std::optional<uint32_t> prefillChunk;
   std::optional<std::string> preset;
 };
 
-/// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk.
-void addEngineFlags(CLI::App &command, EngineFlags &flags);
+/// Whether --memory takes `follow`: of commands that may change the budget between steps.
+enum class FollowMemory { kRefused, kOffered };
 
-/// Engine options from the flags; the command sets context, rows and extra bytes.
+/// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk.
+void addEngineFlags(CLI::App &command, EngineFlags &flags,
+                    FollowMemory follow = FollowMemory::kRefused);
+
+/// Engine options from the flags; the command sets context, rows and extra bytes. A budget that
+/// follows begins with what memorySignals() gives.
 EngineOptions engineOptionsOf(const EngineFlags &flags);
 
 /// Adds an option with a whole number in [minimum, maximum]; any other value is refused, and the

@@ -7,6 +7,7 @@
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
+#include "tools/moert/BudgetFollower.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/Numbers.h"
@@ -129,7 +130,8 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
 }
 
 Status writeProfile(const std::string &path, const RunProfile &profile, const LoadedModel &loaded,
-                    const GenerationNumbers &numbers, const char *end) {
+                    const std::vector<RunBudget> &budgets, const GenerationNumbers &numbers,
+                    const char *end) {
   RunFacts facts;
   facts.artifact = loaded.model->path().substr(loaded.model->path().rfind('/') + 1);
   facts.plan = planOf(loaded).name;
@@ -145,6 +147,7 @@ Status writeProfile(const std::string &path, const RunProfile &profile, const Lo
   facts.budgetBytes = loaded.account.budgetBytes;
   facts.accountedBytes = loaded.account.totalBytes();
   facts.peakMemoryBytes = peakMemoryBytes();
+  facts.budgets = budgets;
   const Artifact &artifact = loaded.model->artifact();
   facts.kvBytesPerToken = kvBytesPerToken(artifact);
   for (const Program &program : artifact.programs)
@@ -173,7 +176,8 @@ Status printJson(const TextStream &text, bool hasTokenizer, const char *end, uin
 
 /// After the last token: writes the profile, the results and the figures.
 Status finishRun(const RunOptions &options, const PreparedRun &run, const LoadedModel &loaded,
-                 const RunProfile &profile, const Generation &generation, TextStream &text,
+                 const RunProfile &profile, const std::vector<RunBudget> &budgets,
+                 const Generation &generation, TextStream &text,
                  const Result<GenerationEnd> &ended) {
   const bool isClosed = isClosedOutput(ended.status());
   if (!ended.isOk() && !isClosed)
@@ -184,7 +188,7 @@ Status finishRun(const RunOptions &options, const PreparedRun &run, const Loaded
     shown = writeOutput("\n");
   if (options.profilePath)
     MOERT_RETURN_IF_ERROR(
-        writeProfile(*options.profilePath, profile, loaded, generation.numbers(), end));
+        writeProfile(*options.profilePath, profile, loaded, budgets, generation.numbers(), end));
   if (shown.isOk() && options.asJson)
     shown = printJson(text, run.tokenizer != nullptr, end, run.sampling.seed, generation.numbers(),
                       loaded);
@@ -209,12 +213,17 @@ Status runModel(const RunOptions &options) {
   RunProfile profile(profileSteps(options, run), info.layers);
   TextStream text(run.tokenizer, std::move(run.stops), run.length.maxTokens,
                   options.asJson ? TextStream::Write{} : writeOutput);
+  MOERT_ASSIGN_OR_RETURN(const uint64_t smallest, smallestBudget(*loaded.model, engine));
+  BudgetFollower follower(*loaded.engine, smallest);
+  Generation::PrepareStep follow;
+  if (options.engine.followsMemory)
+    follow = [&] { return follower.follow(session->length()); };
   Generation generation(
       *loaded.engine, *session, sampler,
       [&](const RunStep &step, std::span<const LayerProfile> layers) {
         profile.record(step, layers);
       },
-      stop);
+      stop, monotonicNs, follow);
   GenerationRequest request = {
       .prompt = run.prompt,
       .maxTokens = run.length.maxTokens,
@@ -225,7 +234,8 @@ Status runModel(const RunOptions &options) {
   if (!options.ignoresEos)
     request.endTokens = info.eosTokens;
   Result<GenerationEnd> ended = generate(generation, request, text);
-  return finishRun(options, run, loaded, profile, generation, text, ended);
+  loaded.account = follower.largestAccount();
+  return finishRun(options, run, loaded, profile, follower.changes(), generation, text, ended);
 }
 
 void addPromptOptions(CLI::App &command, RunOptions &options) {
@@ -286,7 +296,7 @@ void addRunCommand(CLI::App &app, Action &chosen) {
       ->add_flag("--json", options->asJson,
                  "Print one JSON object at the end instead of text as it is generated")
       ->group("Output");
-  addEngineFlags(*command, options->engine);
+  addEngineFlags(*command, options->engine, FollowMemory::kOffered);
   command->footer("An artifact without a tokenizer takes --ids FILE and prints token ids.\n" +
                   exampleFooter("moert run qwen.moe -p \"The old man\" -n 64 --memory 6GiB --temp "
                                 "0.7 --top-p 0.9"));

@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <unistd.h>
 
 using namespace moert;
 namespace fs = std::filesystem;
@@ -133,4 +135,74 @@ TEST_CASE("a group of version 1 has its limit and its room") {
 TEST_CASE("this process has a core and some memory") {
   CHECK(availableCores() >= 1);
   CHECK(availableMemoryBytes() > 0);
+}
+
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+/// A process with 40 MiB of private memory on a machine that has 800 MiB left.
+void writeProcess(const FakeSystem &system, const std::string &groups) {
+  system.write("/proc/self/cgroup", groups);
+  system.write("/proc/self/status", "Name: moert\nRssAnon:\t 40960 kB");
+  system.write("/proc/meminfo", "MemTotal: 2048000 kB\nMemAvailable: 819200 kB");
+}
+
+} // namespace
+
+TEST_CASE("a follower without control groups looks at what the machine has left") {
+  FakeSystem system;
+  writeProcess(system, "0::/");
+  const MemorySignals signals = memorySignals(system.root);
+  CHECK(signals.bound.bytes == (800 - 50 + 40) * kMiB);
+  CHECK_FALSE(signals.bound.isOfContainer);
+  CHECK_FALSE(signals.stalledNs.has_value());
+  system.write("/proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234\n"
+                                        "full avg10=0.00 avg60=0.00 avg300=0.00 total=7");
+  CHECK(memorySignals(system.root).stalledNs == 1234000);
+}
+
+TEST_CASE("the size that a group is to keep to goes before its limit, in both versions") {
+  FakeSystem system;
+  writeProcess(system, "0::/job");
+  system.write("/sys/fs/cgroup/job/memory.max", std::to_string(300 * kMiB));
+  CHECK(memorySignals(system.root).bound.bytes == 300 * kMiB);
+  CHECK(memorySignals(system.root).bound.isOfContainer);
+  system.write("/sys/fs/cgroup/job/memory.high", std::to_string(200 * kMiB));
+  CHECK(memorySignals(system.root).bound.bytes == 200 * kMiB);
+  writeProcess(system, "4:memory:/job");
+  system.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", std::to_string(100 * kMiB));
+  CHECK(memorySignals(system.root).bound.bytes == 100 * kMiB);
+  system.write("/sys/fs/cgroup/memory/job/memory.soft_limit_in_bytes", std::to_string(90 * kMiB));
+  CHECK(memorySignals(system.root).bound.bytes == 90 * kMiB);
+}
+
+TEST_CASE("what other processes of a group have allocated is not there to be taken") {
+  FakeSystem system;
+  writeProcess(system, "0::/job");
+  system.write("/sys/fs/cgroup/job/memory.max", std::to_string(4000 * kMiB));
+  CHECK(memorySignals(system.root).bound.bytes == 790 * kMiB); // The machine's.
+  system.write("/sys/fs/cgroup/job/memory.max", std::to_string(400 * kMiB));
+  system.write("/sys/fs/cgroup/job/memory.stat", "anon " + std::to_string(40 * kMiB) + "\nfile " +
+                                                     std::to_string(300 * kMiB) + "\nshmem 0");
+  CHECK(memorySignals(system.root).bound.bytes == 400 * kMiB);
+  system.write("/sys/fs/cgroup/job/memory.stat",
+               "anon " + std::to_string(200 * kMiB) + "\nshmem " + std::to_string(40 * kMiB));
+  // Others have 200 MiB, but for the kernel's precision.
+  const uint64_t bound = memorySignals(system.root).bound.bytes;
+  CHECK(bound >= 200 * kMiB);
+  CHECK(bound <= 200 * kMiB + kMiB * static_cast<uint64_t>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+TEST_CASE("the pressure of the process's own group goes before the machine's") {
+  FakeSystem system;
+  writeProcess(system, "0::/outer/job");
+  system.write("/proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=5");
+  system.write("/sys/fs/cgroup/outer/memory.pressure", "some avg10=1.00 avg60=0 avg300=0 total=6");
+  CHECK(memorySignals(system.root).stalledNs == 6000);
+  system.write("/sys/fs/cgroup/outer/job/memory.pressure",
+               "some avg10=1.00 avg60=0 avg300=0 total=7");
+  CHECK(memorySignals(system.root).stalledNs == 7000);
+  system.write("/sys/fs/cgroup/outer/job/memory.pressure", "some avg10=1.00");
+  CHECK(memorySignals(system.root).stalledNs == 6000);
 }

@@ -162,3 +162,53 @@ TEST_CASE("a repeated n-gram ends the run after its last token") {
   CHECK(outcome.tokens == std::vector<int32_t>{9, 8, 7, 9, 8, 3, 9, 8});
   CHECK(std::string(nameOf(*outcome.end)) == "repetition");
 }
+
+TEST_CASE("before each step its preparation is called, which may change the budget and the chunk") {
+  Loaded loaded;
+  const std::vector<int32_t> expected = loaded.run(5).tokens;
+  loaded.session->reset();
+  std::atomic<bool> stop = false;
+  auto sampler = Sampler::create({}, test::kVocabulary);
+  uint64_t now = 0;
+  size_t steps = 0, preparations = 0;
+  // Each reading of the clock is one later: a step's own time is 1, with its preparation 101.
+  static uint64_t *clockNow;
+  clockNow = &now;
+  const Clock clock = [] { return ++*clockNow; };
+  std::vector<uint32_t> prompts;
+  Generation generation(
+      *loaded.engine, *loaded.session, *sampler,
+      [&](const RunStep &step, std::span<const LayerProfile>) {
+        CHECK(step.wallNs == 101);
+        CHECK(++steps == preparations);
+        if (step.phase == RunPhase::kPrefill)
+          prompts.push_back(step.tokens);
+      },
+      stop, clock,
+      [&]() -> Status {
+        ++preparations;
+        now += 100;
+        return preparations == 2 ? loaded.engine->setBudget({0, 0.2}) : Status();
+      });
+  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6};
+  std::vector<int32_t> tokens;
+  Result<GenerationEnd> end = generation.run({prompt, 5, {}}, [&](int32_t token) -> Result<bool> {
+    tokens.push_back(token);
+    return true;
+  });
+  REQUIRE_MESSAGE(end.isOk(), end.status().message());
+  CHECK(tokens == expected);
+  CHECK(prompts == std::vector<uint32_t>{4, 2});
+}
+
+TEST_CASE("a preparation's error ends the sequence") {
+  Loaded loaded;
+  std::atomic<bool> stop = false;
+  auto sampler = Sampler::create({}, test::kVocabulary);
+  Generation generation(*loaded.engine, *loaded.session, *sampler, {}, stop, monotonicNs,
+                        [] { return failed("no further"); });
+  const std::vector<int32_t> prompt = {1, 2};
+  CHECK(generation.run({prompt, 5, {}}, [](int32_t) { return Result<bool>(true); })
+            .status()
+            .message() == "no further");
+}

@@ -42,6 +42,7 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
   facts.promptTokens = 7;
   facts.kvBytesPerToken = 96;
   facts.partWeightBytes[size_t(StepPart::kHead)] = 640;
+  facts.budgets = {{3, 20, 19, "10%", "more room", 7}};
   std::string columns = R"("compute_ns":[10,20,5],"wait_ns":[1,2,0],"bytes_read":[4096,0,0],)"
                         R"("hits":[3,4,0],"misses":[1,0,0],"ready":[4,0,0],"stalled":[1,0,0],)"
                         R"("useful":[1,0,0],"cancelled":[2,0,0],"prefetch_bytes":[3072,0,0]})";
@@ -49,7 +50,9 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
       written(profile, facts) ==
       R"({"version":1,"artifact":"a.moe","plan":"25% fate","preset":"fate","io":"threads","isa":"avx2","threads":2,)"
       R"("prefill_chunk_tokens":0,"context_tokens":0,"prompt_tokens":7,"generated_tokens":0,)"
-      R"("end":"length","budget_bytes":0,"accounted_bytes":0,"peak_memory_bytes":0,"layers":2,)"
+      R"("end":"length","budget_bytes":0,"accounted_bytes":0,"peak_memory_bytes":0,"budget_changes":[{"first_token":3,)"
+      R"("budget_bytes":20,"accounted_bytes":19,"plan":"10%","reason":"more room","wall_ns":7}],)"
+      R"("layers":2,)"
       R"("parts":["embedding","norms","quantizing","attention_products","attention","router","dense",)"
       R"("experts","prefetches","sums","head","requests","checksums"],)"
       R"("part_weight_bytes":[0,0,0,0,0,0,0,0,0,0,640,0,0],"kv_bytes_per_token":96,)"

@@ -1,0 +1,41 @@
+// A running engine's budget follows what its container and the machine leave it (--memory follow).
+#pragma once
+
+#include "moert/Engine.h"
+#include "runtime/generation/RunProfile.h"
+#include "runtime/memory/MemoryFollower.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace moert::cli {
+
+/// Borrows the engine; used by its thread.
+class BudgetFollower {
+public:
+  /// How often it looks. A look reads a few small files, which takes 0.1 ms.
+  static constexpr uint64_t kLookNs = 50'000'000;
+
+  /// smallestBytes: smallestBudget() of the engine's model and options.
+  BudgetFollower(Engine &followingEngine, uint64_t smallestBytes);
+
+  /// Before a step whose first token has this position: looks, if it is time, and changes the
+  /// budget. Prints each change to standard error.
+  Status follow(uint32_t position);
+
+  /// The account with the largest budget so far.
+  const MemoryAccount &largestAccount() const { return largest; }
+  const std::vector<RunBudget> &changes() const { return made; }
+
+private:
+  Status change(const BudgetChange &wished, uint32_t position);
+
+  Engine &engine;
+  uint64_t smallest;
+  MemoryFollower follower;
+  uint64_t nextLookNs = 0;
+  MemoryAccount largest;
+  std::vector<RunBudget> made;
+};
+
+} // namespace moert::cli
