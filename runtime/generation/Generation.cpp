@@ -1,5 +1,7 @@
 #include "runtime/generation/Generation.h"
 
+#include "runtime/engine/PredictionObserver.h"
+
 #include <algorithm>
 
 namespace moert {
@@ -34,11 +36,11 @@ const char *nameOf(GenerationEnd end) {
   return "";
 }
 
-/// Samples from the one row of logits that was requested of a step.
-class Generation::Choice : public StepObserver {
+/// Samples from the one row of logits that was requested of a step, and records routes.
+class Generation::Choice : public PredictionObserver {
 public:
-  Choice(Sampler &tokenSampler, const Model &sampledModel)
-      : sampler(tokenSampler), model(sampledModel) {}
+  Choice(Sampler &tokenSampler, const Model &sampledModel, RouteRecord *routeRecord)
+      : sampler(tokenSampler), model(sampledModel), routes(routeRecord) {}
 
   Status onLogits(Session &, uint32_t position, std::span<const float> logits) override {
     Result<int32_t> sampled = sampler.sample(logits);
@@ -48,11 +50,24 @@ public:
     return {};
   }
 
+  void onRoute(Session &, uint32_t moeLayer, uint32_t position, std::span<const int32_t> experts,
+               std::span<const float>) override {
+    if (routes)
+      routes->addChosen(moeLayer, position, experts);
+  }
+
+  void onPredict(uint32_t moeLayer, uint32_t position,
+                 std::span<const PrefetchCandidate> candidates) override {
+    if (routes)
+      routes->addCandidates(moeLayer, position, candidates);
+  }
+
   int32_t token = 0;
 
 private:
   Sampler &sampler;
   const Model &model;
+  RouteRecord *routes;
 };
 
 Generation::Generation(Engine &loadedEngine, Session &emptySession, Sampler &tokenSampler,
@@ -65,6 +80,8 @@ Generation::Generation(Engine &loadedEngine, Session &emptySession, Sampler &tok
 /// Returns when the step began.
 Result<uint64_t> Generation::beginStep() {
   const uint64_t begin = now();
+  if (measured.promptTokens == 0)
+    firstBeginNs = begin;
   if (prepareStep)
     MOERT_RETURN_IF_ERROR(prepareStep());
   return begin;
@@ -83,9 +100,13 @@ Status Generation::step(RunPhase phase, uint64_t begin, std::span<const int32_t>
   for (const LayerProfile &layer : engine.lastStep())
     (isPrefill ? measured.prefill : measured.decode).add(layer);
   if (takeStep)
-    takeStep(
-        {phase, position, static_cast<uint32_t>(tokens.size()), wallNs, engine.lastStepParts()},
-        engine.lastStep());
+    takeStep({.phase = phase,
+              .firstToken = position,
+              .tokens = static_cast<uint32_t>(tokens.size()),
+              .beginNs = begin - firstBeginNs,
+              .wallNs = wallNs,
+              .partNs = engine.lastStepParts()},
+             engine.lastStep());
   return {};
 }
 
@@ -106,7 +127,7 @@ Result<bool> Generation::prefill(const GenerationRequest &request, Choice &choic
 }
 
 Result<GenerationEnd> Generation::run(const GenerationRequest &request, const TakeToken &take) {
-  Choice choice(sampler, engine.model());
+  Choice choice(sampler, engine.model(), routes);
   NgramStop repetition(request.ngramStop, request.maxTokens);
   sampler.beginSequence();
   sampler.addPrompt(request.before);

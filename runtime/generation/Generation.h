@@ -69,6 +69,9 @@ public:
              const std::atomic<bool> &stopFlag, Clock clock = monotonicNs,
              PrepareStep preparation = {});
 
+  /// Records what routers and predictors choose; the record must outlive run().
+  void recordRoutes(RouteRecord &record) { routes = &record; }
+
   Result<GenerationEnd> run(const GenerationRequest &request, const TakeToken &take);
 
   /// Valid after an error too.
@@ -90,6 +93,8 @@ private:
   const std::atomic<bool> &stop;
   Clock now;
   PrepareStep prepareStep;
+  uint64_t firstBeginNs = 0; // When the first step began; 0 before it.
+  RouteRecord *routes = nullptr;
   GenerationNumbers measured;
 };
 

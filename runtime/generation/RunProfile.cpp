@@ -1,7 +1,9 @@
 #include "runtime/generation/RunProfile.h"
 
+#include "runtime/base/Checksum.h"
 #include "runtime/base/JsonWriter.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace moert {
@@ -33,32 +35,83 @@ LayerTotals &LayerTotals::operator+=(const LayerTotals &other) {
   return *this;
 }
 
-uint64_t RunProfile::memoryBytes(uint64_t steps, uint32_t layers) {
-  return steps * (sizeof(RunStep) + (uint64_t(layers) + 1) * sizeof(LayerProfile));
+//===-- Steps ---------------------------------------------------------------------------------===//
+
+static uint64_t stepBytes(uint32_t layers) {
+  return sizeof(RunStep) + (uint64_t(layers) + 1) * sizeof(LayerProfile);
 }
 
-RunProfile::RunProfile(uint64_t stepsOfRoom, uint32_t layers)
-    : entriesPerStep(uint64_t(layers) + 1), room(stepsOfRoom) {
+uint64_t RunProfile::roomFor(uint64_t steps, uint32_t layers) {
+  const uint64_t held = std::max(kMostStepBytes / stepBytes(layers), kLeastProfiledSteps);
+  return std::min({steps, held, kMostProfiledSteps});
+}
+
+uint64_t RunProfile::memoryBytes(uint64_t steps, uint32_t layers) {
+  const uint64_t sums = 2 * (uint64_t(layers) + 1) * sizeof(LayerTotals);
+  return steps == 0 ? 0 : sums + roomFor(steps, layers) * stepBytes(layers);
+}
+
+RunProfile::RunProfile(uint64_t stepsOfRun, uint32_t layers)
+    : entriesPerStep(uint64_t(layers) + 1), room(roomFor(stepsOfRun, layers)) {
+  if (room == 0)
+    return;
   steps.reserve(room);
   entries.reserve(room * entriesPerStep);
+  prefill.layers.resize(entriesPerStep);
+  decode.layers.resize(entriesPerStep);
+}
+
+void RunProfile::addToSums(const RunStep &step, std::span<const LayerProfile> layers) {
+  Sums &sums = step.phase == RunPhase::kPrefill ? prefill : decode;
+  ++sums.steps;
+  sums.tokens += step.tokens;
+  sums.wallNs += step.wallNs;
+  for (size_t i = 0; i < kStepParts; ++i)
+    sums.partNs[i] += step.partNs[i];
+  for (size_t i = 0; i < layers.size(); ++i)
+    sums.layers[i].add(layers[i]);
+}
+
+void RunProfile::dropEverySecond() {
+  const size_t kept = (steps.size() + 1) / 2;
+  for (size_t i = 1; i < kept; ++i) {
+    steps[i] = steps[2 * i];
+    const auto from = entries.begin() + static_cast<ptrdiff_t>(2 * i * entriesPerStep);
+    std::copy_n(from, entriesPerStep, entries.begin() + static_cast<ptrdiff_t>(i * entriesPerStep));
+  }
+  steps.resize(kept);
+  entries.resize(kept * entriesPerStep);
+  stride *= 2;
 }
 
 void RunProfile::record(const RunStep &step, std::span<const LayerProfile> layers) {
-  if (steps.size() == room)
+  if (room == 0)
     return;
   assert(layers.size() == entriesPerStep);
+  addToSums(step, layers);
+  if (recorded % stride == 0 && steps.size() == room)
+    dropEverySecond();
+  if (recorded++ % stride != 0)
+    return;
   steps.push_back(step);
   entries.insert(entries.end(), layers.begin(), layers.end());
 }
 
+//===-- JSON ----------------------------------------------------------------------------------===//
+
 static void writeFacts(JsonWriter &json, const RunFacts &facts, uint64_t layers) {
   json.key("version").number(uint32_t(1));
+  json.key("program").string(facts.program);
   json.key("artifact").string(facts.artifact);
+  json.key("weights").string(formatChecksum(facts.weightsChecksum));
+  if (facts.promptChecksum)
+    json.key("prompt").string(formatChecksum(*facts.promptChecksum));
   json.key("plan").string(facts.plan);
   json.key("preset").string(facts.preset);
   json.key("io").string(facts.io);
   json.key("isa").string(facts.isa);
   json.key("threads").number(facts.threads);
+  json.key("cores").number(facts.cores);
   json.key("prefill_chunk_tokens").number(facts.prefillChunkTokens);
   json.key("context_tokens").number(facts.contextTokens);
   json.key("prompt_tokens").number(facts.promptTokens);
@@ -67,6 +120,8 @@ static void writeFacts(JsonWriter &json, const RunFacts &facts, uint64_t layers)
   json.key("budget_bytes").number(facts.budgetBytes);
   json.key("accounted_bytes").number(facts.accountedBytes);
   json.key("peak_memory_bytes").number(facts.peakMemoryBytes);
+  json.key("available_bytes").number(facts.availableBytes);
+  json.key("pool_pages").number(facts.poolPages);
   json.key("budget_changes").beginArray();
   for (const RunBudget &change : facts.budgets) {
     json.beginObject();
@@ -88,13 +143,28 @@ static void writeFacts(JsonWriter &json, const RunFacts &facts, uint64_t layers)
   json.key("kv_bytes_per_token").number(facts.kvBytesPerToken);
 }
 
-template <typename Field>
-static void writeColumn(JsonWriter &json, const char *name, std::span<const LayerProfile> layers,
-                        Field LayerProfile::*field) {
+template <typename Entry, typename Field>
+static void writeColumn(JsonWriter &json, const char *name, std::span<const Entry> layers,
+                        Field Entry::*field) {
   json.key(name).beginArray();
-  for (const LayerProfile &layer : layers)
+  for (const Entry &layer : layers)
     json.number(layer.*field);
   json.endArray();
+}
+
+/// Entries are LayerProfile or LayerTotals.
+template <typename Entry>
+static void writeColumns(JsonWriter &json, std::span<const Entry> layers) {
+  writeColumn(json, "compute_ns", layers, &Entry::computeNs);
+  writeColumn(json, "wait_ns", layers, &Entry::waitNs);
+  writeColumn(json, "bytes_read", layers, &Entry::bytesRead);
+  writeColumn(json, "hits", layers, &Entry::hits);
+  writeColumn(json, "misses", layers, &Entry::misses);
+  writeColumn(json, "ready", layers, &Entry::ready);
+  writeColumn(json, "stalled", layers, &Entry::stalled);
+  writeColumn(json, "useful", layers, &Entry::useful);
+  writeColumn(json, "cancelled", layers, &Entry::cancelled);
+  writeColumn(json, "prefetch_bytes", layers, &Entry::prefetchBytes);
 }
 
 static void writeStep(JsonWriter &json, const RunStep &step, std::span<const LayerProfile> layers) {
@@ -102,26 +172,35 @@ static void writeStep(JsonWriter &json, const RunStep &step, std::span<const Lay
   json.key("phase").string(step.phase == RunPhase::kPrefill ? "prefill" : "decode");
   json.key("first_token").number(step.firstToken);
   json.key("tokens").number(step.tokens);
+  json.key("begin_ns").number(step.beginNs);
   json.key("wall_ns").number(step.wallNs);
+  json.key("resident_bytes").number(step.residentBytes);
   json.key("part_ns").numbers(step.partNs);
-  writeColumn(json, "compute_ns", layers, &LayerProfile::computeNs);
-  writeColumn(json, "wait_ns", layers, &LayerProfile::waitNs);
-  writeColumn(json, "bytes_read", layers, &LayerProfile::bytesRead);
-  writeColumn(json, "hits", layers, &LayerProfile::hits);
-  writeColumn(json, "misses", layers, &LayerProfile::misses);
-  writeColumn(json, "ready", layers, &LayerProfile::ready);
-  writeColumn(json, "stalled", layers, &LayerProfile::stalled);
-  writeColumn(json, "useful", layers, &LayerProfile::useful);
-  writeColumn(json, "cancelled", layers, &LayerProfile::cancelled);
-  writeColumn(json, "prefetch_bytes", layers, &LayerProfile::prefetchBytes);
+  writeColumns(json, layers);
   json.endObject();
 }
 
-Status RunProfile::write(OutputFile &file, const RunFacts &facts) const {
+void RunProfile::writeSums(JsonWriter &json, const char *phase, const Sums &sums) {
+  json.key(phase).beginObject();
+  json.key("steps").number(sums.steps);
+  json.key("tokens").number(sums.tokens);
+  json.key("wall_ns").number(sums.wallNs);
+  json.key("part_ns").numbers(sums.partNs);
+  writeColumns(json, std::span<const LayerTotals>(sums.layers));
+  json.endObject();
+}
+
+Status RunProfile::write(OutputFile &file, const RunFacts &facts, const RouteRecord &routes) const {
   std::string text;
   JsonWriter json(text);
   json.beginObject();
   writeFacts(json, facts, entriesPerStep - 1);
+  json.key("totals").beginObject();
+  writeSums(json, "prefill", prefill);
+  writeSums(json, "decode", decode);
+  json.endObject();
+  MOERT_RETURN_IF_ERROR(routes.write(json, text, file, facts.promptTokens));
+  json.key("kept_every").number(stride);
   json.key("steps").beginArray();
   for (size_t i = 0; i < steps.size(); ++i) {
     text += '\n';

@@ -4,8 +4,10 @@
 
 #include "moert/Engine.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/generation/RouteRecord.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,9 +20,17 @@ struct RunStep {
   RunPhase phase = RunPhase::kDecode;
   uint32_t firstToken = 0; // Position of the step's first token.
   uint32_t tokens = 0;
+  uint64_t beginNs = 0; // Since the run's first step began.
   uint64_t wallNs = 0;
-  PartNumbers partNs{}; // Engine::lastStepParts().
+  PartNumbers partNs{};       // Engine::lastStepParts().
+  uint64_t residentBytes = 0; // The process, at or shortly before the step's end; 0: unknown.
 };
+
+/// Steps that a profile keeps at most; of longer runs it keeps every 2nd, 4th, ... step.
+constexpr uint64_t kMostProfiledSteps = 4096;
+
+/// Memory that the steps of a profile may take, but at least kLeastProfiledSteps of them.
+constexpr uint64_t kMostStepBytes = uint64_t(16) << 20, kLeastProfiledSteps = 256;
 
 /// Sums of LayerProfile over several steps and all layers.
 struct LayerTotals {
@@ -51,43 +61,63 @@ struct RunBudget {
 
 /// The file's contents besides the steps.
 struct RunFacts {
+  std::string program;  // Name and version of the program that ran it.
   std::string artifact; // File name without its directory.
+  uint64_t weightsChecksum = 0;
+  std::optional<uint64_t> promptChecksum; // XXH3-64 of the prompt's text; absent for token ids.
   std::string plan, preset;
   std::string io, isa;
-  uint32_t threads = 0;
+  uint32_t threads = 0, cores = 0; // Cores: that the process could have used.
   uint32_t prefillChunkTokens = 0;
   uint32_t contextTokens = 0;
   uint64_t promptTokens = 0, generatedTokens = 0;
   std::string end; // Why the run ended: "length", "eos", "stop", "context", "interrupted".
   uint64_t budgetBytes = 0, accountedBytes = 0, peakMemoryBytes = 0;
+  uint64_t availableBytes = 0; // The memory that the run could have taken without a budget.
+  uint64_t poolPages = 0;      // Pages of the expert cache.
   std::vector<RunBudget> budgets = {}; // Changes, in order.
   PartNumbers partWeightBytes{};
   uint64_t kvBytesPerToken = 0;
 };
 
-/// Owned by one run, used by its thread.
+/// Owned by one run, used by its thread. Invariant: the kept steps are those whose number is a
+/// multiple of `stride`, in order; `sums` has all steps.
 class RunProfile {
 public:
-  /// Bytes for `steps` steps of a model with `layers` layers.
+  /// Bytes for `steps` steps of a model with `layers` layers, as far as they are kept.
   static uint64_t memoryBytes(uint64_t steps, uint32_t layers);
 
-  /// Room for `steps` steps, each with `layers` entries and one for the rest. With zero steps,
+  /// For a run of `steps` steps, each with `layers` entries and one for the rest. With zero steps,
   /// record() does nothing.
   RunProfile(uint64_t steps, uint32_t layers);
 
-  /// layers: Engine::lastStep(). Steps beyond the room are dropped; allocates nothing.
+  /// layers: Engine::lastStep(). Where the room is full, every second step that was kept is
+  /// dropped. Allocates nothing.
   void record(const RunStep &step, std::span<const LayerProfile> layers);
 
   uint64_t stepCount() const { return steps.size(); }
 
   /// Writes step by step, so that the text is never in memory as a whole.
-  Status write(OutputFile &file, const RunFacts &facts) const;
+  Status write(OutputFile &file, const RunFacts &facts, const RouteRecord &routes = {}) const;
 
 private:
+  /// All steps of a phase, kept or not.
+  struct Sums {
+    uint64_t steps = 0, tokens = 0, wallNs = 0;
+    PartNumbers partNs{};
+    std::vector<LayerTotals> layers;
+  };
+  static uint64_t roomFor(uint64_t steps, uint32_t layers);
+  void addToSums(const RunStep &step, std::span<const LayerProfile> layers);
+  void dropEverySecond();
+  static void writeSums(JsonWriter &json, const char *phase, const Sums &sums);
+
   uint64_t entriesPerStep;
   uint64_t room;
+  uint64_t recorded = 0, stride = 1;
   std::vector<RunStep> steps;
   std::vector<LayerProfile> entries;
+  Sums prefill, decode;
 };
 
 } // namespace moert

@@ -14,6 +14,7 @@ void addImportCommand(CLI::App &app, Action &chosen);
 void addEmitCommand(CLI::App &app, Action &chosen);
 void addPlanCommand(CLI::App &app, Action &chosen);
 void addReplanCommand(CLI::App &app, Action &chosen);
+void addReportCommand(CLI::App &app, Action &chosen);
 void addInspectCommand(CLI::App &app, Action &chosen);
 void addVerifyCommand(CLI::App &app, Action &chosen);
 

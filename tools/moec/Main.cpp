@@ -14,8 +14,9 @@ int main(int argc, char **argv) {
   ::mallopt(M_ARENA_MAX, 1);
   static constexpr moert::cli::AddCommand *kCommands[] = {
       cli::addCompileCommand, cli::addCalibrateCommand, cli::addSelfTextCommand,
-      cli::addPlanCommand,    cli::addReplanCommand,    cli::addInspectCommand,
-      cli::addVerifyCommand,  cli::addImportCommand,    cli::addEmitCommand};
+      cli::addPlanCommand,    cli::addReplanCommand,    cli::addReportCommand,
+      cli::addInspectCommand, cli::addVerifyCommand,    cli::addImportCommand,
+      cli::addEmitCommand};
   return moert::cli::runProgram({"moec", MOEC_VERSION,
                                  "Compiles Mixture-of-Experts checkpoints for a memory budget.",
                                  "moec compile checkpoint/ -o model.moe --memory 6GiB"},

@@ -1,7 +1,11 @@
 // moert run: continues a prompt and prints the text as it is generated.
+#include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/base/ResidentMemory.h"
+#include "runtime/base/SystemLimits.h"
 #include "runtime/engine/Footprint.h"
+#include "runtime/format/WeightsChecksum.h"
 #include "runtime/generation/TextStream.h"
 #include "runtime/generation/TokenIds.h"
 #include "tools/console/HelpFormatter.h"
@@ -46,6 +50,29 @@ struct PreparedRun {
   RunLength length;
   SamplingOptions sampling;
   StopText stops;
+  std::optional<uint64_t> promptChecksum; // If the prompt is text.
+  uint64_t availableBytes = 0;            // Memory that the run may take, before it is loaded.
+};
+
+/// What a run records for its profile; empty without one.
+struct RunRecords {
+  RunProfile profile;
+  RouteRecord routes;
+  ResidentMemory memory;
+  uint64_t memoryBytes = 0, memoryAtNs = 0; // The last sample, and the end of its step.
+
+  /// Steps of a millisecond are sampled every 20, so that sampling costs less than 0.1%.
+  static constexpr uint64_t kSampleNs = 20'000'000;
+
+  void record(RunStep step, std::span<const LayerProfile> layers) {
+    const uint64_t endNs = step.beginNs + step.wallNs;
+    if (memoryBytes == 0 || endNs - memoryAtNs >= kSampleNs) {
+      memoryBytes = memory.bytes();
+      memoryAtNs = endNs;
+    }
+    step.residentBytes = memoryBytes;
+    profile.record(step, layers);
+  }
 };
 
 Status readPrompt(const RunOptions &options, PreparedRun &run) {
@@ -73,6 +100,7 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
       return ids.status().withContext(name);
     run.prompt = std::move(ids).value();
     run.promptTextBytes = text.size();
+    run.promptChecksum = checksum64(std::as_bytes(std::span(text)));
   }
   if (run.prompt.empty() && info.bosToken)
     run.prompt.push_back(*info.bosToken);
@@ -125,20 +153,25 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
                       (options.asJson ? 2 * TextStream::memoryBytes(run.length.maxTokens) : 0) +
                       Sampler::memoryBytes(run.sampling, info.vocabularySize) +
                       NgramStop::memoryBytes(options.sampling.ngramStop, run.length.maxTokens) +
-                      RunProfile::memoryBytes(profileSteps(options, run), info.layers);
+                      RunProfile::memoryBytes(profileSteps(options, run), info.layers) +
+                      RouteRecord::memoryBytes(run.model->artifact(), profileSteps(options, run));
   return engine;
 }
 
-Status writeProfile(const std::string &path, const RunProfile &profile, const LoadedModel &loaded,
-                    const std::vector<RunBudget> &budgets, const GenerationNumbers &numbers,
-                    const char *end) {
+RunFacts factsOf(const PreparedRun &run, const LoadedModel &loaded,
+                 const std::vector<RunBudget> &budgets, const GenerationNumbers &numbers,
+                 const char *end) {
   RunFacts facts;
+  facts.program = "moert " MOERT_VERSION;
+  facts.weightsChecksum = weightsChecksum(loaded.model->artifact());
+  facts.promptChecksum = run.promptChecksum;
   facts.artifact = loaded.model->path().substr(loaded.model->path().rfind('/') + 1);
   facts.plan = planOf(loaded).name;
   facts.preset = planOf(loaded).preset;
   facts.io = loaded.engine->ioDescription();
   facts.isa = loaded.engine->kernels().name;
   facts.threads = loaded.options.threads;
+  facts.cores = availableCores();
   facts.prefillChunkTokens = loaded.engine->prefillChunk();
   facts.contextTokens = loaded.options.contextTokens;
   facts.promptTokens = numbers.promptTokens;
@@ -147,14 +180,20 @@ Status writeProfile(const std::string &path, const RunProfile &profile, const Lo
   facts.budgetBytes = loaded.account.budgetBytes;
   facts.accountedBytes = loaded.account.totalBytes();
   facts.peakMemoryBytes = peakMemoryBytes();
+  facts.availableBytes = run.availableBytes;
+  facts.poolPages = loaded.account.poolPages;
   facts.budgets = budgets;
   const Artifact &artifact = loaded.model->artifact();
   facts.kvBytesPerToken = kvBytesPerToken(artifact);
   for (const Program &program : artifact.programs)
     if (program.name == "decode")
       facts.partWeightBytes = weightBytesOf(program, artifact.residents);
+  return facts;
+}
+
+Status writeProfile(const std::string &path, const RunFacts &facts, const RunRecords &records) {
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
-  MOERT_RETURN_IF_ERROR(profile.write(file, facts));
+  MOERT_RETURN_IF_ERROR(records.profile.write(file, facts, records.routes));
   return file.commit();
 }
 
@@ -176,7 +215,7 @@ Status printJson(const TextStream &text, bool hasTokenizer, const char *end, uin
 
 /// After the last token: writes the profile, the results and the figures.
 Status finishRun(const RunOptions &options, const PreparedRun &run, const LoadedModel &loaded,
-                 const RunProfile &profile, const std::vector<RunBudget> &budgets,
+                 const RunRecords &records, const std::vector<RunBudget> &budgets,
                  const Generation &generation, TextStream &text,
                  const Result<GenerationEnd> &ended) {
   const bool isClosed = isClosedOutput(ended.status());
@@ -187,8 +226,8 @@ Status finishRun(const RunOptions &options, const PreparedRun &run, const Loaded
   if (shown.isOk() && !options.asJson && !text.isEmpty() && (!run.tokenizer || isOutputTerminal()))
     shown = writeOutput("\n");
   if (options.profilePath)
-    MOERT_RETURN_IF_ERROR(
-        writeProfile(*options.profilePath, profile, loaded, budgets, generation.numbers(), end));
+    MOERT_RETURN_IF_ERROR(writeProfile(
+        *options.profilePath, factsOf(run, loaded, budgets, generation.numbers(), end), records));
   if (shown.isOk() && options.asJson)
     shown = printJson(text, run.tokenizer != nullptr, end, run.sampling.seed, generation.numbers(),
                       loaded);
@@ -205,12 +244,17 @@ Status finishRun(const RunOptions &options, const PreparedRun &run, const Loaded
 Status runModel(const RunOptions &options) {
   MOERT_ASSIGN_OR_RETURN(PreparedRun run, prepare(options));
   const ModelInfo info = run.model->artifact().model;
+  run.availableBytes = availableMemoryBytes();
   const EngineOptions engine = engineOptions(options, run);
   MOERT_ASSIGN_OR_RETURN(LoadedModel loaded, loadModel(std::move(run.model), engine));
   const std::atomic<bool> &stop = catchInterrupts();
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
   MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(run.sampling, info.vocabularySize));
-  RunProfile profile(profileSteps(options, run), info.layers);
+  RunRecords records{RunProfile(profileSteps(options, run), info.layers),
+                     RouteRecord(loaded.model->artifact(), profileSteps(options, run)),
+                     {},
+                     0,
+                     0};
   TextStream text(run.tokenizer, std::move(run.stops), run.length.maxTokens,
                   options.asJson ? TextStream::Write{} : writeOutput);
   MOERT_ASSIGN_OR_RETURN(const uint64_t smallest, smallestBudget(*loaded.model, engine));
@@ -221,9 +265,12 @@ Status runModel(const RunOptions &options) {
   Generation generation(
       *loaded.engine, *session, sampler,
       [&](const RunStep &step, std::span<const LayerProfile> layers) {
-        profile.record(step, layers);
+        if (options.profilePath)
+          records.record(step, layers);
       },
       stop, monotonicNs, follow);
+  if (options.profilePath)
+    generation.recordRoutes(records.routes);
   GenerationRequest request = {
       .prompt = run.prompt,
       .maxTokens = run.length.maxTokens,
@@ -235,7 +282,7 @@ Status runModel(const RunOptions &options) {
     request.endTokens = info.eosTokens;
   Result<GenerationEnd> ended = generate(generation, request, text);
   loaded.account = follower.largestAccount();
-  return finishRun(options, run, loaded, profile, follower.changes(), generation, text, ended);
+  return finishRun(options, run, loaded, records, follower.changes(), generation, text, ended);
 }
 
 void addPromptOptions(CLI::App &command, RunOptions &options) {

@@ -1,0 +1,46 @@
+// What limits a run: its time divided, the bounds beside it, and the causes of what is lost, the
+// first one first.
+//
+// A difference from what was planned comes first, if it costs enough: a disk slower than its
+// profile, a text unlike the calibration text. Otherwise a run that waits for reads is limited by
+// its budget, where the machine has memory that it did not take, or else by its disk; a run that
+// does not wait is limited by computing.
+#pragma once
+
+#include "compiler/report/RunSimulation.h"
+#include "compiler/report/WhatIf.h"
+
+#include <string>
+#include <vector>
+
+namespace moec {
+
+enum class Limit : uint8_t { kDisk, kText, kMemory, kCompute };
+
+/// "disk", "text", "memory", "compute".
+std::string_view limitName(Limit limit);
+
+struct Cause {
+  Limit limit = Limit::kCompute;
+  double lostNs = 0; // Per token, by simulation without the cause.
+  std::string sentence;
+};
+
+struct TimePart {
+  std::string name;
+  double ns = 0; // In a mean decoded token.
+};
+
+struct Diagnosis {
+  double tokenNs = 0, waitNs = 0, computeNs = 0; // Means of all decode steps, measured.
+  std::vector<TimePart> parts;                   // They add up to tokenNs; the largest first.
+  double leastBytes = 0;                         // Belady's, of this run, per decoded token.
+  double boundNs = 0; // Computing alone, or reading those bytes at the disk's best rate.
+  std::optional<double> calibrationNs; // Simulated on the calibration trace; a token.
+  std::optional<double> calibrationHitRate;
+  std::vector<Cause> causes; // Not empty; the first one is the verdict.
+};
+
+moert::Result<Diagnosis> diagnose(const RunSimulation &simulation, const WhatIf &whatIf);
+
+} // namespace moec

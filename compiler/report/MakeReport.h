@@ -1,0 +1,21 @@
+// `moec report`: computes a report of a run, or of two runs side by side.
+#pragma once
+
+#include "compiler/report/ReportFacts.h"
+#include "compiler/report/ReportInputs.h"
+
+namespace moec {
+
+/// Reads the files, simulates, and computes all sections.
+moert::Result<Report> makeReport(const ReportRequest &request, const Session &session);
+
+/// The same for inputs that were read.
+moert::Result<Report> makeReport(const ReportInputs &inputs, const Session &session);
+
+/// As text for a terminal; tables of details are left out and named.
+std::string reportText(const Report &report);
+
+/// One object with every number, its unit and its origin (docs/reports.md).
+std::string reportJson(const Report &report);
+
+} // namespace moec

@@ -1,0 +1,332 @@
+#include "compiler/report/RunRecord.h"
+
+#include "runtime/base/Checksum.h"
+#include "runtime/base/Excerpt.h"
+#include "runtime/base/InputText.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace moert;
+using Json = nlohmann::json;
+
+namespace moec {
+
+uint64_t RecordedStep::computeNs() const {
+  uint64_t sum = 0;
+  for (const LayerProfile &layer : layers)
+    sum += layer.computeNs;
+  return sum;
+}
+
+uint64_t RecordedStep::waitNs() const {
+  uint64_t sum = 0;
+  for (const LayerProfile &layer : layers)
+    sum += layer.waitNs;
+  return sum;
+}
+
+uint64_t RecordedStep::bytesRead() const {
+  uint64_t sum = 0;
+  for (const LayerProfile &layer : layers)
+    sum += layer.bytesRead;
+  return sum;
+}
+
+LayerTotals PhaseTotals::sum() const {
+  LayerTotals all;
+  for (const LayerTotals &layer : layers)
+    all += layer;
+  return all;
+}
+
+namespace {
+
+constexpr uint32_t kMostLayers = 1 << 16;
+
+std::string foundText(const Json *value) {
+  return value ? excerpt(value->dump()) : "nothing";
+}
+
+/// Reads an object's keys and remembers the first error, after which everything reads as zero.
+class Fields {
+public:
+  Fields(const Json &jsonObject, std::string placeName) : object(jsonObject), place(placeName) {
+    if (!object.is_object())
+      fail("", &object, "an object");
+  }
+
+  const Status &status() const { return error; }
+
+  uint64_t number(const char *key, uint64_t most = UINT64_MAX) {
+    const Json *value = find(key);
+    if (value && value->is_number_unsigned() && value->get<uint64_t>() <= most)
+      return value->get<uint64_t>();
+    fail(key, value,
+         most == UINT64_MAX ? "a whole number" : strCat("a whole number of at most ", most));
+    return 0;
+  }
+
+  std::string string(const char *key) {
+    const Json *value = find(key);
+    if (value && value->is_string())
+      return value->get<std::string>();
+    fail(key, value, "a text");
+    return "";
+  }
+
+  bool has(const char *key) const { return object.is_object() && object.contains(key); }
+
+  uint64_t checksum(const char *key) {
+    const std::string word = string(key);
+    const std::optional<uint64_t> sum = parseChecksum(word);
+    if (error.isOk() && !sum)
+      fail(key, find(key), "16 hexadecimal digits");
+    return sum.value_or(0);
+  }
+
+  /// `count` numbers, each at most `most`.
+  template <typename Number>
+  void numbers(const char *key, uint64_t count, uint64_t most, std::vector<Number> &into) {
+    const Json *value = find(key);
+    numbersOf(key, value, count, most, into);
+  }
+
+  template <typename Number>
+  void numbersOf(const char *key, const Json *value, uint64_t count, uint64_t most,
+                 std::vector<Number> &into) {
+    if (!value || !value->is_array() || value->size() != count)
+      return fail(key, value, strCat("a list of ", count, " numbers"));
+    into.reserve(count);
+    for (const Json &each : *value) {
+      if (!each.is_number_unsigned() || each.get<uint64_t>() > most)
+        return fail(key, &each, strCat("whole numbers of at most ", most));
+      into.push_back(static_cast<Number>(each.get<uint64_t>()));
+    }
+  }
+
+  /// A list, whose elements the caller reads; empty after an error.
+  const Json &list(const char *key, std::optional<uint64_t> count = std::nullopt) {
+    static const Json kEmpty = Json::array();
+    const Json *value = find(key);
+    if (value && value->is_array() && (!count || value->size() == *count))
+      return *value;
+    fail(key, value, count ? strCat("a list of ", *count) : "a list");
+    return kEmpty;
+  }
+
+  const Json &inner(const char *key) {
+    static const Json kEmpty = Json::object();
+    const Json *value = find(key);
+    if (value && value->is_object())
+      return *value;
+    fail(key, value, "an object");
+    return kEmpty;
+  }
+
+  void take(const Status &status) {
+    if (error.isOk())
+      error = status;
+  }
+
+  void fail(std::string_view key, const Json *value, const std::string &expected) {
+    if (error.isOk())
+      error = invalidInput(place, key.empty() ? "" : strCat(": key '", key, "'"), ": found ",
+                           foundText(value), ", expected ", expected);
+  }
+
+private:
+  const Json *find(const char *key) const {
+    const auto found = object.is_object() ? object.find(key) : object.end();
+    return object.is_object() && found != object.end() ? &*found : nullptr;
+  }
+
+  const Json &object;
+  std::string place;
+  Status error;
+};
+
+template <typename Entry, typename Field>
+void readColumn(Fields &fields, const char *key, uint64_t most, std::vector<Entry> &entries,
+                Field Entry::*field) {
+  std::vector<uint64_t> values;
+  fields.numbers(key, entries.size(), most, values);
+  for (size_t i = 0; i < values.size(); ++i)
+    entries[i].*field = static_cast<Field>(values[i]);
+}
+
+/// Entries are LayerProfile or LayerTotals. `most`: the largest count that the entry holds.
+template <typename Entry>
+void readColumns(Fields &fields, uint64_t most, std::vector<Entry> &entries) {
+  readColumn(fields, "compute_ns", UINT64_MAX, entries, &Entry::computeNs);
+  readColumn(fields, "wait_ns", UINT64_MAX, entries, &Entry::waitNs);
+  readColumn(fields, "bytes_read", UINT64_MAX, entries, &Entry::bytesRead);
+  readColumn(fields, "hits", most, entries, &Entry::hits);
+  readColumn(fields, "misses", most, entries, &Entry::misses);
+  readColumn(fields, "ready", most, entries, &Entry::ready);
+  readColumn(fields, "stalled", most, entries, &Entry::stalled);
+  readColumn(fields, "useful", most, entries, &Entry::useful);
+  readColumn(fields, "cancelled", most, entries, &Entry::cancelled);
+  readColumn(fields, "prefetch_bytes", UINT64_MAX, entries, &Entry::prefetchBytes);
+}
+
+void readParts(Fields &fields, const char *key, PartNumbers &parts) {
+  std::vector<uint64_t> values;
+  fields.numbers(key, parts.size(), UINT64_MAX, values);
+  std::copy(values.begin(), values.end(), parts.begin());
+}
+
+/// Reads one profile; every member function continues after an error of an earlier one, which is
+/// the one that is returned.
+class Reader {
+public:
+  Reader(const Json &document, const std::string &path) : top(document, path) {
+    record.path = path;
+  }
+
+  Result<RunRecord> read() {
+    if (const uint64_t version = top.number("version"); top.status().isOk() && version != 1)
+      return invalidInput(record.path, ": found a run profile of version ", version,
+                          ", expected version 1");
+    checkIsRecent();
+    MOERT_RETURN_IF_ERROR(top.status());
+    readFacts();
+    MOERT_RETURN_IF_ERROR(top.status());
+    readPhase("prefill", record.prefill);
+    readPhase("decode", record.decode);
+    readRoutes();
+    MOERT_RETURN_IF_ERROR(top.status());
+    readSteps();
+    MOERT_RETURN_IF_ERROR(top.status());
+    return std::move(record);
+  }
+
+private:
+  void checkIsRecent() {
+    for (const char *key : {"weights", "totals", "routes"})
+      if (top.status().isOk() && !top.has(key))
+        top.take(invalidInput(record.path, ": found no key '", key,
+                              "', expected a profile of a current moert: run it again with "
+                              "--profile"));
+  }
+
+  void readFacts() {
+    RunFacts &facts = record.facts;
+    facts.program = top.string("program");
+    facts.artifact = top.string("artifact");
+    facts.weightsChecksum = top.checksum("weights");
+    if (top.has("prompt"))
+      facts.promptChecksum = top.checksum("prompt");
+    facts.plan = top.string("plan");
+    facts.preset = top.string("preset");
+    facts.io = top.string("io");
+    facts.isa = top.string("isa");
+    facts.end = top.string("end");
+    facts.threads = static_cast<uint32_t>(top.number("threads", UINT32_MAX));
+    facts.cores = static_cast<uint32_t>(top.number("cores", UINT32_MAX));
+    facts.prefillChunkTokens =
+        static_cast<uint32_t>(top.number("prefill_chunk_tokens", UINT32_MAX));
+    facts.contextTokens = static_cast<uint32_t>(top.number("context_tokens", UINT32_MAX));
+    facts.promptTokens = top.number("prompt_tokens");
+    facts.generatedTokens = top.number("generated_tokens");
+    facts.budgetBytes = top.number("budget_bytes");
+    facts.accountedBytes = top.number("accounted_bytes");
+    facts.peakMemoryBytes = top.number("peak_memory_bytes");
+    facts.availableBytes = top.number("available_bytes");
+    facts.poolPages = top.number("pool_pages");
+    facts.kvBytesPerToken = top.number("kv_bytes_per_token");
+    readParts(top, "part_weight_bytes", facts.partWeightBytes);
+    record.layers = static_cast<uint32_t>(top.number("layers", kMostLayers));
+    record.keptEvery = top.number("kept_every");
+    checkParts();
+  }
+
+  void checkParts() {
+    const Json &names = top.list("parts", kPartNames.size());
+    for (size_t i = 0; i < names.size(); ++i)
+      if (!names[i].is_string() || names[i].get<std::string>() != kPartNames[i])
+        return top.fail("parts", &names[i], strCat("'", kPartNames[i], "'"));
+  }
+
+  void readPhase(const char *phase, PhaseTotals &totals) {
+    const Json &all = top.inner("totals");
+    const auto found = all.find(phase);
+    if (found == all.end())
+      return top.fail("totals", &all, strCat("the key '", phase, "'"));
+    Fields fields(*found, strCat(record.path, ": totals of ", phase));
+    totals.steps = fields.number("steps");
+    totals.tokens = fields.number("tokens");
+    totals.wallNs = fields.number("wall_ns");
+    readParts(fields, "part_ns", totals.partNs);
+    totals.layers.resize(uint64_t(record.layers) + 1);
+    readColumns(fields, UINT64_MAX, totals.layers);
+    top.take(fields.status());
+  }
+
+  void readRoutes() {
+    Fields routes(top.inner("routes"), record.path + ": routes");
+    record.routedTokens = routes.number("tokens");
+    const Json &chosen = routes.list("chosen");
+    for (const Json &layer : chosen) {
+      std::vector<uint16_t> &experts = record.chosen.emplace_back();
+      routes.numbersOf("chosen", &layer, layer.size(), UINT16_MAX, experts);
+    }
+    for (const Json &layer : routes.list("candidates", chosen.size()))
+      readCandidates(layer, routes);
+    top.take(routes.status());
+  }
+
+  void readCandidates(const Json &layer, Fields &routes) {
+    Fields fields(layer, record.path + ": candidates");
+    RecordedCandidates &made = record.candidates.emplace_back();
+    made.perToken = static_cast<uint32_t>(fields.number("per_token", UINT16_MAX));
+    const uint64_t decoded =
+        record.routedTokens - std::min(record.routedTokens, record.facts.promptTokens);
+    // The product cannot wrap: a file has fewer tokens than bytes.
+    const uint64_t count = decoded * made.perToken;
+    std::vector<uint32_t> experts, probabilities;
+    fields.numbers("experts", count, UINT16_MAX, experts);
+    fields.numbers("probabilities", count, kFixedPointOne, probabilities);
+    for (size_t i = 0; i < std::min(experts.size(), probabilities.size()); ++i)
+      made.candidates.push_back({experts[i], probabilities[i]});
+    routes.take(fields.status());
+  }
+
+  void readSteps() {
+    size_t number = 0;
+    for (const Json &each : top.list("steps")) {
+      Fields fields(each, strCat(record.path, ": step ", number++));
+      RecordedStep &step = record.steps.emplace_back();
+      const std::string phase = fields.string("phase");
+      if (fields.status().isOk() && phase != "prefill" && phase != "decode")
+        fields.fail("phase", &each["phase"], "'prefill' or 'decode'");
+      step.step.phase = phase == "prefill" ? RunPhase::kPrefill : RunPhase::kDecode;
+      step.step.firstToken = static_cast<uint32_t>(fields.number("first_token", UINT32_MAX));
+      step.step.tokens = static_cast<uint32_t>(fields.number("tokens", UINT32_MAX));
+      step.step.beginNs = fields.number("begin_ns");
+      step.step.wallNs = fields.number("wall_ns");
+      step.step.residentBytes = fields.number("resident_bytes");
+      readParts(fields, "part_ns", step.step.partNs);
+      step.layers.resize(uint64_t(record.layers) + 1);
+      readColumns(fields, UINT32_MAX, step.layers);
+      top.take(fields.status());
+      if (!top.status().isOk())
+        return;
+    }
+  }
+
+  Fields top;
+  RunRecord record;
+};
+
+} // namespace
+
+Result<RunRecord> readRunRecord(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(const std::string text, readInput(path));
+  const Json document = Json::parse(text, nullptr, false);
+  if (document.is_discarded() || !document.is_object())
+    return invalidInput(path, ": found ", text.empty() ? "an empty file" : "no JSON object",
+                        ", expected a run profile, as moert run --profile writes it");
+  return Reader(document, path).read();
+}
+
+} // namespace moec

@@ -1,0 +1,400 @@
+#include "compiler/report/RunSimulation.h"
+
+#include "compiler/plan/DeviceTimes.h"
+#include "compiler/plan/MakePlans.h"
+#include "compiler/profile/TracedRouting.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/policy/CacheAllotment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace moert;
+
+namespace moec {
+
+//===-- Routes --------------------------------------------------------------------------------===//
+
+static uint64_t demandsPerToken(const ModelFacts &facts) {
+  return std::accumulate(facts.topK.begin(), facts.topK.end(), uint64_t(0));
+}
+
+/// Steps of a run's first tokens: prompt chunks, then one token each.
+static std::vector<TraceStep> stepsOfRun(const RunFacts &facts, uint64_t tokens) {
+  std::vector<TraceStep> steps;
+  const uint64_t prompt = std::min(tokens, facts.promptTokens);
+  const uint64_t chunk = std::max(1u, facts.prefillChunkTokens);
+  for (uint64_t done = 0; done < prompt; done += steps.back().tokens)
+    steps.push_back({static_cast<uint32_t>(std::min(chunk, prompt - done)), done == 0});
+  steps.resize(steps.size() + (tokens - prompt));
+  return steps;
+}
+
+Status RunSimulation::readRoutes() {
+  const uint64_t prompt = record.facts.promptTokens;
+  const uint64_t most = std::max<uint64_t>(1, kMostReplayedDemands / demandsPerToken(given.facts));
+  const uint64_t tokens = std::min(record.routedTokens, prompt + most);
+  if (tokens <= prompt)
+    return invalidInput(record.path, ": found routes of ", record.routedTokens,
+                        " tokens and a prompt of ", prompt,
+                        ", expected routes of decoded tokens: profile a run with a shorter prompt");
+  std::vector<LayerRoutes> routes;
+  for (size_t i = 0; i < record.chosen.size(); ++i) {
+    const uint32_t topK = given.facts.topK[i];
+    routes.push_back({static_cast<uint32_t>(given.facts.recordBytes[i].size()), topK,
+                      std::span(record.chosen[i]).first(tokens * topK)});
+  }
+  const std::vector<TraceStep> steps = stepsOfRun(record.facts, tokens);
+  promptSteps = steps.size() - (tokens - prompt);
+  MOERT_ASSIGN_OR_RETURN(routing, makeTrace(routes, steps));
+
+  const Plan &plan = planOf(given, record);
+  for (uint32_t l = 0; l < plan.prefetches.size(); ++l) {
+    const RecordedCandidates &made = record.candidates[l];
+    if (plan.prefetches[l].predictor == Predictor::kOff || made.perToken == 0)
+      continue;
+    LayerPredictions &layer = predictions.emplace_back();
+    layer.predictor = plan.prefetches[l].predictor;
+    layer.layer = l;
+    layer.ahead = plan.prefetches[l].ahead;
+    layer.perToken = made.perToken;
+    layer.candidates.resize(prompt * made.perToken); // Nothing is predicted in prompts.
+    layer.candidates.insert(layer.candidates.end(), made.candidates.begin(), made.candidates.end());
+  }
+  for (const RecordedStep &step : record.steps)
+    if (step.step.phase == RunPhase::kDecode && step.step.firstToken < tokens)
+      replayed.push_back(&step);
+  return {};
+}
+
+Status RunSimulation::readCalibration() {
+  if (!given.trace || given.trace->decidingTokens() == given.trace->tokens())
+    return {};
+  MOERT_ASSIGN_OR_RETURN(calibration, routingOf(*given.trace, given.learned.paths, given.facts));
+  calibrationFrom = calibration->decidingSteps();
+  // A long trace of a large model is replayed in part, with as large a part that counts.
+  const size_t layers = calibration->whole.layerExperts.size();
+  const size_t steps = calibration->whole.passes.size() / layers;
+  size_t taken = 0;
+  for (uint64_t demands = 0; taken < steps && demands <= 2 * kMostReplayedDemands; ++taken)
+    demands = calibration->whole.passes[(taken + 1) * layers - 1].end;
+  if (taken < steps) {
+    calibration->whole = partOf(calibration->whole, 0, taken);
+    calibrationFrom = taken * 2 / 3;
+  }
+  return {};
+}
+
+//===-- Costs ---------------------------------------------------------------------------------===//
+
+static double partOf(double whole, double part, double parts) {
+  return parts > 0 ? whole * part / parts : 0;
+}
+
+static double meanRecord(const std::vector<uint64_t> &records) {
+  return std::accumulate(records.begin(), records.end(), 0.0) / static_cast<double>(records.size());
+}
+
+namespace {
+
+/// Sums over decode steps, by layer of the model and the rest.
+struct MeasuredSums {
+  std::vector<LayerTotals> layers;
+  PartNumbers partNs{};
+  double wallNs = 0, steps = 0;
+
+  explicit MeasuredSums(const std::vector<const RecordedStep *> &recorded)
+      : layers(recorded.front()->layers.size()), steps(static_cast<double>(recorded.size())) {
+    for (const RecordedStep *step : recorded) {
+      wallNs += static_cast<double>(step->step.wallNs);
+      for (size_t i = 0; i < layers.size(); ++i)
+        layers[i].add(step->layers[i]);
+      for (size_t i = 0; i < partNs.size(); ++i)
+        partNs[i] += step->step.partNs[i];
+    }
+  }
+  double part(StepPart part) const { return static_cast<double>(partNs[size_t(part)]); }
+  LayerTotals all() const {
+    LayerTotals sum;
+    for (const LayerTotals &layer : layers)
+      sum += layer;
+    return sum;
+  }
+};
+
+} // namespace
+
+/// Divides the measured times among the operations that the replay has. Experts and checksums are
+/// divided by bytes; networks that every token takes evenly.
+void RunSimulation::measureCosts() {
+  const MeasuredSums sums(replayed);
+  const LayerTotals all = sums.all();
+  const std::vector<MoeLayer> &moeLayers = given.artifact.moeLayers;
+  double demandedBytes = 0, readBytes = 0;
+  for (size_t l = 0; l < moeLayers.size(); ++l) {
+    const LayerTotals &layer = sums.layers[moeLayers[l].layer];
+    const double bytes = meanRecord(given.facts.recordBytes[l]);
+    demandedBytes += static_cast<double>(layer.hits + layer.misses) * bytes;
+    readBytes += static_cast<double>(layer.misses) * bytes;
+  }
+  const double densePerLayer =
+      sums.part(StepPart::kDense) / static_cast<double>(given.artifact.model.layers);
+  size_t next = 0; // The first layer of the model that no MoE layer's time has yet.
+  for (size_t l = 0; l < moeLayers.size(); ++l) {
+    const LayerTotals &layer = sums.layers[moeLayers[l].layer];
+    const double bytes = meanRecord(given.facts.recordBytes[l]);
+    const double demanded = static_cast<double>(layer.hits + layer.misses);
+    const double missed = static_cast<double>(layer.misses);
+    const double expertNs = partOf(sums.part(StepPart::kExperts), demanded * bytes, demandedBytes);
+    const double checkNs = partOf(sums.part(StepPart::kChecksums), missed * bytes, readBytes);
+    const double requestNs =
+        partOf(sums.part(StepPart::kRequests), static_cast<double>(layer.bytesRead),
+               static_cast<double>(all.bytesRead));
+    double otherNs = -expertNs - checkNs - requestNs;
+    for (; next <= moeLayers[l].layer; ++next)
+      otherNs += static_cast<double>(sums.layers[next].computeNs);
+    const double besideNs = std::clamp(densePerLayer, 0.0, std::max(0.0, otherNs));
+    StepCosts::Layer &cost = costs.layers.emplace_back();
+    cost.before.firstNs = std::max(0.0, otherNs - besideNs) / sums.steps;
+    cost.beside.firstNs = besideNs / sums.steps;
+    cost.expert.firstNs = demanded > 0 ? expertNs / demanded : 0;
+    // A chunk's further tokens find the weights in a processor cache.
+    cost.expert.furtherNs = cost.expert.firstNs / 4;
+    cost.checks.sliceNs = {missed > 0 ? checkNs / missed : 0};
+  }
+  double afterNs = sums.wallNs - static_cast<double>(all.computeNs + all.waitNs);
+  for (; next < sums.layers.size(); ++next)
+    afterNs += static_cast<double>(sums.layers[next].computeNs);
+  costs.after.firstNs = std::max(0.0, afterNs) / sums.steps;
+  costs.contention.submitNsPerByte =
+      all.bytesRead > 0 ? sums.part(StepPart::kRequests) / static_cast<double>(all.bytesRead) : 0;
+  if (given.device) {
+    costs.contention.readingWhileComputing = given.device->fractionWhileComputing.value;
+    costs.contention.computingWhileReading = given.device->fractionWhileReading.value;
+    costs.contention.wakeNs = given.device->wakeNs.value;
+  }
+  costs.origin = Origin::kMeasured;
+}
+
+//===-- The disk ------------------------------------------------------------------------------===//
+
+// Without a device profile: an NVMe disk's latency, and a rate that the fit replaces.
+constexpr double kAssumedLatencyNs = 80'000, kAssumedBytesPerNs = 2;
+
+void RunSimulation::assumeDisk() {
+  if (given.device) {
+    reads = plannedReads(*given.device);
+    return;
+  }
+  reads.sizes = {4096, 65536, 1 << 20, 16 << 20};
+  reads.depths = {1, 2, 4, 8, 16};
+  for (uint64_t size : reads.sizes)
+    for (uint32_t depth : reads.depths) {
+      const double bytes = static_cast<double>(size);
+      const double bytesPerNs = std::min(
+          kAssumedBytesPerNs, depth * bytes / (kAssumedLatencyNs + bytes / kAssumedBytesPerNs));
+      reads.bytesPerSecond.push_back({bytesPerNs * 1e9, Origin::kAssumed});
+    }
+}
+
+/// The table of a disk of other rates and another latency. A round of `depth` reads takes its
+/// latency, which is that of the smallest single read, and the time of its bytes.
+static ReadTable changedReads(const ReadTable &reads, double rate, double latency) {
+  ReadTable changed = reads;
+  const double latencyNs =
+      0.9 * static_cast<double>(reads.sizes[0]) / reads.bytesPerSecond[0].value * 1e9;
+  for (size_t i = 0; i < changed.bytesPerSecond.size(); ++i) {
+    Quantity &each = changed.bytesPerSecond[i];
+    const double bytes = static_cast<double>(reads.sizes[i / reads.depths.size()]) *
+                         reads.depths[i % reads.depths.size()];
+    const double ns = bytes / each.value * 1e9, ofLatency = std::min(latencyNs, ns);
+    each.value = bytes / ((ns - ofLatency) / rate + ofLatency * latency) * 1e9;
+  }
+  return changed;
+}
+
+static double rateOf(const ReadTable &reads, double bytes, double depth) {
+  const auto record = static_cast<uint64_t>(std::max(1.0, bytes));
+  return depth * bytes / readNs(reads, record, depth).value * 1e9;
+}
+
+/// Less than this fraction of a token waiting gives no rate of the disk.
+constexpr double kLeastWaiting = 0.01;
+
+/// Two unknowns, two measured times: the disk's rate by the waits, and a factor on computing, which
+/// a device's contention slows down again.
+Status RunSimulation::fit() {
+  const MeasuredSums sums(replayed);
+  const LayerTotals all = sums.all();
+  const double waitNs = static_cast<double>(all.waitNs) / sums.steps;
+  const double tokenNs = sums.wallNs / sums.steps;
+  const StepCosts measured = costs;
+  const ReadTable given0 = reads;
+  fitted.isFitted = waitNs > kLeastWaiting * tokenNs;
+  double computing = 1;
+  constexpr int kMostSteps = 16;
+  constexpr double kClose = 0.005;
+  for (int step = 0; step < kMostSteps; ++step) {
+    reads = changedReads(given0, fitted.factor, fitted.factor > 1 ? 1 / fitted.factor : 1);
+    costs = measured;
+    for (StepCosts::Layer &layer : costs.layers) {
+      layer.before.firstNs *= computing;
+      layer.beside.firstNs *= computing;
+      layer.expert.firstNs *= computing;
+      layer.expert.furtherNs *= computing;
+    }
+    costs.after.firstNs *= computing;
+    MOERT_ASSIGN_OR_RETURN(unchanged, simulate({}));
+    const double computeError =
+        (tokenNs - waitNs) / std::max(1.0, unchanged.tokenNs - unchanged.waitNs);
+    // A run that hardly waits has a disk that is fast enough, however fast it is.
+    const double waitError = fitted.isFitted
+                                 ? unchanged.waitNs / waitNs
+                                 : std::max(1.0, unchanged.waitNs / (kLeastWaiting * tokenNs));
+    if (std::abs(computeError - 1) < kClose && std::abs(waitError - 1) < kClose)
+      break;
+    computing *= std::clamp(computeError, 0.5, 2.0);
+    fitted.factor = std::clamp(fitted.factor * std::clamp(waitError, 0.25, 4.0), 1e-4, 1e3);
+  }
+  double recordBytes = 0, depth = 0;
+  for (size_t l = 0; l < given.facts.topK.size(); ++l) {
+    recordBytes += meanRecord(given.facts.recordBytes[l]);
+    depth += given.facts.topK[l];
+  }
+  const double layers = static_cast<double>(given.facts.topK.size());
+  recordBytes /= layers;
+  depth = std::max(1.0, depth / layers);
+  fitted.bytesPerSecond = rateOf(reads, recordBytes, depth);
+  fitted.origin = given.device ? Origin::kDerived : Origin::kAssumed;
+  if (given.device)
+    fitted.profiledBytesPerSecond = rateOf(given0, recordBytes, depth);
+  fitted.text = strCat(fitted.isFitted ? "a rate at which a replay waits as long as the run did"
+                                       : "the run hardly waited for reads, so that its rate is not "
+                                         "known",
+                       given.device ? ", with the device profile's dependence on size and depth"
+                                    : "; a latency of 80 us is assumed, as no --device was given");
+  return {};
+}
+
+//===-- Replays -------------------------------------------------------------------------------===//
+
+Result<std::unique_ptr<RunSimulation>> RunSimulation::create(const ReportInputs &inputs,
+                                                             const RunRecord &run) {
+  std::unique_ptr<RunSimulation> made(new RunSimulation(inputs, run));
+  MOERT_RETURN_IF_ERROR(made->readRoutes());
+  if (made->replayed.empty())
+    return invalidInput(run.path, ": found no step of the tokens with routes, expected some");
+  MOERT_RETURN_IF_ERROR(made->readCalibration());
+  made->measureCosts();
+  made->assumeDisk();
+  MOERT_RETURN_IF_ERROR(check(made->problem()));
+  MOERT_RETURN_IF_ERROR(made->fit());
+  return made;
+}
+
+static PlanProblem problemOf(const ModelFacts &facts, const RoutingTrace &trace,
+                             std::span<const LayerPredictions> predictions, uint64_t poolPages,
+                             const ReadTable &reads, const StepCosts &costs) {
+  return {.trace = &trace,
+          .predictions = predictions,
+          .recordBytes = facts.recordBytes,
+          .topK = facts.topK,
+          .pageBytes = facts.footprint.pageBytes,
+          .poolPages = poolPages,
+          .reads = &reads,
+          .costs = &costs};
+}
+
+PlanProblem RunSimulation::problem() const {
+  return problemOf(given.facts, routing, predictions, poolPages(), reads, costs);
+}
+
+PlanProblem RunSimulation::calibrationProblem() const {
+  return problemOf(given.facts, calibration->whole, calibration->predictions, poolPages(), reads,
+                   costs);
+}
+
+PlanSettings RunSimulation::settingsFor(uint64_t pages) const {
+  const Plan &plan = planOf(given, record);
+  PlanSettings settings = settingsOf(plan);
+  PlanProblem whole = problem();
+  whole.poolPages = pages;
+  settings.allotment = adjustAllotment(settings.allotment, shapeOf(whole), pages);
+  for (uint32_t l = 0; l < settings.prefetches.size(); ++l) {
+    PrefetchRule &rule = settings.prefetches[l];
+    const LayerPredictions *made = findPredictions(whole, rule, l);
+    if (rule.predictor != Predictor::kOff && (!made || made->perToken < rule.candidates))
+      rule = {};
+  }
+  // As the runtime does, pins that do not fit are left out.
+  while (!settings.pinned.empty() && !verify(whole, settings).isOk()) {
+    size_t longest = 0;
+    for (const std::vector<uint32_t> &pinned : settings.pinned)
+      longest = std::max(longest, pinned.size());
+    if (longest == 0)
+      break;
+    for (std::vector<uint32_t> &pinned : settings.pinned)
+      if (pinned.size() == longest)
+        pinned.pop_back();
+  }
+  return settings;
+}
+
+static void scaleExperts(double factor, const ModelFacts &facts, StepCosts &costs,
+                         std::vector<std::vector<uint64_t>> &records) {
+  records = facts.recordBytes;
+  for (std::vector<uint64_t> &layer : records)
+    for (uint64_t &bytes : layer)
+      bytes = std::max<uint64_t>(1, static_cast<uint64_t>(std::llround(double(bytes) * factor)));
+  for (StepCosts::Layer &layer : costs.layers) {
+    layer.expert.firstNs *= factor;
+    layer.expert.furtherNs *= factor;
+    layer.checks.sliceNs[0] *= factor;
+  }
+}
+
+static void scaleComputing(double factor, StepCosts &costs) {
+  for (StepCosts::Layer &layer : costs.layers) {
+    for (TokenCost *cost : {&layer.before, &layer.beside, &layer.expert}) {
+      cost->firstNs *= factor;
+      cost->furtherNs *= factor;
+    }
+    layer.checks.sliceNs[0] *= factor;
+  }
+  costs.after.firstNs *= factor;
+}
+
+Result<Simulated> RunSimulation::simulate(const Change &change) const {
+  return simulate(change, settingsFor(change.poolPages.value_or(poolPages())));
+}
+
+Result<Simulated> RunSimulation::simulate(const Change &change,
+                                          const PlanSettings &settings) const {
+  PlanProblem changed = change.isOnCalibration ? calibrationProblem() : problem();
+  changed.poolPages = change.poolPages.value_or(poolPages());
+  StepCosts changedCosts = costs;
+  std::vector<std::vector<uint64_t>> records;
+  if (change.expertBytes != 1) {
+    scaleExperts(change.expertBytes, given.facts, changedCosts, records);
+    changed.recordBytes = records;
+  }
+  scaleComputing(change.computing, changedCosts);
+  const ReadTable changedTable = changedReads(reads, change.readRate, change.readLatency);
+  changed.costs = &changedCosts;
+  changed.reads = &changedTable;
+  const size_t fromStep = change.isOnCalibration ? calibrationFrom : promptSteps;
+  MOERT_ASSIGN_OR_RETURN(const TimedResult result,
+                         replayInTime(changed, settings, {.fromStep = fromStep}));
+  const double tokens = static_cast<double>(std::max<size_t>(1, result.tokenNs.size()));
+  const CacheCounts &counts = result.decode.cache;
+  const double demanded = static_cast<double>(std::max<uint64_t>(1, counts.hits + counts.misses));
+  return Simulated{.tokenNs = result.meanNs(),
+                   .waitNs = result.decode.waitNs / tokens,
+                   .computeNs = result.decode.computeNs / tokens,
+                   .bytesRead = static_cast<double>(counts.bytesRead) / tokens,
+                   .hitRate = static_cast<double>(counts.hits) / demanded,
+                   .readyRate = static_cast<double>(counts.ready) / demanded};
+}
+
+} // namespace moec

@@ -1,0 +1,250 @@
+// The verdict and what to change: the first two sections.
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/report/ReportSections.h"
+#include "runtime/base/Size.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+Source measuredIn(const char *keys) {
+  return {Origin::kMeasured, strCat("run profile: ", keys)};
+}
+
+Source simulatedFor(const RunSimulation &simulation) {
+  return {
+      worseOf(Origin::kDerived, simulation.disk().origin),
+      strCat("replay of this run's routes with its compute times; disk: ", simulation.disk().text)};
+}
+
+//===-- The verdict ---------------------------------------------------------------------------===//
+
+static void addSpeeds(const RunFindings &findings, Section &section) {
+  const RunSimulation &simulation = findings.simulation;
+  const Diagnosis &diagnosis = findings.diagnosis;
+  const double speed = measuredTokensPerSecond(simulation.run());
+  section.facts.push_back({"verdict.tokens_per_second", "measured", speed, Unit::kTokensPerSecond,
+                           measuredIn("totals.decode, steps and wall_ns")});
+  const Plan &plan = planOf(simulation.inputs(), simulation.run());
+  if (plan.forecast)
+    section.facts.push_back(
+        {"verdict.forecast_tokens_per_second",
+         "forecast of the plan, on the calibration text",
+         1e9 / plan.forecast->tokenNs,
+         Unit::kTokensPerSecond,
+         {plan.forecast->origin, strCat("artifact: forecast for ", plan.forecast->device)}});
+  section.facts.push_back({"verdict.bound_tokens_per_second",
+                           "bound: computing alone, or Belady's bytes at the disk's best rate",
+                           1e9 / diagnosis.boundNs, Unit::kTokensPerSecond,
+                           simulatedFor(simulation)});
+  section.facts.push_back({"verdict.token_ns", "a token takes", diagnosis.tokenNs, Unit::kNs,
+                           measuredIn("totals.decode, wall_ns")});
+  section.facts.push_back({"verdict.wait_fraction", "of it waiting for reads",
+                           diagnosis.waitNs / diagnosis.tokenNs, Unit::kFraction,
+                           measuredIn("totals.decode, wait_ns and wall_ns")});
+  const PhaseTotals &decode = simulation.run().decode;
+  section.facts.push_back({"verdict.bytes_per_token", "read per token",
+                           double(decode.sum().bytesRead) / double(decode.steps), Unit::kBytes,
+                           measuredIn("totals.decode, bytes_read")});
+  section.facts.push_back({"verdict.belady_bytes_per_token",
+                           "read per token by the perfect cache of this size (Belady)",
+                           diagnosis.leastBytes,
+                           Unit::kBytes,
+                           {Origin::kDerived, "Belady's rule on this run's routes"}});
+  section.facts.push_back({"verdict.limit", "limited by",
+                           std::string(limitName(diagnosis.causes.front().limit)), Unit::kNone,
+                           simulatedFor(simulation)});
+}
+
+static Table partsTable(const Diagnosis &diagnosis) {
+  Table table{
+      .id = "verdict.parts",
+      .title = "A decoded token's time",
+      .columns = {{"part", "part"},
+                  {"ns", "time", Unit::kNs, measuredIn("totals.decode, part_ns and wait_ns")},
+                  {"fraction", "of a token", Unit::kFraction,
+                   measuredIn("totals.decode, part_ns and wait_ns")}}};
+  for (const TimePart &part : diagnosis.parts)
+    table.rows.push_back({part.name, part.ns, part.ns / diagnosis.tokenNs});
+  return table;
+}
+
+Section verdictSection(const RunFindings &findings) {
+  Section section{.id = "verdict", .title = "Verdict"};
+  for (const Cause &cause : findings.diagnosis.causes)
+    section.sentences.push_back(cause.sentence);
+  addSpeeds(findings, section);
+  section.tables.push_back(partsTable(findings.diagnosis));
+  Table causes{
+      .id = "verdict.causes",
+      .title = "Causes, the first one first",
+      .columns = {{"limit", "limited by"},
+                  {"lost_ns", "lost per token", Unit::kNs, simulatedFor(findings.simulation)}}};
+  for (const Cause &cause : findings.diagnosis.causes)
+    causes.rows.push_back({std::string(limitName(cause.limit)), cause.lostNs});
+  section.tables.push_back(causes);
+  section.pictures.push_back({.id = "verdict.parts.picture",
+                              .title = "A decoded token's time",
+                              .description = "One bar per part of a token's time.",
+                              .specification = "bars",
+                              .table = "verdict.parts",
+                              .x = "ns",
+                              .y = "part"});
+  return section;
+}
+
+//===-- What to change ------------------------------------------------------------------------===//
+
+constexpr size_t kMostAdvice = 3;
+
+static void addAdvice(const RunFindings &findings, Section &section) {
+  const std::vector<Advice> &advice = findings.whatIf.advice;
+  Table table{.id = "change.advice",
+              .title = "The best changes; what needs no other hardware comes first",
+              .columns = {{"change", "change"},
+                          {"tokens_per_second", "predicted", Unit::kTokensPerSecond,
+                           simulatedFor(findings.simulation)},
+                          {"gain", "gain", Unit::kFraction, simulatedFor(findings.simulation)},
+                          {"origin", "origin"},
+                          {"action", "how"},
+                          {"basis", "computed from"}}};
+  for (size_t i = 0; i < std::min(kMostAdvice, advice.size()); ++i)
+    table.rows.push_back({advice[i].change, advice[i].predicted.tokensPerSecond,
+                          advice[i].predicted.gain, std::string(originName(advice[i].origin)),
+                          advice[i].action, advice[i].basis});
+  if (advice.empty())
+    section.sentences.push_back(
+        strCat("Nothing helps: no budget, disk, width or plan that was simulated gains ",
+               shownText(kLeastGain, Unit::kFraction), "."));
+  else
+    section.sentences.push_back(
+        strCat("Best change: ", advice[0].change, "; predicted ",
+               shownText(advice[0].predicted.tokensPerSecond, Unit::kTokensPerSecond), ", ",
+               shownText(advice[0].predicted.gain, Unit::kFraction), " faster."));
+  if (!findings.whatIf.unsearched.empty())
+    section.sentences.push_back(
+        strCat("Other plans were not searched: ", findings.whatIf.unsearched, "."));
+  section.tables.push_back(std::move(table));
+}
+
+static Table budgetTable(const RunFindings &findings) {
+  const Source source = simulatedFor(findings.simulation);
+  const RunFacts &facts = findings.simulation.run().facts;
+  Table table{.id = "change.budgets",
+              .title = "Predicted speed by memory budget",
+              .columns = {{"memory_bytes", "memory", Unit::kBytes, source},
+                          {"experts", "experts that fit", Unit::kFraction, source},
+                          {"tokens_per_second", "predicted", Unit::kTokensPerSecond, source},
+                          {"gain", "gain", Unit::kFraction, source},
+                          {"hit_rate", "hits", Unit::kFraction, source},
+                          {"bytes_read", "read per token", Unit::kBytes, source},
+                          {"mark", ""}}};
+  const auto add = [&](double memory, double fraction, const Predicted &predicted,
+                       const char *mark) {
+    table.rows.push_back({memory, fraction, predicted.tokensPerSecond, predicted.gain,
+                          predicted.simulated.hitRate, predicted.simulated.bytesRead, mark});
+  };
+  const uint64_t own = facts.poolPages * findings.simulation.inputs().artifact.pageBytes;
+  const double ownFraction =
+      std::min(1.0, double(own) / double(findings.simulation.inputs().artifact.recordsBytes));
+  const uint64_t ownMemory = fixedBytes(findings.simulation) + own;
+  bool hasOwn = false;
+  const auto addOwn = [&] {
+    hasOwn = true;
+    add(double(ownMemory), ownFraction,
+        {measuredTokensPerSecond(findings.simulation.run()), 0, findings.simulation.base()},
+        "this run");
+  };
+  for (size_t i = 0; i < findings.whatIf.budgets.size(); ++i) {
+    const BudgetPoint &point = findings.whatIf.budgets[i];
+    if (!hasOwn && point.memoryBytes >= ownMemory)
+      addOwn();
+    const bool isBeyond = point.memoryBytes > facts.availableBytes;
+    add(double(point.memoryBytes), point.expertFraction, point.predicted,
+        i == findings.whatIf.knee ? (isBeyond ? "knee; more than this machine has" : "knee")
+        : isBeyond                ? "more than this machine has"
+                                  : "");
+  }
+  if (!hasOwn)
+    addOwn();
+  table.note = strCat("Knee: the smallest budget with ", shownText(kNearBest, Unit::kFraction),
+                      " of the best speed.");
+  return table;
+}
+
+static Table diskTable(const RunFindings &findings) {
+  const Source source = simulatedFor(findings.simulation);
+  Table table{.id = "change.disks",
+              .title = "Predicted speed by disk",
+              .columns = {{"rate", "rate", Unit::kBytesPerSecond, source},
+                          {"rate_factor", "rate, relative", Unit::kRatio, source},
+                          {"latency_factor", "latency, relative", Unit::kRatio, source},
+                          {"tokens_per_second", "predicted", Unit::kTokensPerSecond, source},
+                          {"gain", "gain", Unit::kFraction, source}}};
+  for (const DiskPoint &point : findings.whatIf.disks)
+    table.rows.push_back({point.bytesPerSecond, point.rateFactor, point.latencyFactor,
+                          point.predicted.tokensPerSecond, point.predicted.gain});
+  return table;
+}
+
+static Table widthTable(const RunFindings &findings) {
+  Source source = simulatedFor(findings.simulation);
+  source.origin = Origin::kAssumed;
+  source.from += "; smaller records are computed in proportion to their bytes";
+  Table table{.id = "change.widths",
+              .title = "Predicted speed with fewer bits",
+              .columns = {{"bits", "bits of experts", Unit::kBits, source},
+                          {"bytes_factor", "expert bytes, relative", Unit::kRatio, source},
+                          {"tokens_per_second", "predicted", Unit::kTokensPerSecond, source},
+                          {"gain", "gain", Unit::kFraction, source}}};
+  for (const WidthPoint &point : findings.whatIf.widths)
+    table.rows.push_back(
+        {point.bits, point.bytesFactor, point.predicted.tokensPerSecond, point.predicted.gain});
+  table.note = "Their loss is not known: moec compile --accuracy-loss measures it.";
+  return table;
+}
+
+Section changeSection(const RunFindings &findings) {
+  Section section{.id = "change", .title = "What to change"};
+  addAdvice(findings, section);
+  const FittedDisk &disk = findings.simulation.disk();
+  section.facts.push_back({"change.disk_rate",
+                           "rate of the disk in this run",
+                           disk.isFitted ? Value(disk.bytesPerSecond) : Value(),
+                           Unit::kBytesPerSecond,
+                           {disk.origin, disk.text}});
+  if (disk.profiledBytesPerSecond > 0)
+    section.facts.push_back({"change.profiled_disk_rate",
+                             "the same by the device profile",
+                             disk.profiledBytesPerSecond,
+                             Unit::kBytesPerSecond,
+                             {Origin::kMeasured, findings.simulation.inputs().device->name}});
+  section.facts.push_back({"change.available_bytes", "memory that the run could have taken",
+                           findings.simulation.run().facts.availableBytes, Unit::kBytes,
+                           measuredIn("available_bytes")});
+  section.tables.push_back(budgetTable(findings));
+  section.tables.push_back(diskTable(findings));
+  if (!findings.whatIf.widths.empty())
+    section.tables.push_back(widthTable(findings));
+  section.pictures.push_back({.id = "change.budgets.picture",
+                              .title = "Predicted speed by memory budget",
+                              .description = "A line over memory; marks: this run, and the knee.",
+                              .specification = "line",
+                              .table = "change.budgets",
+                              .x = "memory_bytes",
+                              .y = "tokens_per_second",
+                              .series = "mark"});
+  section.pictures.push_back({.id = "change.disks.picture",
+                              .title = "Predicted speed by disk",
+                              .description = "A line per latency over the disk's rate.",
+                              .specification = "lines",
+                              .table = "change.disks",
+                              .x = "rate",
+                              .y = "tokens_per_second",
+                              .series = "latency_factor"});
+  return section;
+}
+
+} // namespace moec

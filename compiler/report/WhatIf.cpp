@@ -1,0 +1,289 @@
+#include "compiler/report/WhatIf.h"
+
+#include "compiler/inspection/Inspect.h"
+#include "compiler/inspection/InspectSections.h"
+#include "compiler/plan/PlanForecast.h"
+#include "compiler/plan/PlanSearch.h"
+#include "compiler/plan/StepCosts.h"
+#include "compiler/report/ReportFacts.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Size.h"
+#include "runtime/base/SystemLimits.h"
+#include "runtime/policy/CacheAllotment.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace moert;
+
+namespace moec {
+
+double measuredTokensPerSecond(const RunRecord &run) {
+  return 1e9 * static_cast<double>(run.decode.steps) / static_cast<double>(run.decode.wallNs);
+}
+
+uint64_t fixedBytes(const RunSimulation &simulation) {
+  const RunFacts &facts = simulation.run().facts;
+  const uint64_t pool = facts.poolPages * simulation.inputs().artifact.pageBytes;
+  return facts.accountedBytes - std::min(facts.accountedBytes, pool);
+}
+
+uint64_t pagesForFraction(const RunSimulation &simulation, double fraction) {
+  const CacheShape shape = shapeOf(simulation.problem());
+  const double all = static_cast<double>(largestPoolPages(shape));
+  return std::max(smallestPoolPages(shape), static_cast<uint64_t>(std::llround(fraction * all)));
+}
+
+std::string sizeOption(uint64_t bytes) {
+  constexpr uint64_t kKib = 1 << 10, kMib = 1 << 20, kManyMib = 256;
+  return bytes < kManyMib * kMib ? strCat(divideUp(bytes, kKib), "KiB")
+                                 : strCat(divideUp(bytes, kMib), "MiB");
+}
+
+std::string shownRate(double bytesPerSecond) {
+  return shownText(bytesPerSecond, Unit::kBytesPerSecond);
+}
+
+namespace {
+
+constexpr double kBudgetFractions[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
+constexpr double kRateFactors[] = {0.25, 0.5, 1, 2, 4, 8}, kLatencyFactors[] = {0.25, 1, 4};
+constexpr double kWidths[] = {8, 6, 4, 3, 2};
+
+/// Asks one question after the other; borrows its arguments.
+class Questions {
+public:
+  Questions(const RunSimulation &of, const Session &user)
+      : simulation(of), session(user), measured(measuredTokensPerSecond(of.run())) {}
+
+  Result<WhatIf> ask() {
+    MOERT_RETURN_IF_ERROR(askBudgets());
+    MOERT_RETURN_IF_ERROR(askDisks());
+    MOERT_RETURN_IF_ERROR(askWidths());
+    MOERT_RETURN_IF_ERROR(askThreads());
+    MOERT_RETURN_IF_ERROR(askPlan());
+    adviseMemory();
+    adviseDisk();
+    adviseWidths();
+    rank();
+    return std::move(answers);
+  }
+
+private:
+  Predicted anchored(const Simulated &changed, const Simulated &base) const {
+    const double ratio = changed.tokenNs > 0 ? base.tokenNs / changed.tokenNs : 1;
+    return {measured * ratio, ratio - 1, changed};
+  }
+  Result<Predicted> predict(const RunSimulation::Change &change) const {
+    MOERT_ASSIGN_OR_RETURN(const Simulated changed, simulation.simulate(change));
+    return anchored(changed, simulation.base());
+  }
+  bool isStopped() const { return session.stop && session.stop->load(std::memory_order_relaxed); }
+
+  Status askBudgets();
+  Status askDisks();
+  Status askWidths();
+  Status askThreads();
+  Status askPlan();
+  void adviseMemory();
+  void adviseDisk();
+  void adviseWidths();
+  void rank();
+
+  const RunSimulation &simulation;
+  const Session &session;
+  double measured;
+  WhatIf answers;
+};
+
+Status Questions::askBudgets() {
+  const uint64_t pageBytes = simulation.inputs().artifact.pageBytes;
+  uint64_t before = 0;
+  for (double fraction : kBudgetFractions) {
+    if (isStopped())
+      return Status(StatusCode::kInterrupted, "interrupted");
+    const uint64_t pages = pagesForFraction(simulation, fraction);
+    if (pages == before)
+      continue; // Less than a record.
+    before = pages;
+    MOERT_ASSIGN_OR_RETURN(const Predicted predicted, predict({.poolPages = pages}));
+    answers.budgets.push_back({fraction, fixedBytes(simulation) + pages * pageBytes, predicted});
+  }
+  double best = 0;
+  for (const BudgetPoint &point : answers.budgets)
+    best = std::max(best, point.predicted.tokensPerSecond);
+  while (answers.budgets[answers.knee].predicted.tokensPerSecond < kNearBest * best)
+    ++answers.knee;
+  return {};
+}
+
+Status Questions::askDisks() {
+  for (double latency : kLatencyFactors)
+    for (double rate : kRateFactors) {
+      MOERT_ASSIGN_OR_RETURN(const Predicted predicted,
+                             predict({.readRate = rate, .readLatency = latency}));
+      answers.disks.push_back({rate, latency, rate * simulation.disk().bytesPerSecond, predicted});
+    }
+  return {};
+}
+
+/// Mean bits of an expert's weights, without scales and with them.
+std::pair<double, double> meanBits(const Artifact &artifact) {
+  double nominal = 0, stored = 0, experts = 0;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (const Expert &expert : layer.experts) {
+      nominal += widthOf(expert);
+      stored += bitsPerWeight(layer, expert);
+      ++experts;
+    }
+  return {nominal / experts, stored / experts};
+}
+
+Status Questions::askWidths() {
+  const auto [nominal, stored] = meanBits(simulation.inputs().artifact);
+  for (double bits : kWidths) {
+    if (bits > nominal - 0.5)
+      continue;
+    const double factor = (bits + stored - nominal) / stored;
+    MOERT_ASSIGN_OR_RETURN(const Predicted predicted, predict({.expertBytes = factor}));
+    answers.widths.push_back({bits, factor, predicted});
+  }
+  return {};
+}
+
+/// With a device profile: its ratio of computing with all cores to the run's threads.
+Status Questions::askThreads() {
+  const RunFacts &facts = simulation.run().facts;
+  const std::optional<DeviceProfile> &device = simulation.inputs().device;
+  if (!device || facts.cores <= facts.threads)
+    return {};
+  const uint32_t context = static_cast<uint32_t>(facts.promptTokens + facts.generatedTokens / 2);
+  const auto computeNs = [&](uint32_t threads) {
+    const StepCosts costs = stepCostsOf(simulation.inputs().facts, *device, {threads, context});
+    PlanProblem problem = simulation.problem();
+    problem.costs = &costs;
+    return computeNsPerToken(problem, simulation.firstDecodeStep());
+  };
+  const double ratio = computeNs(facts.cores) / computeNs(facts.threads);
+  MOERT_ASSIGN_OR_RETURN(const Predicted predicted, predict({.computing = ratio}));
+  answers.advice.push_back({strCat(facts.cores, " threads instead of ", facts.threads),
+                            strCat("moert run ... --threads ", facts.cores),
+                            "the device profile's rates of one thread and of all", false,
+                            Origin::kDerived, predicted});
+  return {};
+}
+
+/// Demands of the part of a trace that a plan is searched on, so that a report takes seconds.
+constexpr uint64_t kMostSearchedDemands = 100'000;
+
+RoutingTrace beginningOf(const RoutingTrace &trace) {
+  const size_t layers = trace.layerExperts.size(), steps = trace.passes.size() / layers;
+  size_t taken = 0;
+  for (uint64_t demands = 0; taken < steps && demands < kMostSearchedDemands; ++taken)
+    demands = trace.passes[(taken + 1) * layers - 1].end;
+  return partOf(trace, 0, taken);
+}
+
+/// The plan that moec replan would find for this budget and the disk of this run.
+Status Questions::askPlan() {
+  if (!simulation.hasCalibration()) {
+    answers.unsearched = "the artifact has no trace of calibration text";
+    return {};
+  }
+  const RoutingTrace deciding = beginningOf(simulation.deciding());
+  PlanProblem problem = simulation.calibrationProblem();
+  problem.trace = &deciding;
+  Result<SearchedPlan> found =
+      searchPlan(problem, {.threads = availableCores(), .progress = {}, .stop = session.stop});
+  if (found.status().code() == StatusCode::kInterrupted)
+    return found.status();
+  if (!found.isOk()) {
+    answers.unsearched = found.status().message();
+    return {};
+  }
+  MOERT_ASSIGN_OR_RETURN(const Simulated base, simulation.simulate({.isOnCalibration = true}));
+  MOERT_ASSIGN_OR_RETURN(const Simulated changed,
+                         simulation.simulate({.isOnCalibration = true}, found->planned.settings));
+  const PlanSettings &settings = found->planned.settings;
+  const std::string plan = strCat(
+      "eviction ", evictionName(settings.rules.eviction), ", ", sharingName(settings.rules.sharing),
+      ", ", prefetchesAnything(settings.prefetches) ? "with" : "without", " prefetches");
+  answers.advice.push_back(
+      {strCat("another plan: ", plan),
+       strCat("moec replan ", simulation.inputs().artifactPath, " --memory ",
+              sizeOption(simulation.run().facts.budgetBytes), " --device DEVICE.yaml -o NEW.moe"),
+       "searched for this pool and this run's disk on a part of the calibration trace, compared on "
+       "another",
+       false, Origin::kDerived, anchored(changed, base)});
+  return {};
+}
+
+void Questions::adviseMemory() {
+  const RunFacts &facts = simulation.run().facts;
+  const BudgetPoint *best = nullptr;
+  double bestSpeed = 0;
+  for (const BudgetPoint &point : answers.budgets)
+    if (point.memoryBytes <= facts.availableBytes)
+      bestSpeed = std::max(bestSpeed, point.predicted.tokensPerSecond);
+  for (const BudgetPoint &point : answers.budgets)
+    if (!best && point.memoryBytes > facts.budgetBytes &&
+        point.memoryBytes <= facts.availableBytes &&
+        point.predicted.tokensPerSecond >= kNearBest * bestSpeed)
+      best = &point;
+  if (best)
+    answers.advice.push_back({strCat("more memory: ", formatBytes(best->memoryBytes),
+                                     " instead of ", formatBytes(facts.budgetBytes), ", for ",
+                                     fixed(100 * best->expertFraction, 0), "% of the experts"),
+                              strCat("moert run ... --memory ", sizeOption(best->memoryBytes)),
+                              "this run's routes with a larger pool", false,
+                              simulation.disk().origin, best->predicted});
+  const BudgetPoint &knee = answers.budgets[answers.knee];
+  if (knee.memoryBytes > std::max(facts.availableBytes, facts.budgetBytes))
+    answers.advice.push_back(
+        {strCat("a machine with more memory: a budget of ", formatBytes(knee.memoryBytes),
+                " instead of ", formatBytes(facts.budgetBytes)),
+         strCat("moert run ... --memory ", sizeOption(knee.memoryBytes)),
+         "this run's routes with a larger pool", true, simulation.disk().origin, knee.predicted});
+}
+
+void Questions::adviseDisk() {
+  const FittedDisk &disk = simulation.disk();
+  if (!disk.isFitted)
+    return;
+  for (const DiskPoint &point : answers.disks)
+    if (point.rateFactor == 2 && point.latencyFactor == 1)
+      answers.advice.push_back(
+          {strCat("a disk of twice the rate: ", shownRate(point.bytesPerSecond), " instead of ",
+                  shownRate(disk.bytesPerSecond)),
+           "another disk for the artifact", "this run's routes with the disk's rates doubled", true,
+           disk.origin, point.predicted});
+}
+
+void Questions::adviseWidths() {
+  if (answers.widths.empty())
+    return;
+  const WidthPoint &next = answers.widths.front();
+  answers.advice.push_back(
+      {strCat("fewer bits: experts of ", fixed(next.bits, 0), " bits, ",
+              fixed(100 * next.bytesFactor, 0), "% of the bytes"),
+       "moec compile CHECKPOINT --accuracy-loss X% finds out if the loss permits it",
+       "this run's routes with smaller records, computed in proportion to their bytes", false,
+       Origin::kAssumed, next.predicted});
+}
+
+void Questions::rank() {
+  std::erase_if(answers.advice,
+                [](const Advice &each) { return each.predicted.gain < kLeastGain; });
+  std::ranges::stable_sort(answers.advice, [](const Advice &a, const Advice &b) {
+    return a.needsHardware != b.needsHardware ? b.needsHardware
+                                              : a.predicted.gain > b.predicted.gain;
+  });
+}
+
+} // namespace
+
+Result<WhatIf> askWhatIf(const RunSimulation &simulation, const Session &session) {
+  return Questions(simulation, session).ask();
+}
+
+} // namespace moec

@@ -1,0 +1,112 @@
+#include "compiler/report/Diagnosis.h"
+
+#include "tests/unit/report/TinyRun.h"
+
+#include <doctest/doctest.h>
+
+using namespace moec;
+
+namespace {
+
+struct Findings {
+  std::unique_ptr<RunSimulation> simulation;
+  WhatIf whatIf;
+  Diagnosis diagnosis;
+
+  explicit Findings(const ReportInputs &inputs) {
+    auto made = RunSimulation::create(inputs, inputs.runs[0]);
+    REQUIRE_MESSAGE(made.isOk(), made.status().message());
+    simulation = std::move(made).value();
+    auto asked = askWhatIf(*simulation, {});
+    REQUIRE_MESSAGE(asked.isOk(), asked.status().message());
+    whatIf = std::move(asked).value();
+    auto found = diagnose(*simulation, whatIf);
+    REQUIRE_MESSAGE(found.isOk(), found.status().message());
+    diagnosis = std::move(found).value();
+  }
+  Limit first() const { return diagnosis.causes.front().limit; }
+};
+
+/// A device that reads records at so many bytes per second.
+DeviceProfile deviceOfRate(double bytesPerSecond) {
+  DeviceProfile device = plainDevice();
+  device.name = "some machine";
+  device.fractionWhileReading.value = device.fractionWhileComputing.value = 1;
+  device.wakeNs.value = 0;
+  device.directReads = {{4096}, {1}, {{bytesPerSecond, Origin::kMeasured}}};
+  return device;
+}
+
+} // namespace
+
+TEST_CASE("a token's parts add up to its time, the largest first") {
+  const ReportInputs inputs = tinyInputs({}, roundRobin);
+  const Findings found(inputs);
+  double sum = 0;
+  for (const TimePart &part : found.diagnosis.parts)
+    sum += part.ns;
+  CHECK(sum == doctest::Approx(found.diagnosis.tokenNs));
+  CHECK(found.diagnosis.parts[0].name == "waiting for reads");
+  CHECK(found.diagnosis.boundNs <= found.diagnosis.tokenNs);
+}
+
+TEST_CASE("a run that does not wait is limited by computing") {
+  TinyTimes times;
+  times.waitNs = 0;
+  const ReportInputs inputs = tinyInputs(times, alwaysTheSame);
+  const Findings found(inputs);
+  CHECK(found.first() == Limit::kCompute);
+  CHECK(found.diagnosis.causes[0].sentence.find("most of it experts") != std::string::npos);
+}
+
+TEST_CASE(
+    "a run that waits is limited by its budget where the machine has memory, or by the disk") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  CHECK(Findings(inputs).first() == Limit::kDisk);
+  inputs.runs[0].facts.availableBytes = uint64_t(1) << 30;
+  const Findings found(inputs);
+  CHECK(found.first() == Limit::kMemory);
+  REQUIRE(!found.whatIf.advice.empty());
+  CHECK(found.whatIf.advice[0].change.starts_with("more memory: "));
+  CHECK(found.whatIf.advice[0].predicted.gain > 0.5);
+}
+
+TEST_CASE("a disk slower than its profile comes first, whatever memory there is") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.runs[0].facts.availableBytes = uint64_t(1) << 30;
+  const double rate = Findings(inputs).simulation->disk().bytesPerSecond;
+  inputs.device = deviceOfRate(20 * rate);
+  CHECK(Findings(inputs).first() == Limit::kDisk);
+  inputs.device = deviceOfRate(rate);
+  CHECK(Findings(inputs).first() == Limit::kMemory);
+}
+
+TEST_CASE("a text unlike the calibration text comes first, one like it does not") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.runs[0].facts.availableBytes = uint64_t(1) << 30;
+  inputs.trace = tinyTrace(alwaysTheSame);
+  CHECK(Findings(inputs).first() == Limit::kText);
+  inputs.trace = tinyTrace(roundRobin);
+  CHECK(Findings(inputs).first() == Limit::kMemory);
+}
+
+TEST_CASE("nothing is advised where nothing helps") {
+  TinyTimes times;
+  times.waitNs = 0;
+  ReportInputs inputs = tinyInputs(times, alwaysTheSame);
+  const Findings found(inputs);
+  for (const Advice &advice : found.whatIf.advice)
+    CHECK(advice.change.starts_with("fewer bits"));
+}
+
+TEST_CASE("the knee is the smallest budget near the best speed") {
+  const ReportInputs inputs = tinyInputs({}, roundRobin);
+  const Findings found(inputs);
+  const std::vector<BudgetPoint> &budgets = found.whatIf.budgets;
+  double best = 0;
+  for (const BudgetPoint &point : budgets)
+    best = std::max(best, point.predicted.tokensPerSecond);
+  CHECK(budgets[found.whatIf.knee].predicted.tokensPerSecond >= kNearBest * best);
+  for (size_t i = 0; i < found.whatIf.knee; ++i)
+    CHECK(budgets[i].predicted.tokensPerSecond < kNearBest * best);
+}

@@ -1,0 +1,104 @@
+#include "compiler/report/RunSimulation.h"
+
+#include "tests/unit/report/TinyRun.h"
+
+#include <doctest/doctest.h>
+
+using namespace moec;
+using doctest::Approx;
+
+namespace {
+
+std::unique_ptr<RunSimulation> simulationOf(const ReportInputs &inputs) {
+  auto made = RunSimulation::create(inputs, inputs.runs[0]);
+  REQUIRE_MESSAGE(made.isOk(), made.status().message());
+  return std::move(made).value();
+}
+
+double simulatedNs(const RunSimulation &simulation, const RunSimulation::Change &change) {
+  auto simulated = simulation.simulate(change);
+  REQUIRE_MESSAGE(simulated.isOk(), simulated.status().message());
+  return simulated->tokenNs;
+}
+
+} // namespace
+
+TEST_CASE("the simulation of a run waits and computes as long as the run did") {
+  const ReportInputs inputs = tinyInputs({}, roundRobin);
+  const auto simulation = simulationOf(inputs);
+  const PhaseTotals &decode = inputs.runs[0].decode;
+  const double tokens = double(decode.steps);
+  CHECK(simulation->disk().isFitted);
+  // The fit ends within 0.5% of each.
+  CHECK(simulation->base().waitNs == Approx(double(decode.sum().waitNs) / tokens).epsilon(0.006));
+  CHECK(simulation->base().tokenNs == Approx(double(decode.wallNs) / tokens).epsilon(0.006));
+}
+
+TEST_CASE("a run that hardly waits gives no rate of the disk") {
+  TinyTimes times;
+  times.waitNs = 100;
+  const ReportInputs inputs = tinyInputs(times, roundRobin);
+  CHECK(!simulationOf(inputs)->disk().isFitted);
+}
+
+TEST_CASE("a faster disk shortens the waits alone") {
+  const ReportInputs inputs = tinyInputs({}, roundRobin);
+  const auto simulation = simulationOf(inputs);
+  const Simulated fast = simulation->simulate({.readRate = 1e6, .readLatency = 1e-6}).value();
+  CHECK(fast.waitNs < 0.001 * simulation->base().waitNs);
+  CHECK(fast.computeNs == Approx(simulation->base().computeNs).epsilon(1e-6));
+  CHECK(simulatedNs(*simulation, {.readRate = 2}) < simulation->base().tokenNs);
+  CHECK(simulatedNs(*simulation, {.readRate = 0.5}) > simulation->base().tokenNs);
+}
+
+TEST_CASE("a pool for all experts reads each expert once, and the prompt has read some") {
+  const ReportInputs inputs = tinyInputs({}, roundRobin);
+  const auto simulation = simulationOf(inputs);
+  const uint64_t pages = moert::largestPoolPages(shapeOf(simulation->problem()));
+  const Simulated all = simulation->simulate({.poolPages = pages}).value();
+  CHECK(all.hitRate > simulation->base().hitRate);
+  // At most each of them once, in 30 tokens.
+  CHECK(all.bytesRead * 30 <= double(inputs.artifact.recordsBytes));
+}
+
+TEST_CASE("smaller experts are read and computed faster") {
+  const ReportInputs inputs = tinyInputs({}, roundRobin);
+  const auto simulation = simulationOf(inputs);
+  const Simulated half = simulation->simulate({.expertBytes = 0.5}).value();
+  CHECK(half.tokenNs < simulation->base().tokenNs);
+  CHECK(half.computeNs < simulation->base().computeNs);
+}
+
+TEST_CASE("the calibration trace is replayed with the run's disk and plan") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  CHECK(!simulationOf(inputs)->hasCalibration());
+  inputs.trace = tinyTrace(alwaysTheSame);
+  const auto simulation = simulationOf(inputs);
+  REQUIRE(simulation->hasCalibration());
+  CHECK(simulatedNs(*simulation, {.isOnCalibration = true}) < simulation->base().tokenNs);
+}
+
+TEST_CASE("a run whose routes end within its prompt is refused") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.runs[0].facts.promptTokens = inputs.runs[0].routedTokens;
+  auto made = RunSimulation::create(inputs, inputs.runs[0]);
+  REQUIRE(!made.isOk());
+  CHECK(made.status().message().find("expected routes of decoded tokens") != std::string::npos);
+}
+
+TEST_CASE("prefetches of the plan are replayed with the candidates that the run recorded") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  moert::Plan &plan = inputs.artifact.plans[0];
+  plan.prefetches = {{}, {moert::Predictor::kGate, 1, 2, 1, 0}};
+  const auto silent = simulationOf(inputs);
+  CHECK(silent->settingsFor(silent->poolPages()).prefetches[1].predictor == moert::Predictor::kOff);
+  RecordedCandidates &made = inputs.runs[0].candidates[1];
+  made.perToken = 2;
+  for (uint32_t token = 2; token < 32; ++token)
+    for (uint16_t expert : roundRobin(token, 1))
+      made.candidates.push_back({expert, moert::kFixedPointOne / 2});
+  const auto simulation = simulationOf(inputs);
+  CHECK(simulation->settingsFor(simulation->poolPages()).prefetches[1].predictor ==
+        moert::Predictor::kGate);
+  CHECK(simulation->base().readyRate >= silent->base().readyRate);
+}
