@@ -81,7 +81,7 @@ FailureOr<moec::PlannedUse> MakePlans::plannedUse(ModelAttr model) {
   const bool hasPaths = paths || sources.learned || !calibration.empty();
   moec::PlannedUse use{*tokens, moert::kKvBlockTokens, prefillChunk, threads, {}, hasPaths};
   for (const std::string &name : presets) {
-    moert::Result<moec::Preset> preset = moec::presetOf(name);
+    moert::Result<moec::Preset> preset = moec::exactPresetOf(name);
     if (!preset.isOk())
       return emitError(getOperation().getLoc(), preset.status().message());
     use.presets.push_back(*preset);

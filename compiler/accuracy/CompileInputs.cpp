@@ -124,7 +124,7 @@ static Status checkBudgets(const AccurateCompileRequest &request, const CompileI
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, ir->plan({}, passes));
   std::vector<Preset> presets;
   for (const std::string &name : passes.presets) {
-    MOERT_ASSIGN_OR_RETURN(Preset preset, presetOf(name));
+    MOERT_ASSIGN_OR_RETURN(Preset preset, exactPresetOf(name));
     presets.push_back(preset);
   }
   MOERT_RETURN_IF_ERROR(checkPrefetching(presets, /*hasTrace=*/true, inputs.device.has_value()));

@@ -24,7 +24,7 @@ Result<std::unique_ptr<ArtifactTimes>> ArtifactTimes::create(const PlanMaterial 
     return std::unique_ptr<ArtifactTimes>();
   Preset preset = Preset::kAuto;
   if (!of.presets.empty()) {
-    MOERT_ASSIGN_OR_RETURN(preset, presetOf(of.presets.front()));
+    MOERT_ASSIGN_OR_RETURN(preset, exactPresetOf(of.presets.front()));
   }
   return std::unique_ptr<ArtifactTimes>(
       new ArtifactTimes(material, artifacts, of.budgets.front(), preset, stop));

@@ -12,8 +12,8 @@ namespace moec {
 using Align = TextTable::Align;
 
 // KL is in nats, every other loss is a percentage.
-static std::string lossText(const Measured &measured, double loss) {
-  return measured.metric == "kl" ? fixed(loss, 5) + " nats per token" : fixed(loss * 100, 2) + "%";
+std::string lossText(const std::string &metric, double loss) {
+  return metric == "kl" ? fixed(loss, 5) + " nats per token" : fixed(loss * 100, 2) + "%";
 }
 
 static uint64_t windowsOf(const std::vector<MeasuredText> &texts) {
@@ -57,9 +57,9 @@ static std::string describeSamples(const Measured &measured) {
 std::string describeMeasured(const Measured &measured) {
   TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
   table.addRow({"target", strCat("loss in ", measured.metric, " of at most ",
-                                 lossText(measured, measured.target))});
-  table.addRow({"measured", strCat(lossText(measured, measured.loss), ", at most ",
-                                   lossText(measured, measured.upperBound), " with ",
+                                 lossText(measured.metric, measured.target))});
+  table.addRow({"measured", strCat(lossText(measured.metric, measured.loss), ", at most ",
+                                   lossText(measured.metric, measured.upperBound), " with ",
                                    fixed(measured.confidence * 100, 2), "% confidence")});
   table.addRow({"also", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
                                "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%")});
@@ -69,7 +69,7 @@ std::string describeMeasured(const Measured &measured) {
        strCat(measured.units,
               measured.isOnItems() ? " items" : strCat(" of ", measured.documents, " documents"),
               ", whose losses have a standard deviation of ",
-              lossText(measured, measured.unitSpread))});
+              lossText(measured.metric, measured.unitSpread))});
   table.addRow({"chosen by", strCat(measured.solver, ", quantizer ", measured.quantizer)});
   table.addRow(
       {"search", strCat(measured.measurements, " measurements, ", measured.windowsEvaluated,

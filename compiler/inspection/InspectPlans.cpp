@@ -124,6 +124,48 @@ std::string startText(const Artifact &artifact, const Plan &plan) {
                               : ", without recorded uses");
 }
 
+std::string missText(const MissRule &miss) {
+  auto fraction = [](uint32_t number) { return fixed(double(number) / kFixedPointOne, 3); };
+  const std::string beyond =
+      strCat("ranks whose better ones have more than ", fraction(miss.waitUpTo), " of the weight");
+  switch (miss.action) {
+  case MissAction::kWait:
+    break;
+  case MissAction::kLower:
+    return strCat("lower: ", beyond, " are computed with ", uint32_t(miss.lowSlices),
+                  miss.lowSlices == 1 ? " slice" : " slices", ", with more than ",
+                  fraction(miss.skipBeyond), " left out");
+  case MissAction::kSkip:
+    return strCat("skip: ", beyond, " are left out");
+  case MissAction::kSubstitute:
+    return strCat("substitute: ", beyond, " are replaced by a resident expert at most ",
+                  fraction(miss.substituteWithin), " less likely");
+  case MissAction::kMask:
+    return "mask: only resident experts take part";
+  }
+  return "wait";
+}
+
+std::string measuredText(const PlanLoss &loss) {
+  return strCat(loss.metric, " ", lossText(loss.metric, loss.loss), ", at most ",
+                lossText(loss.metric, loss.upperBound), " with ", fixed(loss.confidence * 100, 2),
+                "% confidence, KL ", fixed(loss.klNats, 4), " nats, top-1 agreement ",
+                fixed((1 - loss.topDisagreement) * 100, 1), "%; decoding ", loss.windows,
+                " windows of ", loss.windowTokens, " tokens, ", loss.units,
+                " units, with this plan's cache");
+}
+
+std::string evictionText(const CacheRules &rules) {
+  const std::string name(evictionName(rules.eviction));
+  if (rules.eviction != EvictionPolicy::kWeighted)
+    return name;
+  auto weight = [](uint32_t number) { return fixed(double(number) / kFixedPointOne, 3); };
+  return strCat(name, " (recency ", weight(rules.weights.recency), ", frequency ",
+                weight(rules.weights.frequency), ", full frequency ",
+                weight(rules.weights.fullFrequency), ", nearness ", weight(rules.weights.nearness),
+                ")");
+}
+
 std::string describeSettings(const Artifact &artifact, const Plan &plan) {
   std::string text;
   auto add = [&](const char *name, const std::string &value) {
@@ -134,7 +176,7 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
   };
   if (!plan.preset.empty())
     add("preset", plan.preset);
-  add("eviction", strCat(evictionName(plan.rules.eviction), ", ", sharingName(plan.rules.sharing),
+  add("eviction", strCat(evictionText(plan.rules), ", ", sharingName(plan.rules.sharing),
                          "; a new prompt keeps ", survivalName(plan.rules.survival)));
   add("quotas", plan.rules.sharing == CacheSharing::kOnePool
                     ? strCat("none, ", pagesText(CacheAllotment{0, plan.quotaPages}.totalPages()),
@@ -146,6 +188,10 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
         return listOf(plan.pinned[i]);
       }));
   add("start", startText(artifact, plan));
+  if (plan.miss.isLossy())
+    add("misses", missText(plan.miss));
+  if (plan.loss)
+    add("loss", measuredText(*plan.loss));
   add("prefetch", plan.prefetches.empty() ? "none" : byLayers(artifact, [&](size_t i) {
         return prefetchText(plan.prefetches[i]);
       }));

@@ -1,6 +1,7 @@
 // An artifact's plans as JSON, every decision in full.
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/plan/PlanProblem.h"
+#include "runtime/base/Checksum.h"
 #include "runtime/format/ForecastJson.h"
 
 using namespace moert;
@@ -37,6 +38,51 @@ static void writePrefetches(JsonWriter &json, const Plan &plan) {
   json.endArray();
 }
 
+static void writeMiss(JsonWriter &json, const MissRule &miss) {
+  auto fraction = [](uint32_t number) { return double(number) / kFixedPointOne; };
+  json.key("miss").beginObject();
+  json.key("action").string(missActionName(miss.action));
+  json.key("low_slices").number(uint32_t(miss.lowSlices));
+  json.key("wait_up_to").number(fraction(miss.waitUpTo));
+  json.key("skip_beyond").number(fraction(miss.skipBeyond));
+  json.key("substitute_within").number(fraction(miss.substituteWithin));
+  json.endObject();
+}
+
+static void writeWeights(JsonWriter &json, const EvictionWeights &weights) {
+  auto fraction = [](uint32_t number) { return double(number) / kFixedPointOne; };
+  json.key("eviction_weights").beginObject();
+  json.key("recency").number(fraction(weights.recency));
+  json.key("frequency").number(fraction(weights.frequency));
+  json.key("full_frequency").number(fraction(weights.fullFrequency));
+  json.key("nearness").number(fraction(weights.nearness));
+  json.endObject();
+}
+
+static void writeLoss(JsonWriter &json, const PlanLoss &loss) {
+  json.key("loss").beginObject();
+  json.key("metric").string(loss.metric);
+  json.key("loss").number(loss.loss);
+  json.key("upper_bound").number(loss.upperBound);
+  json.key("confidence").number(loss.confidence);
+  json.key("kl_nats").number(loss.klNats);
+  json.key("top_disagreement").number(loss.topDisagreement);
+  json.key("units").number(loss.units);
+  json.key("documents").number(loss.documents);
+  json.key("windows").number(loss.windows);
+  json.key("window_tokens").number(loss.windowTokens);
+  json.key("texts").beginArray();
+  for (const PlanText &text : loss.texts) {
+    json.beginObject();
+    json.key("name").string(text.name);
+    json.key("hash").string(formatChecksum(text.hash));
+    json.key("bytes").number(text.bytes);
+    json.endObject();
+  }
+  json.endArray();
+  json.endObject();
+}
+
 static void writeReasons(JsonWriter &json, const Plan &plan) {
   json.key("reasons").beginArray();
   for (const PlanReason &reason : plan.reasons) {
@@ -64,10 +110,15 @@ void writePlans(JsonWriter &json, const Artifact &artifact) {
     if (!plan.preset.empty())
       json.key("preset").string(plan.preset);
     json.key("eviction").string(evictionName(plan.rules.eviction));
+    if (plan.rules.eviction == EvictionPolicy::kWeighted)
+      writeWeights(json, plan.rules.weights);
     json.key("sharing").string(sharingName(plan.rules.sharing));
     json.key("survival").string(survivalName(plan.rules.survival));
     writeLists(json, plan);
     writePrefetches(json, plan);
+    writeMiss(json, plan.miss);
+    if (plan.loss)
+      writeLoss(json, *plan.loss);
     if (plan.forecast)
       writeForecast(json, *plan.forecast);
     writeReasons(json, plan);

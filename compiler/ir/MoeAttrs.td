@@ -66,7 +66,8 @@ def Moe_BufferKind : Moe_Enum<"BufferKind", "elements of a buffer", [
 def Moe_Eviction : Moe_Enum<"Eviction", "selection of the expert to evict", [
   I32EnumAttrCase<"kLru", 0, "lru">, I32EnumAttrCase<"kLfu", 1, "lfu">,
   I32EnumAttrCase<"kEdgeMoe", 2, "edgemoe">, I32EnumAttrCase<"kArc", 3, "arc">,
-  I32EnumAttrCase<"kLeastStale", 4, "least_stale">, I32EnumAttrCase<"kReuseDistance", 5, "reuse_distance">]>;
+  I32EnumAttrCase<"kLeastStale", 4, "least_stale">, I32EnumAttrCase<"kReuseDistance", 5, "reuse_distance">,
+  I32EnumAttrCase<"kWeighted", 6, "weighted">]>;
 
 def Moe_Sharing : Moe_Enum<"Sharing", "division of the cache's pages", [
   I32EnumAttrCase<"kLayerQuotas", 0, "layer_quotas">, I32EnumAttrCase<"kOnePool", 1, "one_pool">]>;
@@ -74,6 +75,11 @@ def Moe_Sharing : Moe_Enum<"Sharing", "division of the cache's pages", [
 def Moe_Survival : Moe_Enum<"Survival", "cache contents kept for a new prompt", [
   I32EnumAttrCase<"kEverything", 0, "everything">, I32EnumAttrCase<"kContents", 1, "contents">,
   I32EnumAttrCase<"kPins", 2, "pins">]>;
+
+def Moe_MissAction : Moe_Enum<"MissAction", "what happens to an expert that is missing", [
+  I32EnumAttrCase<"kWait", 0, "wait">, I32EnumAttrCase<"kLower", 1, "lower">,
+  I32EnumAttrCase<"kSkip", 2, "skip">, I32EnumAttrCase<"kSubstitute", 3, "substitute">,
+  I32EnumAttrCase<"kMask", 4, "mask">]>;
 
 def Moe_Predictor : Moe_Enum<"Predictor", "predictor of a layer's experts", [
   I32EnumAttrCase<"kOff", 0, "off">, I32EnumAttrCase<"kGate", 1, "gate">,
@@ -308,6 +314,54 @@ def Moe_PrefetchAttr : Moe_Attr<"Prefetch", "prefetch"> {
   let genVerifyDecl = 1;
 }
 
+def Moe_MissAttr : Moe_Attr<"Miss", "miss"> {
+  let summary = "What happens to a missing expert (moert::MissRule)";
+  let description = [{
+    Scores and the distance are in units of 2^-24. Default values are not printed.
+
+    ```mlir
+    #moe.miss<action = lower, waitUpTo = 10066330, skipBeyond = 15099494>
+    #moe.miss<action = mask>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Moe_MissAction>:$action,
+                        DefaultValuedParameter<"uint32_t", "1">:$lowSlices,
+                        DefaultValuedParameter<"uint32_t", "0">:$waitUpTo,
+                        DefaultValuedParameter<"uint32_t", "1 << 24">:$skipBeyond,
+                        DefaultValuedParameter<"uint32_t", "0">:$substituteWithin);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_PlanTextAttr : Moe_Attr<"PlanText", "plan_text"> {
+  let summary = "A text that a plan's loss was measured on (moert::PlanText)";
+  let description = [{
+    ```mlir
+    #moe.plan_text<name = "acceptance.jsonl", hash = 1311768467463790320, bytes = 20000>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$name, "uint64_t":$hash, "uint64_t":$bytes);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Moe_PlanLossAttr : Moe_Attr<"PlanLoss", "plan_loss"> {
+  let summary = "What a plan with a miss rule loses while it decodes (moert::PlanLoss)";
+  let description = [{
+    ```mlir
+    #moe.plan_loss<metric = "perplexity", loss = 0.0125, upperBound = 0.01875, confidence = 0.95,
+                   klNats = 0.015625, topDisagreement = 0.0625, units = 60, documents = 60, windows = 60,
+                   windowTokens = 512, texts = [#moe.plan_text<name = "a.jsonl", hash = 1, bytes = 20000>]>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$metric, "::mlir::FloatAttr":$loss,
+                        "::mlir::FloatAttr":$upperBound, "::mlir::FloatAttr":$confidence,
+                        "::mlir::FloatAttr":$klNats, "::mlir::FloatAttr":$topDisagreement,
+                        "uint64_t":$units, "uint64_t":$documents, "uint64_t":$windows,
+                        "uint32_t":$windowTokens, "::mlir::ArrayAttr":$texts);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Moe_StartAttr : Moe_Attr<"Start", "start"> {
   let summary = "What the cache holds of a MoE layer before the first prompt (moert::LayerStart)";
   let description = [{
@@ -365,7 +419,9 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
     `budgetBytes` 0: no budget was given and there are pages for every expert. `quotaPages` has one
     entry per MoE layer, and so have `pinned` (arrays of experts), `start` (`#moe.start`) and
     `prefetches` (`#moe.prefetch`) if present. `forecast` (`#moe.forecast`) is present if a trace and a
-    device decided the plan. Default values are not printed.
+    device decided the plan. `evictionWeights` are those of recency, frequency, full frequency and
+    nearness in units of 2^-24, for the weighted eviction. `loss` (`#moe.plan_loss`) is that of `miss`. Without `miss` (`#moe.miss`) every missing expert is waited for. Default
+    values are not printed.
 
     ```mlir
     #moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
@@ -387,7 +443,10 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
                         DefaultValuedParameter<"uint32_t", "1">:$startTokens,
                         OptionalParameter<"::mlir::ArrayAttr">:$prefetches,
                         OptionalParameter<"ForecastAttr">:$forecast,
-                        OptionalParameter<"::mlir::ArrayAttr">:$reasons);
+                        OptionalParameter<"::mlir::ArrayAttr">:$reasons,
+                        OptionalParameter<"MissAttr">:$miss,
+                        OptionalParameter<"PlanLossAttr">:$loss,
+                        OptionalParameter<"::mlir::DenseI32ArrayAttr">:$evictionWeights);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

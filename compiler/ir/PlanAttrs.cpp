@@ -6,11 +6,12 @@ namespace mlir::moe {
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 
 // The runtime's enumerations have the same numbers.
-static_assert(static_cast<int>(Eviction::kReuseDistance) ==
-              static_cast<int>(moert::EvictionPolicy::kReuseDistance));
+static_assert(static_cast<int>(Eviction::kWeighted) ==
+              static_cast<int>(moert::EvictionPolicy::kWeighted));
 static_assert(static_cast<int>(Sharing::kOnePool) ==
               static_cast<int>(moert::CacheSharing::kOnePool));
 static_assert(static_cast<int>(Survival::kPins) == static_cast<int>(moert::PromptSurvival::kPins));
+static_assert(static_cast<int>(MissAction::kMask) == static_cast<int>(moert::MissAction::kMask));
 static_assert(static_cast<int>(Predictor::kPaths) == static_cast<int>(moert::Predictor::kPaths));
 static_assert(static_cast<int>(Origin::kAssumed) == static_cast<int>(moert::Origin::kAssumed));
 
@@ -31,6 +32,18 @@ LogicalResult PrefetchAttr::verify(EmitError emitError, Predictor predictor, uin
                        << " candidates with a probability of at least " << minProbability
                        << ", expected reads <= candidates <= " << UINT16_MAX
                        << " and a probability of at most " << moert::kFixedPointOne;
+  return success();
+}
+
+LogicalResult MissAttr::verify(EmitError emitError, MissAction /*action*/, uint32_t lowSlices,
+                               uint32_t waitUpTo, uint32_t skipBeyond, uint32_t substituteWithin) {
+  if (lowSlices == 0 || lowSlices > UINT8_MAX || waitUpTo > skipBeyond ||
+      skipBeyond > moert::kFixedPointOne || substituteWithin > moert::kFixedPointOne)
+    return emitError() << "a miss rule with " << lowSlices << " slices, scores of " << waitUpTo
+                       << " and " << skipBeyond << " and a distance of " << substituteWithin
+                       << ", expected 1 to " << UINT8_MAX
+                       << " slices, ascending scores and a distance of at most "
+                       << moert::kFixedPointOne;
   return success();
 }
 
@@ -77,13 +90,28 @@ template <typename AttrT> static bool isArrayOf(ArrayAttr array) {
   return !array || llvm::all_of(array, llvm::IsaPred<AttrT>);
 }
 
+LogicalResult PlanLossAttr::verify(EmitError emitError, StringRef metric, FloatAttr loss,
+                                   FloatAttr upperBound, FloatAttr confidence, FloatAttr klNats,
+                                   FloatAttr topDisagreement, uint64_t /*units*/,
+                                   uint64_t /*documents*/, uint64_t /*windows*/,
+                                   uint32_t /*windowTokens*/, ArrayAttr texts) {
+  for (FloatAttr number : {loss, upperBound, confidence, klNats, topDisagreement})
+    if (!number.getType().isF64() || !number.getValue().isFinite())
+      return emitError() << "a loss of '" << metric << "' with " << number
+                         << ", expected finite f64 numbers";
+  if (!isArrayOf<PlanTextAttr>(texts))
+    return emitError() << "a loss of '" << metric << "' expected an array of #moe.plan_text";
+  return success();
+}
+
 LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*budgetBytes*/,
                                uint32_t contextTokens, uint32_t prefillChunk,
                                uint32_t /*stagingPages*/, DenseI64ArrayAttr quotaPages,
                                StringRef /*preset*/, Eviction /*eviction*/, Sharing /*sharing*/,
                                Survival /*survival*/, ArrayAttr pinned, ArrayAttr start,
                                uint32_t startTokens, ArrayAttr prefetches,
-                               ForecastAttr /*forecast*/, ArrayAttr reasons) {
+                               ForecastAttr /*forecast*/, ArrayAttr reasons, MissAttr miss,
+                               PlanLossAttr loss, DenseI32ArrayAttr evictionWeights) {
   if (name.empty())
     return emitError() << "a plan without a name";
   if (contextTokens == 0 || prefillChunk == 0)
@@ -103,6 +131,14 @@ LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*b
               "#moe.reason";
   if (pinned && !llvm::all_of(pinned.getAsRange<DenseI32ArrayAttr>(), areExperts))
     return emitError() << "plan '" << name << "' pins an expert twice, or a negative number";
+  if (evictionWeights && (evictionWeights.size() != 4 ||
+                          !llvm::all_of(evictionWeights.asArrayRef(), [](int32_t weight) {
+                            return weight >= 0 && uint32_t(weight) <= moert::kFixedPointOne;
+                          })))
+    return emitError() << "plan '" << name << "' expected 4 weights of eviction from 0 to "
+                       << moert::kFixedPointOne;
+  if (loss && !miss)
+    return emitError() << "plan '" << name << "' with a loss, expected a miss rule";
   for (ArrayAttr perLayer : {pinned, start, prefetches})
     if (perLayer && perLayer.size() != static_cast<size_t>(quotaPages.size()))
       return emitError() << "plan '" << name << "' has entries for " << perLayer.size()
@@ -145,6 +181,23 @@ static moert::Forecast toForecast(ForecastAttr from) {
   return forecast;
 }
 
+static moert::PlanLoss toLoss(PlanLossAttr from) {
+  moert::PlanLoss loss;
+  loss.metric = from.getMetric().str();
+  loss.loss = from.getLoss().getValueAsDouble();
+  loss.upperBound = from.getUpperBound().getValueAsDouble();
+  loss.confidence = from.getConfidence().getValueAsDouble();
+  loss.klNats = from.getKlNats().getValueAsDouble();
+  loss.topDisagreement = from.getTopDisagreement().getValueAsDouble();
+  loss.units = from.getUnits();
+  loss.documents = from.getDocuments();
+  loss.windows = from.getWindows();
+  loss.windowTokens = from.getWindowTokens();
+  for (auto text : from.getTexts().getAsRange<PlanTextAttr>())
+    loss.texts.push_back({text.getName().str(), text.getHash(), text.getBytes()});
+  return loss;
+}
+
 moert::Plan toPlan(PlanAttr from) {
   moert::Plan plan;
   plan.name = from.getName().str();
@@ -158,6 +211,9 @@ moert::Plan toPlan(PlanAttr from) {
   plan.rules = {static_cast<moert::EvictionPolicy>(from.getEviction()),
                 static_cast<moert::CacheSharing>(from.getSharing()),
                 static_cast<moert::PromptSurvival>(from.getSurvival())};
+  if (DenseI32ArrayAttr weights = from.getEvictionWeights())
+    plan.rules.weights = {uint32_t(weights[0]), uint32_t(weights[1]), uint32_t(weights[2]),
+                          uint32_t(weights[3])};
   plan.startTokens = from.getStartTokens();
   if (ArrayAttr pinned = from.getPinned())
     for (auto layer : pinned.getAsRange<DenseI32ArrayAttr>())
@@ -168,6 +224,12 @@ moert::Plan toPlan(PlanAttr from) {
   if (ArrayAttr prefetches = from.getPrefetches())
     for (auto prefetch : prefetches.getAsRange<PrefetchAttr>())
       plan.prefetches.push_back(toRule(prefetch));
+  if (MissAttr miss = from.getMiss())
+    plan.miss = {static_cast<moert::MissAction>(miss.getAction()),
+                 static_cast<uint8_t>(miss.getLowSlices()), miss.getWaitUpTo(),
+                 miss.getSkipBeyond(), miss.getSubstituteWithin()};
+  if (PlanLossAttr loss = from.getLoss())
+    plan.loss = toLoss(loss);
   if (ForecastAttr forecast = from.getForecast())
     plan.forecast = toForecast(forecast);
   if (ArrayAttr reasons = from.getReasons())
@@ -200,15 +262,38 @@ struct PlanLists {
     return ReasonAttr::get(context, reason.decision, reason.value, reason.reason,
                            static_cast<Origin>(reason.origin));
   }
+  FloatAttr number(double value) const { return FloatAttr::get(Float64Type::get(context), value); }
+  Attribute operator()(const moert::PlanText &text) const {
+    return PlanTextAttr::get(context, text.name, text.hash, text.bytes);
+  }
+  PlanLossAttr loss(const std::optional<moert::PlanLoss> &from) const {
+    if (!from)
+      return {};
+    SmallVector<Attribute> texts;
+    for (const moert::PlanText &text : from->texts)
+      texts.push_back((*this)(text));
+    return PlanLossAttr::get(context, from->metric, number(from->loss), number(from->upperBound),
+                             number(from->confidence), number(from->klNats),
+                             number(from->topDisagreement), from->units, from->documents,
+                             from->windows, from->windowTokens, ArrayAttr::get(context, texts));
+  }
   ForecastAttr forecast(const moert::Forecast &from) const {
-    auto number = [type = Float64Type::get(context)](double value) {
-      return FloatAttr::get(type, value);
-    };
     return ForecastAttr::get(
         context, from.device, from.threads, from.tokens, from.traceTokens, number(from.tokenNs),
         number(from.medianNs), number(from.slowNs), number(from.hitRate), number(from.readyRate),
         number(from.bytesPerToken), number(from.prefetchRecall), number(from.prefetchPrecision),
         number(from.leastBytesPerToken), number(from.boundNs), static_cast<Origin>(from.origin));
+  }
+  DenseI32ArrayAttr weights(const moert::EvictionWeights &from) const {
+    if (from == moert::EvictionWeights())
+      return {};
+    return numbers({from.recency, from.frequency, from.fullFrequency, from.nearness});
+  }
+  MissAttr miss(const moert::MissRule &rule) const {
+    return rule.isLossy()
+               ? MissAttr::get(context, static_cast<MissAction>(rule.action), rule.lowSlices,
+                               rule.waitUpTo, rule.skipBeyond, rule.substituteWithin)
+               : MissAttr();
   }
   template <typename T> ArrayAttr list(const std::vector<T> &from) const {
     SmallVector<Attribute> all;
@@ -229,7 +314,8 @@ PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan) {
       static_cast<Eviction>(plan.rules.eviction), static_cast<Sharing>(plan.rules.sharing),
       static_cast<Survival>(plan.rules.survival), lists.list(plan.pinned), lists.list(plan.start),
       plan.startTokens, lists.list(plan.prefetches),
-      plan.forecast ? lists.forecast(*plan.forecast) : ForecastAttr(), lists.list(plan.reasons));
+      plan.forecast ? lists.forecast(*plan.forecast) : ForecastAttr(), lists.list(plan.reasons),
+      lists.miss(plan.miss), lists.loss(plan.loss), lists.weights(plan.rules.weights));
 }
 
 std::vector<moert::Plan> plansOf(ModuleOp module) {

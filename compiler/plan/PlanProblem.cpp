@@ -183,8 +183,8 @@ CacheShape shapeOf(const PlanProblem &problem) {
 }
 
 std::string_view evictionName(EvictionPolicy policy) {
-  constexpr std::array<std::string_view, 6> kNames = {"lru", "lfu",         "edgemoe",
-                                                      "arc", "least-stale", "reuse-distance"};
+  constexpr std::array<std::string_view, 7> kNames = {
+      "lru", "lfu", "edgemoe", "arc", "least-stale", "reuse-distance", "weighted"};
   return kNames[static_cast<size_t>(policy)];
 }
 

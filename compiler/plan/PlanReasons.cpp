@@ -25,6 +25,9 @@ static PlanReason allotmentReason(Preset preset) {
   case Preset::kEdgeMoe:
     return {"quotas", "one pool", "EdgeMoE III-C: one buffer of the budget's size",
             Origin::kStated};
+  case Preset::kHobbit:
+    return {"quotas", "one pool", "HOBBIT 3.4: the experts of all layers compete for the cache",
+            Origin::kStated};
   case Preset::kLru:
   case Preset::kAuto:
     break;
@@ -41,6 +44,10 @@ static PlanReason evictionReason(Preset preset, EvictionPolicy policy) {
     return {"eviction", name, "Fate 4.4: adaptive replacement in each layer", Origin::kStated};
   case Preset::kEdgeMoe:
     return {"eviction", name, "EdgeMoE III-C: uses by the layers until the expert's own comes",
+            Origin::kStated};
+  case Preset::kHobbit:
+    return {"eviction", name,
+            "HOBBIT 3.4: a weighted sum of recency, two frequencies and the layers to come",
             Origin::kStated};
   case Preset::kLru:
     return {"eviction", name, "by definition", Origin::kStated};
@@ -100,11 +107,24 @@ static PlanReason prefetchReason(Preset preset, const PlanProblem &problem,
   return {"prefetches", strCat(name, ", ", readsText(prefetches)), time, origin};
 }
 
+static PlanReason weightsReason(const EvictionWeights &weights) {
+  auto quarters = [](uint32_t weight) { return double(weight) / kFixedPointOne; };
+  return {"eviction weights",
+          strCat("recency ", quarters(weights.recency), ", frequency ", quarters(weights.frequency),
+                 ", full frequency ", quarters(weights.fullFrequency), ", nearness ",
+                 quarters(weights.nearness)),
+          "they miss for the fewest bytes on the calibration text, of all in quarters; the trace "
+          "does not distinguish the two frequencies",
+          Origin::kMeasured};
+}
+
 std::vector<PlanReason> reasonsOf(Preset preset, const PlanProblem &problem,
                                   const PlanSettings &settings) {
   std::vector<PlanReason> reasons = {evictionReason(preset, settings.rules.eviction),
                                      allotmentReason(preset),
                                      prefetchReason(preset, problem, settings.prefetches)};
+  if (preset == Preset::kHobbit)
+    reasons.push_back(weightsReason(settings.rules.weights));
   if (preset == Preset::kEdgeMoe)
     reasons.push_back({"start", "layer by layer",
                        "EdgeMoE III-C: the buffer is filled in the order of the layers",
@@ -125,7 +145,9 @@ static PlanReason predictorReason(Preset preset, PrefetchLimit limit) {
             Origin::kDerived};
   return {"prefetches", strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
           rule.predictor == Predictor::kGate
-              ? "Fate, section 4.3: the next layer's gate on this layer's input"
+              ? (preset == Preset::kHobbit
+                     ? "HOBBIT, section 3.3: the next layer's gate on this layer's input"
+                     : "Fate, section 4.3: the next layer's gate on this layer's input")
               : "EdgeMoE, section III-C: the experts that followed those of the two layers before",
           Origin::kStated};
 }

@@ -9,8 +9,8 @@ using namespace moert;
 
 namespace moec {
 
-static constexpr std::array<std::string_view, 5> kNames = {"auto", "load-on-demand", "lru",
-                                                           "edgemoe", "fate"};
+static constexpr std::array<std::string_view, 6> kNames = {"auto",    "load-on-demand", "lru",
+                                                           "edgemoe", "fate",           "hobbit"};
 
 std::string_view presetName(Preset preset) {
   return kNames[static_cast<size_t>(preset)];
@@ -20,18 +20,32 @@ Result<Preset> presetOf(const std::string &name) {
   for (size_t i = 0; i < kNames.size(); ++i)
     if (kNames[i] == name)
       return static_cast<Preset>(i);
-  constexpr const char *kExpected = "expected auto, load-on-demand, lru, edgemoe or fate";
-  if (name == "hobbit")
-    return invalidInput("preset hobbit reads missed experts at fewer bits or skips them, which "
-                        "changes the output and is not offered; of its parts, gates of layers "
-                        "further on and forgetting use with each prompt are settings of a plan; ",
-                        kExpected);
+  constexpr const char *kExpected = "expected auto, load-on-demand, lru, edgemoe, fate or hobbit";
   if (name == "swapmoe")
-    return invalidInput("preset swapmoe lets the router choose among experts in memory alone, "
-                        "which changes the output and is not offered; of its parts, a quota of "
-                        "each layer's own is a setting of a plan; ",
+    return invalidInput("preset swapmoe replaces experts in memory by their importance while it "
+                        "decodes, which is not offered; moec replan --miss mask lets the router "
+                        "choose among the experts in memory; ",
                         kExpected);
   return invalidInput("preset '", excerpt(name), "', ", kExpected);
+}
+
+Result<Preset> exactPresetOf(const std::string &name) {
+  MOERT_ASSIGN_OR_RETURN(const Preset preset, presetOf(name));
+  if (missRuleOf(preset).isLossy())
+    return invalidInput("preset ", name,
+                        " loses accuracy on misses, and its loss is measured on an artifact: "
+                        "compile with another preset, then moec replan OUT.moe --preset ",
+                        name, " --reference REF.moe --eval-text F");
+  return preset;
+}
+
+MissRule missRuleOf(Preset preset) {
+  if (preset != Preset::kHobbit)
+    return {};
+  // Section 3.2: 0.6 and 0.9 for Mixtral, so that 67% of the experts stay important.
+  return {.action = MissAction::kLower,
+          .waitUpTo = kFixedPointOne / 10 * 6,
+          .skipBeyond = kFixedPointOne / 10 * 9};
 }
 
 CacheRules rulesOf(Preset preset) {
@@ -45,6 +59,12 @@ CacheRules rulesOf(Preset preset) {
     return {.eviction = EvictionPolicy::kEdgeMoe, .sharing = CacheSharing::kOnePool};
   case Preset::kFate:
     return {.eviction = EvictionPolicy::kArc};
+  case Preset::kHobbit: // Weights as they are without a trace to fit them on.
+    return {.eviction = EvictionPolicy::kWeighted,
+            .sharing = CacheSharing::kOnePool,
+            .survival = PromptSurvival::kContents,
+            .weights = {kFixedPointOne / 4, kFixedPointOne / 4, kFixedPointOne / 4,
+                        kFixedPointOne / 4}};
   }
   return {.eviction = EvictionPolicy::kReuseDistance};
 }
@@ -52,7 +72,7 @@ CacheRules rulesOf(Preset preset) {
 PrefetchRule predictorOf(Preset preset) {
   if (preset == Preset::kEdgeMoe)
     return {.predictor = Predictor::kPaths, .ahead = 1};
-  if (preset == Preset::kFate)
+  if (preset == Preset::kFate || preset == Preset::kHobbit)
     return {.predictor = Predictor::kGate, .ahead = 1};
   return {};
 }

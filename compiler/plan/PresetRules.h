@@ -6,6 +6,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/policy/CacheAllotment.h"
 #include "runtime/policy/CacheDirectory.h"
+#include "runtime/policy/MissPolicy.h"
 #include "runtime/policy/Prefetches.h"
 
 #include <cstdint>
@@ -21,6 +22,7 @@ enum class Preset : uint8_t {
   kLru,          // A cache for each layer, the least recently used expert leaves; no prefetch.
   kEdgeMoe,      // One pool, its score of use and distance; prefetches by activation paths.
   kFate,         // The first layers whole, ARC; prefetches by the next layer's gate.
+  kHobbit,       // One pool, a weighted sum of four policies; gates; lowers and skips on misses.
 };
 
 /// "load-on-demand", as --preset spells it.
@@ -29,7 +31,13 @@ std::string_view presetName(Preset preset);
 /// Refuses other names, and states for published systems that are not offered what is missing.
 moert::Result<Preset> presetOf(const std::string &name);
 
+/// The same without presets that lose accuracy: their loss is measured on an artifact.
+moert::Result<Preset> exactPresetOf(const std::string &name);
+
 moert::CacheRules rulesOf(Preset preset);
+
+/// What happens on misses; waiting unless the preset loses accuracy.
+moert::MissRule missRuleOf(Preset preset);
 
 /// Predictor and distance; off with presets that prefetch nothing.
 moert::PrefetchRule predictorOf(Preset preset);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 using namespace moert;
@@ -55,6 +56,28 @@ void fillInOrder(const PlanProblem &problem, PlanSettings &settings) {
   }
 }
 
+/// HOBBIT, section 3.4: the weights that miss for the fewest bytes on the calibration text, in
+/// quarters. The trace does not have at which precision an expert was wanted, so its two
+/// frequencies cannot be distinguished and have equal weights.
+EvictionWeights fitWeights(const PlanProblem &problem, const PlanSettings &settings) {
+  constexpr uint32_t kParts = 4, kPart = kFixedPointOne / kParts;
+  EvictionWeights best = settings.rules.weights;
+  std::optional<uint64_t> leastBytes;
+  for (uint32_t recency = 0; recency <= kParts; ++recency)
+    for (uint32_t frequency = 0; recency + frequency <= kParts; ++frequency) {
+      ReplayCache cache = replayCacheOf(problem, settings);
+      const uint32_t nearness = kParts - recency - frequency;
+      cache.rules.weights = {recency * kPart, frequency * kPart / 2, frequency * kPart / 2,
+                             nearness * kPart};
+      const Result<ReplayResult> replayed = replayTrace(*problem.trace, cache);
+      if (!replayed.isOk() || (leastBytes && *leastBytes <= replayed->total.bytesRead))
+        continue;
+      leastBytes = replayed->total.bytesRead;
+      best = cache.rules.weights;
+    }
+  return best;
+}
+
 } // namespace
 
 PlanSettings presetSettings(Preset preset, const PlanProblem &problem) {
@@ -67,6 +90,8 @@ PlanSettings presetSettings(Preset preset, const PlanProblem &problem) {
       allotFor(preset, shapeOf(problem), problem.poolPages, !settings.prefetches.empty());
   if (preset == Preset::kEdgeMoe)
     fillInOrder(problem, settings);
+  if (preset == Preset::kHobbit)
+    settings.rules.weights = fitWeights(problem, settings);
   return settings;
 }
 

@@ -38,6 +38,11 @@ std::string plannedText(std::span<const Plan> plans) {
     text += strCat(text.empty() ? ":" : "", "\n  ", plan.name, ": ", formatBytes(plan.budgetBytes),
                    " with room for ", plan.contextTokens, " tokens of context");
     text += prefetchesText(plan);
+    if (plan.loss)
+      text += strCat(", ", missRuleText(plan.miss), ": loses ",
+                     lossText(plan.loss->metric, plan.loss->loss), ", at most ",
+                     lossText(plan.loss->metric, plan.loss->upperBound), " with ",
+                     fixed(plan.loss->confidence * 100, 2), "% confidence");
     if (plan.forecast)
       text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1),
                      " tokens/s expected on the calibration text");

@@ -210,8 +210,11 @@ Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session
 }
 
 Status replanArtifact(const ReplanRequest &request, const Session &session) {
-  const std::vector<std::string> inputs = {request.artifactPath, request.devicePath,
-                                           request.profilePath};
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Preset> presets, presetsOf(request));
+  MOERT_RETURN_IF_ERROR(checkMissRequest(request.miss, presets));
+  std::vector<std::string> inputs = {request.artifactPath, request.devicePath, request.profilePath,
+                                     request.miss.referencePath};
+  inputs.insert(inputs.end(), request.miss.texts.files.begin(), request.miss.texts.files.end());
   MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, inputs));
   MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
                          WorkDirectory::findLeft(request.outputPath, inputs));
@@ -228,6 +231,8 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(request.outputPath, expectedBytes));
   WeightsCopy weights(source, draft.weightsEnd, output, session.stop);
   MOERT_RETURN_IF_ERROR(plan(request, draft, session));
+  MOERT_ASSIGN_OR_RETURN(
+      artifact.plans, decideMissRules(request.miss, request.artifactPath, artifact.plans, session));
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
   MOERT_RETURN_IF_ERROR(weights.wait(session));
   MOERT_RETURN_IF_ERROR(finishArtifact(draft.planned, sealed, output));

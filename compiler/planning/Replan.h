@@ -5,6 +5,7 @@
 #include "compiler/plan/DeviceProfile.h"
 #include "compiler/plan/ModelFacts.h"
 #include "compiler/planning/LearnedSections.h"
+#include "compiler/planning/MissPlans.h"
 #include "compiler/profile/TraceSection.h"
 #include "compiler/session/Session.h"
 #include "runtime/base/Status.h"
@@ -26,6 +27,7 @@ struct ReplanRequest {
   std::string profilePath; // A calibration profile, whose trace the new artifact keeps; empty: the
                            // artifact's own trace, if any.
   uint32_t context = 0;    // In tokens; 0: the context of the artifact's plans.
+  MissRequest miss;        // Without rules every missing expert is waited for.
 };
 
 /// An artifact's description with other plans, and the inputs they were made from.
@@ -37,7 +39,8 @@ struct PlannedArtifact {
   std::optional<DeviceProfile> device;
 };
 
-/// Makes the requested plans without writing a file or reading weights. Ignores outputPath.
+/// Makes the requested plans without writing a file or reading weights. Ignores outputPath and
+/// miss.
 moert::Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session &session);
 
 /// Writes outputPath atomically; the input artifact does not change. Refuses budgets that

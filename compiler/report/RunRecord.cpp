@@ -167,6 +167,9 @@ void readColumns(Fields &fields, uint64_t most, std::vector<Entry> &entries) {
   readColumn(fields, "useful", most, entries, &Entry::useful);
   readColumn(fields, "cancelled", most, entries, &Entry::cancelled);
   readColumn(fields, "prefetch_bytes", UINT64_MAX, entries, &Entry::prefetchBytes);
+  readColumn(fields, "lowered", most, entries, &Entry::lowered);
+  readColumn(fields, "skipped", most, entries, &Entry::skipped);
+  readColumn(fields, "substituted", most, entries, &Entry::substituted);
 }
 
 void readParts(Fields &fields, const char *key, PartNumbers &parts) {

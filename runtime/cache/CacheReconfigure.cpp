@@ -29,7 +29,7 @@ Status ExpertCache::reconfigure(const CacheConfig &config) {
     for (uint64_t i = 0; i < machine.at(id).pages && next.at(id).isHeld(); ++i)
       pagesBefore[id].push_back(static_cast<uint32_t>(
           (listsBefore[entry.pageList * listPages + i] - poolMemory) >> pageShift));
-    entry = {kNoPages, entry.isVerified && next.at(id).isHeld()};
+    entry = {kNoPages, next.at(id).isHeld() ? entry.verifiedSlices : uint16_t(0)};
   }
   machine = std::move(next);
   makeLists(mostExpertsHeld(config));

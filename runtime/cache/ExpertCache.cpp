@@ -29,11 +29,16 @@ static uint64_t largestRecordPages(const CacheConfig &config) {
 
 CacheDirectory directoryOf(const CacheConfig &config) {
   CacheDirectory directory(config.rules, config.stagingPages, directorySizeOf(config));
+  std::vector<uint64_t> sliceEnds;
   for (const CacheLayer &layer : config.layers) {
     directory.addLayer(layer.quotaPages, layer.repeatsEveryStep);
-    for (const ExpertRecord &record : layer.records)
+    for (const ExpertRecord &record : layer.records) {
+      sliceEnds.clear();
+      for (const RecordSlice &slice : record.slices)
+        sliceEnds.push_back(slice.offset + slice.bytes);
       directory.addExpert(static_cast<uint32_t>(divideUp(record.bytes, config.pageBytes)),
-                          record.bytes, static_cast<uint16_t>(record.slices.size()));
+                          sliceEnds);
+    }
   }
   return directory;
 }
@@ -119,15 +124,13 @@ Status ExpertCache::refuseDemand(uint32_t layer, std::span<const uint32_t> deman
 Status ExpertCache::act() {
   while (const std::optional<CacheAction> action = machine.next())
     if (action->isRead)
-      MOERT_RETURN_IF_ERROR(read(action->id));
+      MOERT_RETURN_IF_ERROR(read(*action));
     else
       givePagesBack(action->id);
   return {};
 }
 
-/// A read that cannot be begun is one that has failed, unless some of it may still arrive.
-Status ExpertCache::read(uint32_t id) {
-  const ExpertRecord &record = recordOf(id);
+void ExpertCache::takePages(uint32_t id) {
   Expert &entry = experts[id];
   assert(entry.pageList == kNoPages && !freeLists.empty());
   entry.pageList = freeLists.back();
@@ -135,18 +138,32 @@ Status ExpertCache::read(uint32_t id) {
   std::span<std::byte *> pages = pagesOf(id);
   pageNumbers.resize(pages.size());
   bool isAllocated = pool.allocate(pageNumbers);
-  assert(isAllocated && "the layers hold more than their quotas");
+  assert(isAllocated);
   (void)isAllocated;
-
-  uint64_t pageBytes = uint64_t(1) << pageShift, left = record.bytes;
-  pieces.clear();
-  for (size_t i = 0; i < pages.size(); ++i) {
+  for (size_t i = 0; i < pages.size(); ++i)
     pages[i] = poolMemory + (uint64_t(pageNumbers[i]) << pageShift);
-    pieces.push_back({pages[i], std::min(left, pageBytes)});
-    left -= pieces.back().bytes;
+}
+
+/// A read that cannot be begun is one that has failed, unless some of it may still arrive. Further
+/// slices of an expert that has pages go where they belong in them.
+Status ExpertCache::read(const CacheAction &action) {
+  const uint32_t id = action.id;
+  const ExpertRecord &record = recordOf(id);
+  if (action.firstSlice == 0)
+    takePages(id);
+  experts[id].verifiedSlices = std::min(experts[id].verifiedSlices, action.firstSlice);
+  const std::span<std::byte *> pages = pagesOf(id);
+  const RecordSlice &last = record.slices[action.endSlice - 1u];
+  const uint64_t pageBytes = uint64_t(1) << pageShift, end = last.offset + last.bytes;
+  const uint64_t begin = record.slices[action.firstSlice].offset;
+  pieces.clear();
+  for (uint64_t offset = begin; offset < end; offset += pieces.back().bytes) {
+    const uint64_t inPage = offset & (pageBytes - 1);
+    pieces.push_back(
+        {pages[offset >> pageShift] + inPage, std::min(end - offset, pageBytes - inPage)});
   }
   const uint64_t before = clock();
-  Status submitted = queue.submit(id, record.fileOffset, pieces);
+  Status submitted = queue.submit(id, record.fileOffset + begin, pieces);
   submittingNs += clock() - before;
   if (submitted.isOk())
     return submitted;
@@ -199,7 +216,7 @@ Status ExpertCache::verifyReady() {
     if (checks.size() >= enough)
       break;
     const uint32_t id = machine.idOf(index);
-    for (uint32_t s = 0; !experts[id].isVerified && s < machine.at(id).unit.slicesPresent; ++s)
+    for (uint32_t s = experts[id].verifiedSlices; s < machine.at(id).unit.slicesPresent; ++s)
       checks.push_back({id, s});
   }
   const uint64_t before = clock();
@@ -223,7 +240,7 @@ Status ExpertCache::verifyReady() {
                           " has checksum ", formatChecksum(check.found), ", expected ",
                           formatChecksum(expected));
     }
-    experts[check.id].isVerified = true;
+    experts[check.id].verifiedSlices = static_cast<uint16_t>(check.slice + 1);
   }
   return {};
 }
@@ -251,7 +268,8 @@ Result<int> ExpertCache::nextReady() {
   }
   if (machine.isAllHandedOut())
     return -1;
-  if (!experts[machine.idOf(machine.ready().front())].isVerified) {
+  const uint32_t next = machine.idOf(machine.ready().front());
+  if (experts[next].verifiedSlices < machine.at(next).unit.slicesPresent) {
     Status verified = verifyReady();
     if (!verified.isOk())
       return fail(std::move(verified));
@@ -269,6 +287,11 @@ PagedBytes ExpertCache::bytes(int index) const {
   assert(isInUse(index));
   const Expert &entry = experts[machine.idOf(static_cast<size_t>(index))];
   return {&pageLists[entry.pageList * listPages], pageShift, 0};
+}
+
+uint16_t ExpertCache::slicesOf(int index) const {
+  assert(isInUse(index));
+  return machine.at(machine.idOf(static_cast<size_t>(index))).unit.slicesPresent;
 }
 
 Status ExpertCache::release(int index) {

@@ -84,8 +84,9 @@ struct CacheTimes {
 ///
 /// Invariants, between calls:
 ///  - Those of CacheMachine and CacheDirectory: layers and prefetches keep within their pages.
-///  - An expert has a list of pages if and only if its unit has an owner (CacheUnit.h). Where its
-///    slices are present its bytes are complete; they are checked before they are handed out.
+///  - An expert has a list of pages, for its whole record, if and only if its unit has an owner
+///    (CacheUnit.h). The bytes of the slices that are present are complete; they are checked before
+///    they are handed out.
 ///  - An expert in use, a demanded one before its release and a pinned one are never evicted.
 ///  - Between layer passes only prefetches are being read.
 class ExpertCache {
@@ -114,8 +115,12 @@ public:
   /// reason nothing can be read any more, it is an error.
   Result<int> nextReady();
 
-  /// The expert's record, from its first byte; valid until its release.
+  /// The expert's record, from its first byte, as far as slicesOf(index) go; valid until its
+  /// release.
   PagedBytes bytes(int index) const;
+  /// The slices to compute it with: at least those that were demanded, and the same ones in every
+  /// run of the same demands.
+  uint16_t slicesOf(int index) const;
 
   /// The expert was computed; its pages may serve further reads, which start here.
   Status release(int index);
@@ -163,6 +168,10 @@ public:
   Status pin(uint32_t layer, uint32_t expert);
   Status unpin(uint32_t layer, uint32_t expert);
 
+  /// What a miss policy counts as in memory (CacheMachine::slicesCounted).
+  uint16_t slicesCounted(uint32_t layer, uint32_t expert) const {
+    return machine.slicesCounted(machine.state().idOf(layer, expert));
+  }
   /// Whether the expert is resident. False for prefetches.
   bool isReady(uint32_t layer, uint32_t expert) const;
   uint64_t pagesHeld(uint32_t layer) const { return machine.state().pagesHeld(layer); }
@@ -186,7 +195,7 @@ private:
   /// Beside the expert's entry in the directory.
   struct Expert {
     uint32_t pageList = kNoPages;
-    bool isVerified = false; // Its bytes match their checksums.
+    uint16_t verifiedSlices = 0; // The first ones, whose bytes match their checksums.
   };
 
   struct SliceCheck {
@@ -206,7 +215,8 @@ private:
 
   Status act();
   Status advanceReads();
-  Status read(uint32_t id);
+  Status read(const CacheAction &action);
+  void takePages(uint32_t id);
   Status complete(uint32_t id, Status result);
   Status collect(bool wait);
   void drain();

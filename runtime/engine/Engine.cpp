@@ -131,6 +131,8 @@ Status Engine::Impl::makeStepMemory() {
   expertBegin.resize(widest + 1);
   wanted.resize(widest);
   wantedUses.resize(widest);
+  if (mayLose)
+    misses.resize(*artifact, mostSessions);
   prefetchProbabilities.resize(widest);
   prefetchCandidates.reserve(widest);
   profile.resize(artifact->model.layers + 1);
@@ -188,6 +190,10 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   engine->sessions.reserve(account.sessions);
   engine->chunk = account.prefillChunk;
   engine->logitsRows = options.logitsRows;
+  const Plan &plan = artifact.plans[account.plan];
+  engine->mayLose = !options.isExact && losesWithAny(artifact.plans);
+  if (engine->mayLose)
+    engine->missRule = plan.miss;
   engine->decode = findProgram(artifact, "decode");
   engine->prefill = findProgram(artifact, "prefill");
   for (const Instruction &instruction : engine->decode->instructions)
@@ -208,7 +214,6 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   MOERT_ASSIGN_OR_RETURN(
       engine->queue,
       makeQueue(model.impl->file, readQueueOptions(artifact, options.io, {&pool, 1})));
-  const Plan &plan = artifact.plans[account.plan];
   const uint64_t startBytes = startBytesOf(artifact, plan, account.poolPages);
   auto hear = [&](uint64_t done) {
     if (progress)
@@ -218,7 +223,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
                             .load([&](uint64_t done, uint64_t) { hear(done); }));
   makeResidentViews(*engine);
 
-  Result<std::vector<MoeLayerTables>> tables = makeLayerTables(artifact);
+  Result<std::vector<MoeLayerTables>> tables = makeLayerTables(artifact, engine->mayLose);
   if (!tables.isOk())
     return tables.status().withContext(model.path());
   engine->moeLayers = std::move(tables).value();
@@ -247,6 +252,9 @@ const std::string &Engine::ioDescription() const {
 }
 uint32_t Engine::prefillChunk() const {
   return impl->chunk;
+}
+bool Engine::isLossy() const {
+  return impl->missRule.isLossy();
 }
 std::span<const LayerProfile> Engine::lastStep() const {
   return impl->profile;

@@ -59,6 +59,7 @@ Status Engine::Impl::takeAccount(const MemoryAccount &next) {
     MOERT_RETURN_IF_ERROR(resizeStepMemory(next.prefillChunk));
   MOERT_RETURN_IF_ERROR(pinAsPlanned(plan, *cache));
   prefetchRules = plan.prefetches;
+  missRule = mayLose ? plan.miss : MissRule();
   account = next;
   return {};
 }

@@ -50,15 +50,22 @@ struct BatchRow {
 /// The matrices of experts with the same slices, as views without data: each one's offset in the
 /// record, its layout, and the slices that refine it.
 struct ExpertTemplate {
-  std::vector<WeightFormat> formats; // The slices that are read.
+  std::vector<WeightFormat> formats; // All slices of the record.
+  size_t slices = 0;                 // So many of them, the first ones, are read.
   std::vector<WeightView> matrices;  // bytes.offset: from the record's first byte.
 };
 
 struct MoeLayerTables {
   std::vector<std::vector<RecordSlice>> slices; // Per expert.
   std::vector<ExpertRecord> records;
-  std::vector<ExpertTemplate> templates; // One per distinct list of slices.
-  std::vector<uint32_t> templateOfExpert;
+  /// One per distinct list of slices; where experts are read in part, one for each number of them.
+  std::vector<ExpertTemplate> templates;
+  std::vector<uint32_t> templateOfExpert; // With all of its slices; that of fewer come before it.
+  std::vector<uint16_t> planned;          // Per expert: its slices.
+
+  const ExpertTemplate &templateOf(uint32_t expert, uint16_t number) const {
+    return templates[templateOfExpert[expert] - (planned[expert] - number)];
+  }
 };
 
 /// y[rows] = w * x.
@@ -95,11 +102,28 @@ struct Rows {
 ///   uses         number of rows that routed to each of them
 ///   expertBegin  [experts + 1]: the pairs of expert e are expertRows[begin of e, begin of e + 1)
 ///   expertRows   row * topK + rank, ascending for each expert
+///   slices       that each of them needs; empty: all
+/// Ranks that a miss rule left out are in no group.
 struct Grouping {
   uint32_t topK;
   std::span<const uint32_t> wanted, uses;
+  std::span<const uint16_t> slices;
 
   static Grouping make(Engine::Impl &engine, const MoeLayerTables &layer, int32_t experts);
+};
+
+/// Room for the decisions of a miss rule in one layer; sized once, for the widest.
+struct MissScratch {
+  std::vector<float> likelihoods;     // One row.
+  std::vector<uint16_t> resident;     // Per expert: slices that count as in memory.
+  std::vector<uint16_t> demanded;     // Per expert: the most slices that any row demands.
+  std::vector<uint16_t> wantedSlices; // In the order of the layer pass's demand.
+  std::vector<uint32_t> ranksTaken;   // Per row: how many experts the last route gave it.
+  std::vector<int32_t> experts;       // For one row: topK.
+  std::vector<uint16_t> slices;
+  uint32_t lowered = 0, skipped = 0, substituted = 0; // Since the layer's route.
+
+  void resize(const Artifact &artifact, uint64_t rows);
 };
 
 struct Engine::Impl {
@@ -124,6 +148,8 @@ struct Engine::Impl {
   uint32_t firstCachedLayer = 0;       // The cache's layer 0 is this MoE layer.
   const Program *decode = nullptr, *prefill = nullptr;
   std::span<const PrefetchRule> prefetchRules; // Per MoE layer; empty: no prefetching.
+  bool mayLose = false;                        // Not in exact mode, and some plan has a miss rule.
+  MissRule missRule;                           // The plan's in use; to wait in exact mode.
   std::vector<std::byte> pathsSection;
   std::optional<PathTable> paths; // Set if a rule uses it.
 
@@ -137,6 +163,7 @@ struct Engine::Impl {
 
   // State of the current step; sized once, for `chunk` tokens.
   bool isStepping = false;
+  bool isLossy = false; // The miss rule applies to this step.
   const Program *program = nullptr;
   StepObserver *observer = nullptr;
   std::vector<BatchRow> batch;
@@ -145,7 +172,8 @@ struct Engine::Impl {
   uint32_t ropeFloatsPerRow = 0;
   uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
   std::vector<float> probabilities;    // One row of the layer with the most experts.
-  std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See PassExperts.cpp.
+  std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See ExecuteExperts.cpp.
+  MissScratch misses;                                // Sized where the plan has a miss rule.
   std::vector<uint32_t> prefetchProbabilities;       // Per expert of a layer, over all rows.
   std::vector<PrefetchCandidate> prefetchCandidates; // The same, most probable first.
   // The experts that all rows chose in the last MoE layer and in the one before that; used by the
@@ -158,6 +186,10 @@ struct Engine::Impl {
   PartNumbers partNs{};
 
   uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }
+  /// How many of a row's topK experts, the first ones, take part.
+  uint32_t ranksOf(uint32_t row, uint32_t topK) const {
+    return isLossy ? misses.ranksTaken[row] : topK;
+  }
   Rows buffer(int32_t index) const {
     const Buffer &buffer = program->buffers[static_cast<size_t>(index)];
     return {arena.data() + buffer.offset * chunk, buffer.bytesPerToken};
@@ -226,6 +258,10 @@ struct Engine::Impl {
     return {total.waitNs, total.verifyNs, cache->submitNs()};
   }
   Status executeExperts(const ExpertsInstruction &instruction, LayerProfile &layerProfile);
+  /// Before the rows of a route: which experts count as resident, and that none is demanded.
+  void beginMisses(uint32_t moeLayer);
+  /// Replaces the router's choice for a row by the experts that take part, with their weights.
+  void applyMissRule(const RouteInstruction &route, const Router &router, uint32_t row);
   Status executeHead(const HeadInstruction &head);
   void executeAttend(const AttendInstruction &attend);
   void executeRoute(const RouteInstruction &route);

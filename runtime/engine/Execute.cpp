@@ -65,12 +65,18 @@ void Engine::Impl::executeRoute(const RouteInstruction &route) {
   const Router router = routerOf(route);
   Rows scores = buffer(route.scores), experts = buffer(route.experts),
        weights = buffer(route.weights);
+  if (isLossy)
+    beginMisses(route.moeLayer);
   for (uint32_t row = 0; row < rows(); ++row) {
     router.computeProbabilities(scores.floats(row), probabilities.data());
     std::span<int32_t> best(experts.integers(row), topK);
     std::span<float> factors(weights.floats(row), topK);
     router.choose(probabilities.data(), best, factors);
-    observer->onRoute(*batch[row].session, route.moeLayer, batch[row].position, best, factors);
+    if (isLossy)
+      applyMissRule(route, router, row);
+    const uint32_t ranks = ranksOf(row, topK);
+    observer->onRoute(*batch[row].session, route.moeLayer, batch[row].position, best.first(ranks),
+                      factors.first(ranks));
   }
   rememberChosen(route);
   routed = &route;

@@ -17,9 +17,13 @@ Grouping Grouping::make(Engine::Impl &engine, const MoeLayerTables &layer, int32
   Rows chosen = engine.buffer(experts);
   std::vector<uint32_t> &begin = engine.expertBegin;
   std::fill_n(begin.begin(), expertCount + 1, 0);
-  for (uint32_t row = 0; row < engine.rows(); ++row)
-    for (uint32_t rank = 0; rank < topK; ++rank)
+  uint32_t pairs = 0;
+  for (uint32_t row = 0; row < engine.rows(); ++row) {
+    const uint32_t ranks = engine.ranksOf(row, topK);
+    pairs += ranks;
+    for (uint32_t rank = 0; rank < ranks; ++rank)
       ++begin[static_cast<uint32_t>(chosen.integers(row)[rank]) + 1];
+  }
   uint32_t distinct = 0;
   for (uint32_t e = 0; e < expertCount; ++e) {
     if (begin[e + 1] != 0)
@@ -35,13 +39,22 @@ Grouping Grouping::make(Engine::Impl &engine, const MoeLayerTables &layer, int32
     begin[e + 1] += begin[e];
   // Placing moves each expert's begin to its end; this backward pass moves it back.
   for (uint32_t i = engine.rows() * topK; i-- > 0;) {
+    if (i % topK >= engine.ranksOf(i / topK, topK))
+      continue;
     uint32_t e = static_cast<uint32_t>(chosen.integers(i / topK)[i % topK]);
     engine.expertRows[--begin[e + 1]] = i;
   }
   for (uint32_t e = 0; e < expertCount; ++e)
     begin[e] = begin[e + 1];
-  begin[expertCount] = engine.rows() * topK;
-  return {topK, wanted, std::span(engine.wantedUses.data(), distinct)};
+  begin[expertCount] = pairs;
+  Grouping grouping = {topK, wanted, std::span(engine.wantedUses.data(), distinct), {}};
+  if (!engine.isLossy)
+    return grouping;
+  std::vector<uint16_t> &slices = engine.misses.wantedSlices;
+  for (uint32_t i = 0; i < distinct; ++i)
+    slices[i] = engine.misses.demanded[wanted[i]];
+  grouping.slices = std::span(slices.data(), distinct);
+  return grouping;
 }
 
 // Distance between the results of one rank and those of the next.
@@ -109,8 +122,9 @@ static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instru
 
 Status Engine::Impl::beginExperts(uint32_t moeLayer, int32_t experts) {
   openExperts = Grouping::make(*this, moeLayers[moeLayer], experts);
-  Status begun = cache->beginLayer(moeLayer - firstCachedLayer,
-                                   {openExperts->wanted, openExperts->uses, rows()});
+  Status begun =
+      cache->beginLayer(moeLayer - firstCachedLayer,
+                        {openExperts->wanted, openExperts->uses, rows(), openExperts->slices});
   if (!begun.isOk())
     openExperts.reset();
   return begun;
@@ -129,7 +143,7 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
     uint32_t expert = grouping.wanted[static_cast<size_t>(index)];
     std::span<const uint32_t> pairs(expertRows.data() + expertBegin[expert],
                                     expertBegin[expert + 1] - expertBegin[expert]);
-    computeExpert(*this, instruction, layer.templates[layer.templateOfExpert[expert]], expert,
+    computeExpert(*this, instruction, layer.templateOf(expert, cache->slicesOf(index)), expert,
                   cache->bytes(index), pairs, grouping.topK);
     MOERT_RETURN_IF_ERROR(cache->release(index));
   }
@@ -140,7 +154,7 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
   Rows dst = buffer(instruction.dst);
   for (uint32_t row = 0; row < rows(); ++row)
     kernels->combineRanks(ranks.floats(row), rankStrideOf(hidden), weights.floats(row),
-                          grouping.topK, hidden, dst.floats(row));
+                          ranksOf(row, grouping.topK), hidden, dst.floats(row));
 
   const CacheCounts &counts = cache->passCounts();
   layerProfile.bytesRead += counts.bytesRead;
@@ -151,6 +165,11 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
   layerProfile.ready += static_cast<uint32_t>(counts.ready);
   layerProfile.stalled += static_cast<uint32_t>(counts.stalled);
   layerProfile.cancelled += static_cast<uint32_t>(counts.cancelled);
+  if (isLossy) {
+    layerProfile.lowered += misses.lowered;
+    layerProfile.skipped += misses.skipped;
+    layerProfile.substituted += misses.substituted;
+  }
   return {};
 }
 

@@ -67,7 +67,8 @@ void Engine::Impl::rememberChosen(const RouteInstruction &route) {
   Rows experts = buffer(route.experts);
   const uint32_t topK = artifact->moeLayers[route.moeLayer].topK;
   for (uint32_t row = 0; row < rows(); ++row)
-    chosen[0].insert(chosen[0].end(), experts.integers(row), experts.integers(row) + topK);
+    chosen[0].insert(chosen[0].end(), experts.integers(row),
+                     experts.integers(row) + ranksOf(row, topK));
 }
 
 } // namespace moert

@@ -88,6 +88,9 @@ static uint64_t planBytesOf(const Artifact &artifact) {
       bytes +=
           sizeof(start) + (start.experts.capacity() + start.uses.capacity()) * sizeof(uint32_t);
     bytes += plan.prefetches.capacity() * sizeof(PrefetchRule);
+    if (plan.loss)
+      for (const PlanText &text : plan.loss->texts)
+        bytes += sizeof(text) + textBytes({&text.name});
     for (const PlanReason &reason : plan.reasons)
       bytes += sizeof(reason) + textBytes({&reason.decision, &reason.value, &reason.reason});
   }
@@ -173,12 +176,17 @@ ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
   return options;
 }
 
-// Offsets follow from the formats alone: slices are contiguous.
-static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &expert) {
+// For the first `slices` slices. Offsets follow from the formats alone: slices are contiguous.
+static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &expert,
+                                           size_t slices) {
   ExpertTemplate made;
   made.formats = formatsOf(expert);
+  made.slices = slices;
   made.matrices.resize(layer.matrices.size());
-  for (size_t s = 0; s < expert.slices.size(); ++s) {
+  uint32_t missingBits = 0;
+  for (size_t s = slices; s < expert.slices.size(); ++s)
+    missingBits += bitsOf(expert.slices[s].format.kind);
+  for (size_t s = 0; s < slices; ++s) {
     const Slice &slice = expert.slices[s];
     MOERT_ASSIGN_OR_RETURN(SliceLayout sliceLayout, sliceLayoutOf(layer, slice.format));
     for (size_t i = 0; i < layer.matrices.size(); ++i) {
@@ -193,21 +201,29 @@ static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &
       view.format = slice.format;
       MOERT_ASSIGN_OR_RETURN(view.layout, layoutOf(matrix.shape, slice.format));
       view.bytes.offset = offset;
+      view.missingBits = missingBits;
     }
   }
   return made;
 }
 
-// Experts are always computed with all of their slices.
-static Status addExpert(const MoeLayer &layer, const Expert &expert, MoeLayerTables &table) {
+static Status addExpert(const MoeLayer &layer, const Expert &expert, bool areReadInPart,
+                        MoeLayerTables &table) {
   // Refuses slices that do not refine the slice before them.
   MOERT_RETURN_IF_ERROR(checkSliceFormats(formatsOf(expert)));
-  auto known =
-      std::find_if(table.templates.begin(), table.templates.end(),
-                   [&](const ExpertTemplate &made) { return made.formats == formatsOf(expert); });
-  table.templateOfExpert.push_back(static_cast<uint32_t>(known - table.templates.begin()));
-  if (known == table.templates.end()) {
-    MOERT_ASSIGN_OR_RETURN(ExpertTemplate made, makeTemplate(layer, expert));
+  const size_t count = expert.slices.size();
+  auto isWhole = [&](const ExpertTemplate &made) {
+    return made.slices == count && made.formats == formatsOf(expert);
+  };
+  auto known = std::find_if(table.templates.begin(), table.templates.end(), isWhole);
+  const size_t least = areReadInPart ? 1 : count;
+  const bool isNew = known == table.templates.end();
+  const auto whole = static_cast<uint32_t>(known - table.templates.begin() +
+                                           static_cast<ptrdiff_t>(isNew ? count - least : 0));
+  table.templateOfExpert.push_back(whole);
+  table.planned.push_back(static_cast<uint16_t>(count));
+  for (size_t slices = least; isNew && slices <= count; ++slices) {
+    MOERT_ASSIGN_OR_RETURN(ExpertTemplate made, makeTemplate(layer, expert, slices));
     table.templates.push_back(std::move(made));
   }
   std::vector<RecordSlice> &slices = table.slices.emplace_back();
@@ -216,13 +232,13 @@ static Status addExpert(const MoeLayer &layer, const Expert &expert, MoeLayerTab
   return {};
 }
 
-Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact) {
+Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact, bool areReadInPart) {
   std::vector<MoeLayerTables> tables(artifact.moeLayers.size());
   for (size_t l = 0; l < tables.size(); ++l) {
     const MoeLayer &layer = artifact.moeLayers[l];
     MoeLayerTables &table = tables[l];
     for (size_t e = 0; e < layer.experts.size(); ++e)
-      MOERT_RETURN_IF_ERROR(addExpert(layer, layer.experts[e], table)
+      MOERT_RETURN_IF_ERROR(addExpert(layer, layer.experts[e], areReadInPart, table)
                                 .withContext(strCat("layer ", layer.layer, ", expert ", e)));
     // Records borrow the lists of slices, which are complete now.
     for (size_t e = 0; e < layer.experts.size(); ++e)
@@ -233,6 +249,23 @@ Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact) {
 }
 
 namespace {
+
+/// What a plan with a miss rule loses was stated for its cache.
+Status refuseLossyBudget(const Model &model, const EngineOptions &options,
+                         const MemoryAccount &smallest, const BudgetSize &budget) {
+  const Artifact &artifact = model.artifact();
+  const Plan &plan = artifact.plans[smallest.plan];
+  const std::string found = budget.expertFraction
+                                ? strCat("--memory ", *budget.expertFraction * 100, "%")
+                                : strCat(options.memory ? "--memory " : "available memory: ",
+                                         formatExactBytes(budget.bytes));
+  return invalidInput(found, " is less than plan '", plan.name, "' of ", model.path(),
+                      " was made for: its miss rule '", missActionName(plan.miss.action),
+                      "' changes the output with the size of the cache, so this run needs ",
+                      formatExactBytes(smallest.totalBytes()), ", with ",
+                      formatExactBytes(smallest.poolPages * artifact.pageBytes),
+                      " for experts; --exact waits for every expert and runs with less");
+}
 
 /// What an account is computed from.
 struct AccountInput {
@@ -285,12 +318,16 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   MOERT_ASSIGN_OR_RETURN(const AccountInput input, accountInputOf(model, options));
   const Artifact &artifact = model.artifact();
   BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
-  std::optional<MemoryAccount> account = accountOfLargestPlan(
-      artifact, input.plans, input.footprint, input.process, input.request, budget);
+  std::optional<MemoryAccount> account =
+      accountOfLargestPlan(artifact, input.plans, input.footprint, input.process, input.request,
+                           budget, !options.isExact);
   if (account)
     return *account;
-  uint64_t smallest =
-      smallestBudget(artifact, input.plans, input.footprint, input.process, input.request);
+  const MemoryAccount smallestPlan = smallestPlanAccount(
+      artifact, input.plans, input.footprint, input.process, input.request, !options.isExact);
+  const uint64_t smallest = smallestPlan.totalBytes();
+  if (const Plan &plan = artifact.plans[smallestPlan.plan]; plan.miss.isLossy() && !options.isExact)
+    return refuseLossyBudget(model, options, smallestPlan, budget);
   if (budget.expertFraction)
     return invalidInput(
         "--memory ", *budget.expertFraction * 100, "%: the expert cache would hold ",
@@ -305,8 +342,9 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
 
 Result<uint64_t> smallestBudget(const Model &model, const EngineOptions &options) {
   MOERT_ASSIGN_OR_RETURN(const AccountInput input, accountInputOf(model, options));
-  return smallestBudget(model.artifact(), input.plans, input.footprint, input.process,
-                        input.request);
+  return smallestPlanAccount(model.artifact(), input.plans, input.footprint, input.process,
+                             input.request, !options.isExact)
+      .totalBytes();
 }
 
 } // namespace moert

@@ -24,8 +24,10 @@ constexpr uint64_t kResidentReadBytes = 1 << 20;
 
 CacheShape cacheShapeOf(const Artifact &artifact);
 
-/// Computes the records, slices and views of each expert's matrices.
-Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact);
+/// Computes the records, slices and views of each expert's matrices, with all of their slices, or
+/// with each number of them.
+Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact,
+                                                    bool areReadInPart = false);
 
 /// Floats of attention scratch for one thread (Kernels.h, attend).
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens);

@@ -2,6 +2,7 @@
 #include "runtime/engine/ModelImpl.h"
 
 #include "runtime/format/Reader.h"
+#include "runtime/format/Validate.h"
 
 namespace moert {
 
@@ -35,6 +36,13 @@ Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
     opened->tokenizer.emplace(std::move(tokenizer).value());
   }
   return std::unique_ptr<Model>(new Model(std::move(opened)));
+}
+
+Result<std::unique_ptr<Model>> Model::openWith(const std::string &path, std::vector<Plan> plans) {
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, open(path));
+  model->impl->artifact.plans = std::move(plans);
+  MOERT_RETURN_IF_ERROR(validateArtifact(model->impl->artifact).withContext(path));
+  return model;
 }
 
 } // namespace moert

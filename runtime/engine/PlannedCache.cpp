@@ -52,6 +52,11 @@ bool usesPaths(const Plan &plan) {
                      [](const PrefetchRule &rule) { return rule.predictor == Predictor::kPaths; });
 }
 
+bool losesWithAny(std::span<const Plan> plans) {
+  return std::any_of(plans.begin(), plans.end(),
+                     [](const Plan &plan) { return plan.miss.isLossy(); });
+}
+
 static CacheAllotment allotmentOf(const Plan &plan) {
   return {plan.stagingPages, plan.quotaPages};
 }
@@ -60,35 +65,77 @@ static ModelFootprint footprintWith(const Artifact &artifact, const Plan &plan,
                                     ModelFootprint footprint) {
   if (usesPaths(plan))
     footprint.metadataBytes += artifact.pathsBytes;
+  // Views of each width read in part, as many as there are of whole widths; scratch of decisions.
+  constexpr uint64_t kBytesPerLayer = 4096, kBytesPerExpert = 10;
+  if (losesWithAny(artifact.plans))
+    for (const MoeLayer &layer : artifact.moeLayers)
+      footprint.metadataBytes += kBytesPerLayer + kBytesPerExpert * layer.experts.size();
   return footprint;
 }
 
-uint64_t smallestBudget(const Artifact &artifact, std::span<const uint32_t> choice,
-                        const ModelFootprint &footprint, const ProcessFootprint &process,
-                        const RunRequest &request) {
-  uint64_t smallest = UINT64_MAX;
-  for (uint32_t index : choice)
-    smallest = std::min(
-        smallest,
-        smallestAccount(footprintWith(artifact, artifact.plans[index], footprint), process, request)
-            .totalBytes());
-  return smallest;
+/// The account of exactly the planned cache and prefill chunk.
+static MemoryAccount accountAsPlanned(const Plan &plan, const ModelFootprint &footprint,
+                                      const ProcessFootprint &process, const RunRequest &request) {
+  const uint32_t chunk =
+      request.prefillChunk.value_or(std::max(request.sessions, request.planPrefillChunk));
+  return accountMemory(footprint, process, request, chunk, allotmentOf(plan).totalPages());
+}
+
+static std::optional<MemoryAccount> accountWithin(const BudgetSize &budget,
+                                                  const MemoryAccount &planned,
+                                                  const ModelFootprint &footprint,
+                                                  const ProcessFootprint &process,
+                                                  const RunRequest &request) {
+  const std::optional<MemoryAccount> largest =
+      accountForBudget(footprint, process, request, budget);
+  MemoryAccount account = planned;
+  account.budgetBytes = budget.expertFraction ? account.totalBytes() : budget.bytes;
+  const bool fits = budget.expertFraction ? largest && planned.poolPages <= largest->poolPages
+                                          : planned.totalBytes() <= budget.bytes;
+  return fits ? std::optional(account) : std::nullopt;
+}
+
+static RunRequest requestFor(const Plan &plan, const RunRequest &request) {
+  RunRequest planned = request;
+  planned.planPrefillChunk = std::min(plan.prefillChunk, request.planPrefillChunk);
+  return planned;
+}
+
+MemoryAccount smallestPlanAccount(const Artifact &artifact, std::span<const uint32_t> choice,
+                                  const ModelFootprint &footprint, const ProcessFootprint &process,
+                                  const RunRequest &request, bool appliesMissRules) {
+  std::optional<MemoryAccount> smallest;
+  for (uint32_t index : choice) {
+    const Plan &plan = artifact.plans[index];
+    const ModelFootprint own = footprintWith(artifact, plan, footprint);
+    MemoryAccount account = appliesMissRules && plan.miss.isLossy()
+                                ? accountAsPlanned(plan, own, process, requestFor(plan, request))
+                                : smallestAccount(own, process, request);
+    if (smallest && smallest->totalBytes() <= account.totalBytes())
+      continue;
+    account.plan = index;
+    smallest = std::move(account);
+  }
+  return *smallest;
 }
 
 std::optional<MemoryAccount>
 accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
                      const ModelFootprint &footprint, const ProcessFootprint &process,
-                     const RunRequest &request, const BudgetSize &budget) {
+                     const RunRequest &request, const BudgetSize &budget, bool appliesMissRules) {
   // Plans that fit first; among them the larger one, among the others the smaller one.
   using Rank = std::tuple<bool, int64_t, uint64_t>;
   std::optional<MemoryAccount> best;
   Rank bestRank;
   for (uint32_t index : choice) {
     const Plan &plan = artifact.plans[index];
-    RunRequest planned = request;
-    planned.planPrefillChunk = std::min(plan.prefillChunk, request.planPrefillChunk);
+    const RunRequest planned = requestFor(plan, request);
+    const ModelFootprint own = footprintWith(artifact, plan, footprint);
     std::optional<MemoryAccount> account =
-        accountForBudget(footprintWith(artifact, plan, footprint), process, planned, budget);
+        appliesMissRules && plan.miss.isLossy()
+            ? accountWithin(budget, accountAsPlanned(plan, own, process, planned), own, process,
+                            planned)
+            : accountForBudget(own, process, planned, budget);
     if (!account)
       continue;
     uint64_t pages = allotmentOf(plan).totalPages();

@@ -18,16 +18,18 @@ Result<std::vector<uint32_t>> plansToChooseFrom(const Model &model, const Engine
 
 /// The account of the largest of these plans that fits, or else of the smallest. A plan fits if its
 /// budget is within the given budget, or if its pages are within the pool that the given budget
-/// leaves. nullopt: the budget is below the smallest that works.
+/// leaves. With `appliesMissRules` a plan with a miss rule gets exactly the cache and the prefill
+/// chunk that it plans, since its loss depends on them, and is left out if they do not fit.
+/// nullopt: the budget is below the smallest that works.
 std::optional<MemoryAccount>
 accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
                      const ModelFootprint &footprint, const ProcessFootprint &process,
-                     const RunRequest &request, const BudgetSize &budget);
+                     const RunRequest &request, const BudgetSize &budget, bool appliesMissRules);
 
-/// The smallest budget that works with any of these plans.
-uint64_t smallestBudget(const Artifact &artifact, std::span<const uint32_t> choice,
-                        const ModelFootprint &footprint, const ProcessFootprint &process,
-                        const RunRequest &request);
+/// The account of the smallest budget that works with any of these plans.
+MemoryAccount smallestPlanAccount(const Artifact &artifact, std::span<const uint32_t> choice,
+                                  const ModelFootprint &footprint, const ProcessFootprint &process,
+                                  const RunRequest &request, bool appliesMissRules);
 
 /// The configuration of a cache with a pool of poolPages pages, which may differ from the plan's;
 /// its spans borrow `layers` and `cacheLayers`, which it fills in.
@@ -45,6 +47,9 @@ Status pinAsPlanned(const Plan &plan, ExpertCache &cache);
 /// Reads the experts that the cache starts with. `progress` is called with the bytes read so far.
 Status fillAsPlanned(const Plan &plan, ExpertCache &cache,
                      const std::function<void(uint64_t done)> &progress);
+
+/// Whether any of the plans has a miss rule.
+bool losesWithAny(std::span<const Plan> plans);
 
 /// Whether any layer uses the activation-path table; its section is read only then.
 bool usesPaths(const Plan &plan);

@@ -49,12 +49,25 @@ void Router::choose(const float *probabilities, std::span<int32_t> chosen,
                     std::span<float> weights) const {
   const std::span<const float> all(probabilities, experts);
   chooseExperts(all, rule, chosen, weights);
+  weighByScores(all, chosen.first(rule.topK), weights);
+}
+
+void Router::weigh(const float *probabilities, std::span<const int32_t> taken,
+                   std::span<float> weights) const {
+  const std::span<const float> all(probabilities, experts);
+  weighExperts(all, rule, taken, weights);
+  weighByScores(all, taken, weights);
+}
+
+void Router::weighByScores(std::span<const float> scores, std::span<const int32_t> taken,
+                           std::span<float> weights) const {
   if (scoring == RouterScoring::kTopKThenSigmoid)
-    kernels.sigmoid(weights.data(), rule.topK, weights.data());
+    kernels.sigmoid(weights.data(), static_cast<uint32_t>(taken.size()), weights.data());
   if (scoring != RouterScoring::kSparsemixer)
     return;
-  weights[0] = sparsemixerWeight(all, chosen[0], kNone, tolerance);
-  weights[1] = sparsemixerWeight(all, chosen[1], chosen[0], tolerance);
+  weights[0] = sparsemixerWeight(scores, taken[0], kNone, tolerance);
+  if (taken.size() > 1)
+    weights[1] = sparsemixerWeight(scores, taken[1], taken[0], tolerance);
 }
 
 void Router::computeLikelihoods(const float *scores, float *likelihoods) const {

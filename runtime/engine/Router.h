@@ -28,6 +28,10 @@ public:
   void choose(const float *probabilities, std::span<int32_t> experts,
               std::span<float> weights) const;
 
+  /// The weights of these experts, at least one and at most topK, as if exactly they were chosen.
+  void weigh(const float *probabilities, std::span<const int32_t> experts,
+             std::span<float> weights) const;
+
   /// likelihoods[experts] in [0, 1] by which a prediction ranks experts: the probabilities, or the
   /// softmax of the scores where those are what choose() takes. With a choice bias the choice
   /// scores instead, shifted and scaled so that they span [0, 1], as only their differences matter.
@@ -35,6 +39,8 @@ public:
   void computeLikelihoods(const float *scores, float *likelihoods) const;
 
 private:
+  void weighByScores(std::span<const float> scores, std::span<const int32_t> experts,
+                     std::span<float> weights) const;
   bool choosesByScores() const {
     return scoring == RouterScoring::kSparsemixer || scoring == RouterScoring::kTopKThenSigmoid;
   }

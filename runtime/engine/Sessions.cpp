@@ -49,8 +49,10 @@ Status Engine::Impl::checkBatch(std::span<const SessionTokens> parts) const {
 
 Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
   bool isDecode = true, beginsPrompt = false; // For any session: all share one cache.
+  bool hasPrompt = false;
   for (const SessionTokens &part : parts) {
     isDecode = isDecode && part.tokens.size() == 1;
+    hasPrompt = hasPrompt || part.isPrompt;
     beginsPrompt = beginsPrompt || part.session->length() == 0;
   }
   if (beginsPrompt)
@@ -66,6 +68,7 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
     }
   }
   program = isDecode ? decode : prefill;
+  isLossy = isDecode && !hasPrompt && missRule.isLossy();
   Status executed = executeProgram();
   if (!executed.isOk())
     cache->abandonPass();
@@ -96,7 +99,7 @@ Status Engine::prefill(const SessionTokens &tokens, StepObserver &observer,
     if (stop && stop->load(std::memory_order_relaxed))
       return Status(StatusCode::kInterrupted, "interrupted");
     size_t count = std::min<size_t>(impl->chunk, tokens.tokens.size() - begin);
-    SessionTokens part = {tokens.session, tokens.tokens.subspan(begin, count), tokens.wanted};
+    SessionTokens part = {tokens.session, tokens.tokens.subspan(begin, count), tokens.wanted, true};
     bool isLast = begin + count == tokens.tokens.size();
     if (part.wanted == LogitsWanted::kLast && !isLast)
       part.wanted = LogitsWanted::kNowhere;

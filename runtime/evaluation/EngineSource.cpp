@@ -27,8 +27,14 @@ Result<std::unique_ptr<EngineSource>> EngineSource::create(Engine &loadedEngine)
 
 Status EngineSource::append(std::span<const int32_t> tokens, const TakeRow &takeRow) {
   RowObserver observer(session->length(), takeRow);
-  return engine.prefill(
-      {session.get(), tokens, takeRow ? LogitsWanted::kAll : LogitsWanted::kNowhere}, observer);
+  const LogitsWanted wanted = takeRow ? LogitsWanted::kAll : LogitsWanted::kNowhere;
+  if (!engine.isLossy())
+    return engine.prefill({session.get(), tokens, wanted}, observer);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const SessionTokens one = {session.get(), tokens.subspan(i, 1), wanted};
+    MOERT_RETURN_IF_ERROR(engine.step({&one, 1}, observer));
+  }
+  return {};
 }
 
 } // namespace moert

@@ -87,11 +87,38 @@ Status ManifestDecoder::decodeRope(const fb::Rope &rope, Rope &value) {
 }
 
 Status ManifestDecoder::decodeRules(const fb::Plan &plan, CacheRules &value) {
-  MOERT_RETURN_IF_ERROR(decodeEnum(plan.eviction(), EvictionPolicy::kReuseDistance,
-                                   "eviction policy", value.eviction));
+  MOERT_RETURN_IF_ERROR(
+      decodeEnum(plan.eviction(), EvictionPolicy::kWeighted, "eviction policy", value.eviction));
+  if (const fb::EvictionWeights *weights = plan.eviction_weights())
+    value.weights = {weights->recency(), weights->frequency(), weights->full_frequency(),
+                     weights->nearness()};
   MOERT_RETURN_IF_ERROR(
       decodeEnum(plan.sharing(), CacheSharing::kOnePool, "cache sharing", value.sharing));
   return decodeEnum(plan.survival(), PromptSurvival::kPins, "prompt survival", value.survival);
+}
+
+Status ManifestDecoder::decodeMiss(const fb::MissRule &miss, MissRule &value) {
+  value = {{}, miss.low_slices(), miss.wait_up_to(), miss.skip_beyond(), miss.substitute_within()};
+  return decodeEnum(miss.action(), MissAction::kMask, "miss rule", value.action);
+}
+
+Status ManifestDecoder::decodePlanLoss(const fb::PlanLoss &loss, PlanLoss &value) {
+  MOERT_RETURN_IF_ERROR(decodeString(*loss.metric(), value.metric));
+  value.loss = loss.loss();
+  value.upperBound = loss.upper_bound();
+  value.confidence = loss.confidence();
+  value.klNats = loss.kl_nats();
+  value.topDisagreement = loss.top_disagreement();
+  value.units = loss.units();
+  value.documents = loss.documents();
+  value.windows = loss.windows();
+  value.windowTokens = loss.window_tokens();
+  return decodeEach(*loss.texts(), sizeof(uint32_t), value.texts, "text",
+                    [this](const fb::PlanText &in, PlanText &out) {
+                      out.hash = in.hash();
+                      out.bytes = in.bytes();
+                      return decodeString(*in.name(), out.name);
+                    });
 }
 
 Status ManifestDecoder::decodeStart(const fb::LayerStart &start, LayerStart &value) {
@@ -152,6 +179,10 @@ Status ManifestDecoder::decodePlan(const fb::Plan &plan, Plan &value) {
   if (plan.forecast())
     MOERT_RETURN_IF_ERROR(
         decodeForecast(*plan.forecast(), value.forecast.emplace()).withContext("forecast"));
+  if (plan.miss())
+    MOERT_RETURN_IF_ERROR(decodeMiss(*plan.miss(), value.miss));
+  if (plan.loss())
+    MOERT_RETURN_IF_ERROR(decodePlanLoss(*plan.loss(), value.loss.emplace()).withContext("loss"));
   if (!plan.reasons())
     return {};
   return decodeEach(*plan.reasons(), sizeof(uint32_t), value.reasons, "reason",

@@ -93,6 +93,8 @@ private:
   Status decodeStep(const fb::Step &step, Instruction &value);
   Status decodeProgram(const fb::Program &program, Program &value);
   Status decodeRules(const fb::Plan &plan, CacheRules &value);
+  Status decodeMiss(const fb::MissRule &miss, MissRule &value);
+  Status decodePlanLoss(const fb::PlanLoss &loss, PlanLoss &value);
   Status decodeStart(const fb::LayerStart &start, LayerStart &value);
   Status decodeForecast(const fb::Forecast &forecast, Forecast &value);
   Status decodeReason(const fb::PlanReason &reason, PlanReason &value);

@@ -138,6 +138,19 @@ Offset<fb::PlanReason> encodeReason(Builder &builder, const PlanReason &reason) 
   return fb::CreatePlanReason(builder, decision, value, sentence, uint8_t(reason.origin));
 }
 
+Offset<fb::PlanText> encodePlanText(Builder &builder, const PlanText &text) {
+  auto name = builder.CreateString(text.name);
+  return fb::CreatePlanText(builder, name, text.hash, text.bytes);
+}
+
+Offset<fb::PlanLoss> encodePlanLoss(Builder &builder, const PlanLoss &loss) {
+  auto metric = builder.CreateString(loss.metric);
+  auto texts = encodeTables<fb::PlanText>(builder, loss.texts, encodePlanText);
+  return fb::CreatePlanLoss(builder, metric, loss.loss, loss.upperBound, loss.confidence,
+                            loss.klNats, loss.topDisagreement, loss.units, loss.documents,
+                            loss.windows, loss.windowTokens, texts);
+}
+
 // Empty lists become absent fields.
 Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
   auto name = builder.CreateString(plan.name);
@@ -156,10 +169,19 @@ Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
   if (plan.forecast)
     forecast = encodeForecast(builder, *plan.forecast);
   auto reasons = encodeIfAny<fb::PlanReason>(builder, plan.reasons, encodeReason);
-  return fb::CreatePlan(builder, name, plan.budgetBytes, plan.prefillChunk, plan.contextTokens,
-                        plan.stagingPages, quotas, preset, uint8_t(plan.rules.eviction),
-                        uint8_t(plan.rules.sharing), uint8_t(plan.rules.survival), pinned, start,
-                        plan.startTokens, prefetches, forecast, reasons);
+  const EvictionWeights &parts = plan.rules.weights;
+  const fb::EvictionWeights weights(parts.recency, parts.frequency, parts.fullFrequency,
+                                    parts.nearness);
+  Offset<fb::PlanLoss> loss = 0;
+  if (plan.loss)
+    loss = encodePlanLoss(builder, *plan.loss);
+  const fb::MissRule miss(uint8_t(plan.miss.action), plan.miss.lowSlices, plan.miss.waitUpTo,
+                          plan.miss.skipBeyond, plan.miss.substituteWithin);
+  return fb::CreatePlan(
+      builder, name, plan.budgetBytes, plan.prefillChunk, plan.contextTokens, plan.stagingPages,
+      quotas, preset, uint8_t(plan.rules.eviction), uint8_t(plan.rules.sharing),
+      uint8_t(plan.rules.survival), pinned, start, plan.startTokens, prefetches, forecast, reasons,
+      plan.miss.isLossy() ? &miss : nullptr, loss, parts == EvictionWeights() ? nullptr : &weights);
 }
 
 Offset<fb::Provenance> encodeProvenance(Builder &builder,

@@ -8,7 +8,7 @@
 
 namespace moert {
 
-static Status checkFinite(std::string_view what, double value) {
+Status checkFinite(std::string_view what, double value) {
   if (!std::isfinite(value))
     return invalidInput(what, " is ", value, ", expected a finite number");
   return {};

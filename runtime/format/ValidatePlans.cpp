@@ -175,6 +175,49 @@ static Status checkPrefetches(const Artifact &artifact, const Plan &plan,
   return {};
 }
 
+static Status checkWeights(const CacheRules &rules) {
+  const EvictionWeights &weights = rules.weights;
+  if (rules.eviction != EvictionPolicy::kWeighted) {
+    if (weights != EvictionWeights())
+      return invalidInput("weights of eviction, expected none without the weighted policy");
+    return {};
+  }
+  const uint64_t sum =
+      uint64_t(weights.recency) + weights.frequency + weights.fullFrequency + weights.nearness;
+  return checkRange("the sum of the weights of eviction", sum, 1, kFixedPointOne);
+}
+
+static Status checkMiss(const MissRule &miss) {
+  MOERT_RETURN_IF_ERROR(checkRange("number of low slices", miss.lowSlices, 1, UINT8_MAX));
+  MOERT_RETURN_IF_ERROR(
+      checkRange("largest score that is not left out", miss.skipBeyond, 0, kFixedPointOne));
+  MOERT_RETURN_IF_ERROR(
+      checkRange("largest score that is waited for", miss.waitUpTo, 0, miss.skipBeyond));
+  return checkRange("largest distance of a substitute", miss.substituteWithin, 0, kFixedPointOne);
+}
+
+static Status checkLoss(const Artifact &artifact, const Plan &plan) {
+  if (!plan.loss)
+    return {};
+  const PlanLoss &loss = *plan.loss;
+  if (!plan.miss.isLossy())
+    return invalidInput("it was measured, but the plan has no miss rule");
+  MOERT_RETURN_IF_ERROR(checkText(loss.metric, "the metric"));
+  // A plan may score better than its reference; the KL divergence is negative only by rounding.
+  for (const auto &[what, value] : {std::pair{"the loss", loss.loss},
+                                    {"the loss's upper bound", loss.upperBound},
+                                    {"the KL divergence", loss.klNats}})
+    MOERT_RETURN_IF_ERROR(checkFinite(what, value));
+  MOERT_RETURN_IF_ERROR(checkFraction("the top-1 disagreement", loss.topDisagreement));
+  if (!(loss.confidence >= 0.9 && loss.confidence <= 0.9999))
+    return invalidInput("the bound's confidence is ", loss.confidence, ", expected 0.9 to 0.9999");
+  MOERT_RETURN_IF_ERROR(
+      checkRange("tokens of a window", loss.windowTokens, 2, artifact.model.maxPositions));
+  for (const PlanText &text : loss.texts)
+    MOERT_RETURN_IF_ERROR(checkText(text.name, "a text's name"));
+  return {};
+}
+
 static Status checkForecast(const Forecast &forecast) {
   MOERT_RETURN_IF_ERROR(checkText(forecast.device, "the device"));
   if (forecast.tokens > forecast.traceTokens)
@@ -213,6 +256,9 @@ static Status checkPlan(const Artifact &artifact, const Plan &plan,
   MOERT_RETURN_IF_ERROR(checkPins(artifact, plan));
   MOERT_RETURN_IF_ERROR(checkStart(artifact, plan));
   MOERT_RETURN_IF_ERROR(checkPrefetches(artifact, plan, programPrefetches));
+  MOERT_RETURN_IF_ERROR(checkWeights(plan.rules));
+  MOERT_RETURN_IF_ERROR(checkMiss(plan.miss).withContext("miss rule"));
+  MOERT_RETURN_IF_ERROR(checkLoss(artifact, plan).withContext("loss"));
   if (plan.forecast)
     MOERT_RETURN_IF_ERROR(checkForecast(*plan.forecast).withContext("forecast"));
   return checkReasons(plan);

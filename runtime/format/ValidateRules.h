@@ -16,7 +16,8 @@ inline Status checkRange(std::string_view what, uint64_t value, uint64_t low, ui
   return {};
 }
 
-/// Both rules refuse NaN.
+/// All of them refuse NaN.
+Status checkFinite(std::string_view what, double value);
 Status checkAtLeast0(std::string_view what, double value);
 Status checkFraction(std::string_view what, double value);
 

@@ -90,11 +90,11 @@ Result<uint64_t> Generation::beginStep() {
 Status Generation::step(RunPhase phase, uint64_t begin, std::span<const int32_t> tokens,
                         LogitsWanted wanted, Choice &choice) {
   const uint32_t position = session.length();
-  SessionTokens batch = {&session, tokens, wanted};
+  const bool isPrefill = phase == RunPhase::kPrefill;
+  SessionTokens batch = {&session, tokens, wanted, isPrefill};
   MOERT_RETURN_IF_ERROR(engine.step({&batch, 1}, choice));
   const uint64_t wallNs = now() - begin;
 
-  const bool isPrefill = phase == RunPhase::kPrefill;
   (isPrefill ? measured.promptNs : measured.decodeNs) += wallNs;
   (isPrefill ? measured.promptTokens : measured.decodeSteps) += tokens.size();
   for (const LayerProfile &layer : engine.lastStep())

@@ -19,6 +19,9 @@ void LayerTotals::add(const LayerProfile &layer) {
   ready += layer.ready;
   stalled += layer.stalled;
   cancelled += layer.cancelled;
+  lowered += layer.lowered;
+  skipped += layer.skipped;
+  substituted += layer.substituted;
 }
 
 LayerTotals &LayerTotals::operator+=(const LayerTotals &other) {
@@ -32,6 +35,9 @@ LayerTotals &LayerTotals::operator+=(const LayerTotals &other) {
   ready += other.ready;
   stalled += other.stalled;
   cancelled += other.cancelled;
+  lowered += other.lowered;
+  skipped += other.skipped;
+  substituted += other.substituted;
   return *this;
 }
 
@@ -165,6 +171,9 @@ static void writeColumns(JsonWriter &json, std::span<const Entry> layers) {
   writeColumn(json, "useful", layers, &Entry::useful);
   writeColumn(json, "cancelled", layers, &Entry::cancelled);
   writeColumn(json, "prefetch_bytes", layers, &Entry::prefetchBytes);
+  writeColumn(json, "lowered", layers, &Entry::lowered);
+  writeColumn(json, "skipped", layers, &Entry::skipped);
+  writeColumn(json, "substituted", layers, &Entry::substituted);
 }
 
 static void writeStep(JsonWriter &json, const RunStep &step, std::span<const LayerProfile> layers) {

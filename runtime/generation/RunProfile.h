@@ -36,12 +36,15 @@ constexpr uint64_t kMostStepBytes = uint64_t(16) << 20, kLeastProfiledSteps = 25
 struct LayerTotals {
   uint64_t computeNs = 0, waitNs = 0, bytesRead = 0, prefetchBytes = 0;
   uint64_t hits = 0, misses = 0, useful = 0, ready = 0, stalled = 0, cancelled = 0;
+  uint64_t lowered = 0, skipped = 0, substituted = 0;
 
   void add(const LayerProfile &layer);
   LayerTotals &operator+=(const LayerTotals &other);
   double hitRate() const { return rateOf(hits); }
   double readyRate() const { return rateOf(ready); }
   double stallRate() const { return hits + misses == 0 ? 0 : rateOf(stalled); }
+  /// Experts that the routers asked for and that a miss rule changed.
+  uint64_t changed() const { return lowered + skipped + substituted; }
   uint64_t prefetches() const { return useful + cancelled; }
 
 private:

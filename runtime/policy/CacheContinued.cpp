@@ -10,8 +10,10 @@ void CacheDirectory::continueFrom(const CacheDirectory &before) {
   assert(!isOpen && !before.isOpen && entries.size() == before.entries.size());
   passes = before.passes;
   passLayer = before.passLayer;
-  for (size_t layer = 0; layer < layers.size(); ++layer)
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
     layers[layer].turn = before.layers[layer].turn;
+    layers[layer].tokens = before.layers[layer].tokens;
+  }
   for (size_t id = 0; id < entries.size(); ++id) {
     entries[id].history = before.entries[id].history;
     // Frequencies fade with each layer pass, and only where they are used.
@@ -41,6 +43,7 @@ void CacheDirectory::takeHeld(const CacheDirectory &before, QuotaGroup &group) {
     const uint32_t id = candidate.use.expert;
     if (group.heldPages + candidate.pages > group.pages)
       continue;
+    entries[id].demanded = before.entries[id].unit.slicesPresent;
     for (UnitEvent event : {UnitEvent::kDemanded, UnitEvent::kReadBegun, UnitEvent::kReadCompleted})
       apply(id, event);
     if (rules.eviction == EvictionPolicy::kArc)

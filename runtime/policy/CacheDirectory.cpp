@@ -57,17 +57,40 @@ void CacheDirectory::addExpert(uint32_t pages, uint64_t bytes, uint16_t slices) 
     leavingOrder.push_back(0);
 }
 
+void CacheDirectory::addExpert(uint32_t pages, std::span<const uint64_t> ends) {
+  addExpert(pages, ends.back(), static_cast<uint16_t>(ends.size()));
+  if (ends.size() == 1)
+    return;
+  entries.back().firstSliceEnd = static_cast<uint32_t>(sliceEnds.size());
+  sliceEnds.insert(sliceEnds.end(), ends.begin(), ends.end());
+}
+
+uint64_t CacheDirectory::bytesOf(uint32_t id, uint16_t first, uint16_t end) const {
+  const DirectoryEntry &entry = entries[id];
+  if (first == 0 && end == entry.unit.slices)
+    return entry.bytes;
+  assert(entry.firstSliceEnd != UINT32_MAX);
+  auto endOf = [&](uint16_t slices) {
+    return slices == 0 ? 0 : sliceEnds[entry.firstSliceEnd + slices - 1];
+  };
+  return endOf(end) - endOf(first);
+}
+
 //===-- A layer pass -------------------------------------------------------------------------===//
 
-bool CacheDirectory::isExecutable(uint32_t layer, std::span<const uint32_t> wanted) {
+bool CacheDirectory::isExecutable(uint32_t layer, const PassDemand &demand) {
   wantedIds.clear();
-  for (uint32_t expert : wanted) {
+  for (size_t i = 0; i < demand.wanted.size(); ++i) {
+    const uint32_t expert = demand.wanted[i];
     if (expert >= layers[layer].experts || entries[idOf(layer, expert)].isWanted)
       break;
     wantedIds.push_back(idOf(layer, expert));
-    entries[wantedIds.back()].isWanted = true;
+    DirectoryEntry &entry = entries[wantedIds.back()];
+    entry.isWanted = true;
+    entry.demanded = demand.slices.empty() ? entry.unit.slices : demand.slices[i];
+    assert(entry.demanded >= 1 && entry.demanded <= entry.unit.slices);
   }
-  if (wantedIds.size() == wanted.size())
+  if (wantedIds.size() == demand.wanted.size())
     return true;
   for (uint32_t id : wantedIds)
     entries[id].isWanted = false;
@@ -76,7 +99,8 @@ bool CacheDirectory::isExecutable(uint32_t layer, std::span<const uint32_t> want
 
 bool CacheDirectory::beginPass(uint32_t layer, const PassDemand &demand) {
   assert(demand.tokens > 0 && (demand.uses.empty() || demand.uses.size() == demand.wanted.size()));
-  if (!isExecutable(layer, demand.wanted))
+  assert(demand.slices.empty() || demand.slices.size() == demand.wanted.size());
+  if (!isExecutable(layer, demand))
     return false;
   passLayer = layer;
   isOpen = true;
@@ -89,6 +113,7 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
   Layer &layer = layers[layerIndex];
   ++passes;
   ++layer.turn;
+  layer.tokens += std::min(demand.tokens, UINT32_MAX - layer.tokens);
   bool needsProbabilities = rules.eviction == EvictionPolicy::kReuseDistance;
   FrequencyStep step(needsProbabilities ? demand.tokens : 1);
   if (needsProbabilities)
@@ -103,6 +128,9 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
     entry.history.rank = rank;
     entry.history.lastTurn = layer.turn;
     entry.history.tokens += std::min(uses, UINT32_MAX - entry.history.tokens);
+    entry.history.lastToken = layer.tokens;
+    if (entry.demanded == entry.unit.slices)
+      entry.history.fullTokens += std::min(uses, UINT32_MAX - entry.history.fullTokens);
     if (rules.eviction == EvictionPolicy::kArc)
       groups[layer.group].arc.use(entry.arcList, entry.pages, groups[layer.group].pages);
     entry.isKept = true;
@@ -143,20 +171,22 @@ LayerDistance CacheDirectory::distanceTo(uint32_t index) const {
   return {.layersAhead = (layer.place + cycle - next) % cycle + 1,
           .layers = cycle,
           .turn = layer.turn,
-          .repeatsEveryStep = layer.repeatsEveryStep};
+          .repeatsEveryStep = layer.repeatsEveryStep,
+          .tokens = layer.tokens};
 }
 
 void CacheDirectory::addCandidate(uint32_t id, const LayerDistance &distance) {
   const DirectoryEntry &entry = entries[id];
-  candidates.push_back({.use = {.expert = id,
-                                .lastUse = entry.history.lastUse,
-                                .rank = entry.history.rank,
-                                .value = keepingValue(rules.eviction, entry.history, distance)},
-                        .pages = entry.pages,
-                        .isReady = entry.isHeld(),
-                        .isWanted = entry.isWanted,
-                        .isPinned = entry.pins > 0,
-                        .isUsedAgain = entry.arcList == ArcList::kAgain});
+  candidates.push_back(
+      {.use = {.expert = id,
+               .lastUse = entry.history.lastUse,
+               .rank = entry.history.rank,
+               .value = keepingValue(rules.eviction, entry.history, distance, rules.weights)},
+       .pages = entry.pages,
+       .isReady = entry.isHeld(),
+       .isWanted = entry.isWanted,
+       .isPinned = entry.pins > 0,
+       .isUsedAgain = entry.arcList == ArcList::kAgain});
 }
 
 /// Adds the experts of a layer that are held or wanted; if another layer is executed, the first to
@@ -231,7 +261,7 @@ void CacheDirectory::forgetGhosts(QuotaGroup &group) {
 UnitState CacheDirectory::apply(uint32_t id, UnitEvent event) {
   DirectoryEntry &entry = entries[id];
   const PageOwner owner = ownerOf(entry.unit.state);
-  if (!entry.unit.apply(event)) {
+  if (!entry.unit.apply(event, entry.demanded)) {
     assert(false && "kUnitTable forbids it");
     ++forbidden;
     return entry.unit.state;
@@ -241,6 +271,10 @@ UnitState CacheDirectory::apply(uint32_t id, UnitEvent event) {
   if (event == UnitEvent::kEvicted || event == UnitEvent::kRetained)
     groupOf(id).arc.leave(entry.arcList, entry.pages);
   return entry.unit.state;
+}
+
+UnitState CacheDirectory::demand(uint32_t id) {
+  return apply(id, entries[id].unit.demandOf(entries[id].demanded));
 }
 
 void CacheDirectory::movePages(uint32_t id, PageOwner from, PageOwner to) {
@@ -336,6 +370,8 @@ void CacheDirectory::forgetUse() {
   }
   for (QuotaGroup &group : groups)
     group.arc = {};
+  for (Layer &layer : layers)
+    layer.tokens = 0;
 }
 
 void CacheDirectory::beginPrompt() {

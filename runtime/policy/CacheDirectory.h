@@ -40,6 +40,7 @@ struct CacheRules {
   EvictionPolicy eviction = EvictionPolicy::kLru;
   CacheSharing sharing = CacheSharing::kLayerQuotas;
   PromptSurvival survival = PromptSurvival::kEverything;
+  EvictionWeights weights = {}; // For kWeighted.
   friend bool operator==(const CacheRules &, const CacheRules &) = default;
 };
 
@@ -48,12 +49,16 @@ struct PassDemand {
   std::span<const uint32_t> wanted;
   std::span<const uint32_t> uses = {}; // How many tokens route to each; empty: one.
   uint32_t tokens = 1;                 // In the layer pass; not 0.
+  /// How many of its record's first slices each needs, 1 or more; empty: all of them.
+  std::span<const uint16_t> slices = {};
 };
 
 struct DirectoryEntry {
   ExpertHistory history;
-  uint64_t bytes = 0; // Size of the record.
-  uint32_t pages = 0;
+  uint64_t bytes = 0;                  // Size of the record.
+  uint32_t pages = 0;                  // For the whole record, however many of its slices are read.
+  uint16_t demanded = 0;               // Slices that the open layer pass demands.
+  uint32_t firstSliceEnd = UINT32_MAX; // Index of its slices' ends; UINT32_MAX: it is read whole.
   uint32_t layer = 0;
   CacheUnit unit;
   uint16_t pins = 0;
@@ -89,6 +94,8 @@ public:
   void addLayer(uint64_t quotaPages, bool repeatsEveryStep = true);
   /// Adds an expert to the last layer.
   void addExpert(uint32_t pages, uint64_t bytes = 0, uint16_t slices = 1);
+  /// The same of a record that may be read in part; the slices end at these bytes.
+  void addExpert(uint32_t pages, std::span<const uint64_t> sliceEnds);
 
   DirectorySize size() const { return {layers.size(), entries.size(), widestLayer}; }
   size_t layerCount() const { return layers.size(); }
@@ -96,6 +103,8 @@ public:
   uint32_t idOf(uint32_t layer, uint32_t expert) const { return layers[layer].firstId + expert; }
   uint32_t expertOf(uint32_t id) const { return id - layers[entries[id].layer].firstId; }
   const DirectoryEntry &at(uint32_t id) const { return entries[id]; }
+  /// Bytes of the slices [first, end) of its record.
+  uint64_t bytesOf(uint32_t id, uint16_t first, uint16_t end) const;
   const CacheRules &cacheRules() const { return rules; }
   uint64_t pagesHeld(uint32_t layer) const { return layers[layer].heldPages; }
   uint64_t prefetchPages() const { return heldPrefetchPages; }
@@ -113,6 +122,8 @@ public:
   /// Changes the unit's state by the table, and with it whose pages it has. Returns the new state.
   /// A forbidden event is an error of the caller: nothing changes, and it is counted.
   UnitState apply(uint32_t id, UnitEvent event);
+  /// The open layer pass demands it: applies the event of that.
+  UnitState demand(uint32_t id);
   uint64_t forbiddenEvents() const { return forbidden; }
 
   /// Whether a demanded expert may get pages now, within the quota and the staging pages.
@@ -161,6 +172,7 @@ private:
     uint32_t firstId = 0;
     uint32_t experts = 0;
     uint32_t turn = 0;
+    uint32_t tokens = 0;  // Since the records began.
     uint32_t place = 0;   // Among the layers that repeat every step.
     uint32_t group = 0;   // Its quota group.
     uint32_t ordered = 0; // Experts in leavingOrder.
@@ -180,7 +192,7 @@ private:
 
   const QuotaGroup &groupOf(uint32_t id) const { return groups[layers[entries[id].layer].group]; }
   QuotaGroup &groupOf(uint32_t id) { return groups[layers[entries[id].layer].group]; }
-  bool isExecutable(uint32_t layer, std::span<const uint32_t> wanted);
+  bool isExecutable(uint32_t layer, const PassDemand &demand);
   void remember(uint32_t layer, const PassDemand &demand);
   void decide(uint32_t layer);
   LayerDistance distanceTo(uint32_t layer) const;
@@ -197,6 +209,7 @@ private:
   std::vector<Layer> layers;
   std::vector<QuotaGroup> groups;
   std::vector<DirectoryEntry> entries;
+  std::vector<uint64_t> sliceEnds; // From the record's first byte, of experts read in part.
   size_t widestLayer = 0;
   uint32_t cycleLayers = 0; // Layers that repeat every step.
   uint64_t passes = 0;      // The logical clock.

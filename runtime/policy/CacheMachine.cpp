@@ -46,20 +46,27 @@ bool CacheMachine::beginPass(uint32_t layer, const PassDemand &demand) {
 /// A cancelled prefetch that is demanded while its read is under way is useful, too.
 void CacheMachine::demandUnits() {
   for (uint32_t id : directory.wanted()) {
-    countsNow.hits += directory.at(id).isHeld();
-    countsNow.misses += !directory.at(id).isHeld();
-    countsNow.useful += directory.at(id).isPrefetch();
-    directory.apply(id, UnitEvent::kDemanded);
+    const bool isHeld = directory.at(id).isHeld(), isPrefetch = directory.at(id).isPrefetch();
+    const bool isHit = isHeld && directory.demand(id) == UnitState::kReady;
+    if (!isHeld)
+      directory.demand(id);
+    countsNow.hits += isHit;
+    countsNow.misses += !isHit;
+    countsNow.useful += isPrefetch;
   }
 }
 
-/// Experts that pass through are read first, then those that stay: until the latter have pages,
-/// their room serves the former.
+/// Slices that are lacking need no pages, so they come first and wait for no room. Then experts
+/// that pass through, then those that stay: until the latter have pages, their room serves the
+/// former.
 void CacheMachine::listUnits() {
   for (uint32_t id : directory.unkept())
     if (directory.at(id).isHeld() && !directory.at(id).isWanted)
       leaving.push_back(id);
   const std::span<const uint32_t> wanted = directory.wanted();
+  for (uint32_t id : wanted)
+    if (directory.at(id).unit.state == UnitState::kLacking)
+      toRead.push_back(id);
   for (bool isKept : {false, true})
     for (uint32_t id : wanted)
       if (directory.at(id).unit.state == UnitState::kQueued && directory.at(id).isKept == isKept)
@@ -78,11 +85,11 @@ std::optional<CacheAction> CacheMachine::next() {
     return {};
   if (directory.isPassOpen() && nextRead < toRead.size()) {
     const uint32_t id = toRead[nextRead];
-    if (!directory.hasRoomFor(id))
+    const bool hasPages = directory.at(id).isHeld();
+    if (!hasPages && !directory.hasRoomFor(id))
       return evictForRoom();
     ++nextRead;
-    beginRead(id, UnitEvent::kReadBegun);
-    return CacheAction{id, true};
+    return beginRead(id, UnitEvent::kReadBegun);
   }
   // Prefetches get what the demand leaves of the disk and of the pages.
   if (!prefetches.hasNext() || readingPrefetches >= limits.prefetchReads)
@@ -91,11 +98,10 @@ std::optional<CacheAction> CacheMachine::next() {
   if (!directory.hasRoomForPrefetch(id))
     return evictForRoom();
   prefetches.begin();
-  beginRead(id, UnitEvent::kPrefetchBegun);
   ++readingPrefetches;
   ++countsNow.prefetchesRead;
   countsNow.prefetchBytes += directory.at(id).bytes;
-  return CacheAction{id, true};
+  return beginRead(id, UnitEvent::kPrefetchBegun);
 }
 
 /// An expert that will not stay leaves early. There may be none.
@@ -106,16 +112,18 @@ std::optional<CacheAction> CacheMachine::evictForRoom() {
   return CacheAction{givenBack[nextGivenBack++], false};
 }
 
-void CacheMachine::beginRead(uint32_t id, UnitEvent event) {
+CacheAction CacheMachine::beginRead(uint32_t id, UnitEvent event) {
   directory.apply(id, event);
   ++reading;
-  countsNow.bytesRead += directory.at(id).bytes;
+  const CacheUnit &unit = directory.at(id).unit;
+  countsNow.bytesRead += directory.bytesOf(id, unit.slicesPresent, unit.slicesWanted);
+  return {id, true, unit.slicesPresent, unit.slicesWanted};
 }
 
 bool CacheMachine::completed(uint32_t id, bool isOk) {
   const UnitState before = directory.at(id).unit.state;
   --reading;
-  readingPrefetches -= before != UnitState::kLoading;
+  readingPrefetches -= !isDemandedRead(before);
   const UnitState after =
       directory.apply(id, isOk ? UnitEvent::kReadCompleted : UnitEvent::kReadFailed);
   if (after == UnitState::kReady)
@@ -127,7 +135,7 @@ bool CacheMachine::completed(uint32_t id, bool isOk) {
     toRead.push_back(id);
     return true;
   }
-  if (before == UnitState::kLoading)
+  if (isDemandedRead(before))
     return false;
   prefetches.forget(id);
   ++countsNow.cancelled;
@@ -168,7 +176,8 @@ void CacheMachine::abandonPass() {
   for (uint32_t id : directory.wanted())
     if (directory.at(id).unit.state == UnitState::kInUse)
       directory.apply(id, UnitEvent::kReleased);
-    else if (directory.at(id).unit.state == UnitState::kQueued)
+    else if (directory.at(id).unit.state == UnitState::kQueued ||
+             directory.at(id).unit.state == UnitState::kLacking)
       directory.apply(id, UnitEvent::kCancelled);
   released = directory.wanted().size();
   endPass();

@@ -26,10 +26,12 @@ struct CacheReadLimits {
   size_t prefetchReads = 0; // 0: nothing is prefetched.
 };
 
-/// What the driver has to do: read the unit, or take its pages back.
+/// What the driver has to do: read slices of the unit, or take its pages back. It has pages for the
+/// whole record already if the first slice is not 0.
 struct CacheAction {
   uint32_t id = 0;
   bool isRead = false;
+  uint16_t firstSlice = 0, endSlice = 0; // For a read.
 };
 
 /// A layer pass: beginPass; handOut whenever ready() is not empty, and release, until all are
@@ -49,6 +51,13 @@ public:
 
   const CacheDirectory &state() const { return directory; }
   const DirectoryEntry &at(uint32_t id) const { return directory.at(id); }
+  /// Slices of an expert that count as in memory for the next layer pass of its layer, whatever has
+  /// arrived: those that stayed after an earlier layer pass; all if it is expected
+  /// (PrefetchList.h).
+  uint16_t slicesCounted(uint32_t id) const {
+    const CacheUnit &unit = directory.at(id).unit;
+    return prefetches.isExpected(id) ? unit.slices : unit.isHeld() ? unit.slicesPresent : 0;
+  }
 
   /// Records prefetch candidates for a later layer; the layer pass that begins next decides which
   /// of them are read (PrefetchList.h).
@@ -102,7 +111,7 @@ private:
   void listUnits();
   std::optional<CacheAction> evictForRoom();
   void cancelPrefetches();
-  void beginRead(uint32_t id, UnitEvent event);
+  CacheAction beginRead(uint32_t id, UnitEvent event);
   void evict(uint32_t id);
 
   CacheDirectory directory;
@@ -112,7 +121,7 @@ private:
   size_t readingPrefetches = 0; // Reads that were begun as prefetches.
 
   // The open layer pass. Vectors keep the room of the largest layer.
-  /// Queued units in the order of their reads; the first nextRead of them were begun.
+  /// Lacking and queued units in the order of their reads; the first nextRead of them were begun.
   std::vector<uint32_t> toRead;
   size_t nextRead = 0;
   /// Indices in the order in which they became ready; the first handedOut of them were handed out.

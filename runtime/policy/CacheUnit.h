@@ -24,15 +24,18 @@ enum class UnitState : uint8_t {
   kClaimed,     // Being read as a prefetch, and demanded meanwhile.
   kReady,       // Resident.
   kInUse,       // Resident and handed out.
+  kLacking,     // Demanded with more slices than are present: the read of the others waits.
+  kUpgrading,   // Its other slices are being read on demand.
   kPrefetching, // Being read as a prefetch.
   kCancelled,   // Being read as a prefetch that nobody needs any more.
   kPrefetched,  // A complete prefetch, not demanded yet.
   kForbidden,   // No state of a unit: what the table has where an event may not happen.
 };
-constexpr size_t kUnitStates = 9;
+constexpr size_t kUnitStates = 11;
 
 enum class UnitEvent : uint8_t {
   kDemanded,      // A layer pass that demands it begins.
+  kMoreDemanded,  // The same, with more slices than are present.
   kReadBegun,     // The demand's read begins.
   kPrefetchBegun, // A read begins that no layer pass has asked for.
   kReadCompleted,
@@ -43,7 +46,7 @@ enum class UnitEvent : uint8_t {
   kCancelled, // Nobody needs the prefetch any more, or the layer pass was abandoned.
   kEvicted,
 };
-constexpr size_t kUnitEvents = 10;
+constexpr size_t kUnitEvents = 11;
 
 using UnitTable = std::array<std::array<UnitState, kUnitEvents>, kUnitStates>;
 
@@ -53,16 +56,18 @@ inline constexpr UnitTable kUnitTable = [] {
   constexpr UnitState no = kForbidden;
   // clang-format off
   return UnitTable{{
-    //               demanded  begun     prefetch      completed    failed   handedOut  released  retained     cancelled   evicted
-    /* absent      */ {kQueued,  no,       kPrefetching, no,          no,      no,        no,       no,          no,         no},
-    /* queued      */ {no,       kLoading, no,           no,          no,      no,        no,       no,          kAbsent,    no},
-    /* loading     */ {no,       no,       no,           kReady,      kAbsent, no,        no,       no,          no,         no},
-    /* claimed     */ {no,       no,       no,           kReady,      kQueued, no,        no,       no,          no,         no},
-    /* ready       */ {kReady,   no,       no,           no,          kAbsent, kInUse,    no,       kPrefetched, no,         kAbsent},
-    /* inUse       */ {no,       no,       no,           no,          no,      no,        kReady,   no,          no,         no},
-    /* prefetching */ {kClaimed, no,       no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no},
-    /* cancelled   */ {kClaimed, no,       no,           kAbsent,     kAbsent, no,        no,       no,          no,         no},
-    /* prefetched  */ {kReady,   no,       no,           no,          no,      no,        no,       no,          kAbsent,    no},
+    //               demanded  more      begun       prefetch      completed    failed   handedOut  released  retained     cancelled   evicted
+    /* absent      */ {kQueued,  no,       no,         kPrefetching, no,          no,      no,        no,       no,          no,         no},
+    /* queued      */ {no,       no,       kLoading,   no,           no,          no,      no,        no,       no,          kAbsent,    no},
+    /* loading     */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no},
+    /* claimed     */ {no,       no,       no,         no,           kReady,      kQueued, no,        no,       no,          no,         no},
+    /* ready       */ {kReady,   kLacking, no,         no,           no,          kAbsent, kInUse,    no,       kPrefetched, no,         kAbsent},
+    /* inUse       */ {no,       no,       no,         no,           no,          no,      no,        kReady,   no,          no,         no},
+    /* lacking     */ {no,       no,       kUpgrading, no,           no,          no,      no,        no,       no,          kReady,     no},
+    /* upgrading   */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no},
+    /* prefetching */ {kClaimed, no,       no,         no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no},
+    /* cancelled   */ {kClaimed, no,       no,         no,           kAbsent,     kAbsent, no,        no,       no,          no,         no},
+    /* prefetched  */ {kReady,   kLacking, no,         no,           no,          no,      no,        no,       no,          kAbsent,    no},
   }};
   // clang-format on
 }();
@@ -79,14 +84,21 @@ constexpr PageOwner ownerOf(UnitState state) {
 
 constexpr bool isBeingRead(UnitState state) {
   using enum UnitState;
-  return state == kLoading || state == kPrefetching || state == kClaimed || state == kCancelled;
+  return state == kLoading || state == kUpgrading || state == kPrefetching || state == kClaimed ||
+         state == kCancelled;
 }
 
 /// Where a unit's pages are.
 enum class MemoryTier : uint8_t { kHost = 0 };
 
-/// Invariants: slicesPresent <= slicesWanted <= slices. Slices are present if and only if the unit
-/// has pages and is not being read. Every demand and every prefetch wants all slices of a record.
+/// Whether the unit's read was begun by a demand, and not as a prefetch.
+constexpr bool isDemandedRead(UnitState state) {
+  return state == UnitState::kLoading || state == UnitState::kUpgrading;
+}
+
+/// Invariants: slicesPresent <= slicesWanted <= slices. A complete unit (ready, in use, prefetched)
+/// has all that are wanted; one that is absent, queued, loading or being prefetched has none. A
+/// prefetch wants all slices; a demand takes as many as it wants of those that a prefetch read.
 struct CacheUnit {
   UnitState state = UnitState::kAbsent;
   MemoryTier tier = MemoryTier::kHost;
@@ -98,17 +110,36 @@ struct CacheUnit {
   bool isPrefetch() const { return state >= UnitState::kPrefetching; }
   bool isResident() const { return state == UnitState::kReady || state == UnitState::kInUse; }
 
-  /// False, and nothing changed, if the table forbids the event.
-  [[nodiscard]] constexpr bool apply(UnitEvent event) {
-    const UnitState next = transition(state, event);
+  /// The event of a demand for so many slices.
+  constexpr UnitEvent demandOf(uint16_t demanded) const {
+    const bool isComplete = state == UnitState::kReady || state == UnitState::kPrefetched;
+    return isComplete && slicesPresent < demanded ? UnitEvent::kMoreDemanded : UnitEvent::kDemanded;
+  }
+
+  /// False, and nothing changed, if the table forbids the event. `demanded`: with the events of a
+  /// demand, 1 to `slices`.
+  [[nodiscard]] constexpr bool apply(UnitEvent event, uint16_t demanded) {
+    const UnitState before = state, next = transition(before, event);
     if (next == UnitState::kForbidden)
       return false;
     state = next;
-    slicesWanted = state == UnitState::kAbsent ? uint16_t(0) : slices;
-    const bool isComplete = ownerOf(state) != PageOwner::kNobody && !isBeingRead(state);
-    slicesPresent = isComplete ? slicesWanted : uint16_t(0);
+    // What stayed in memory is not reduced. A complete prefetch counts as the slices demanded, as
+    // if they had been read now: whether it arrived must not matter to a later layer pass.
+    if (event == UnitEvent::kMoreDemanded ||
+        (event == UnitEvent::kDemanded && before != UnitState::kReady))
+      slicesWanted = demanded;
+    if (event == UnitEvent::kPrefetchBegun)
+      slicesWanted = slices;
+    if (event == UnitEvent::kReadCompleted ||
+        (event == UnitEvent::kDemanded && before == UnitState::kPrefetched))
+      slicesPresent = slicesWanted;
+    if (before == UnitState::kLacking && event == UnitEvent::kCancelled)
+      slicesWanted = slicesPresent;
+    if (state == UnitState::kAbsent)
+      slicesWanted = slicesPresent = 0;
     return true;
   }
+  [[nodiscard]] constexpr bool apply(UnitEvent event) { return apply(event, slices); }
 };
 
 } // namespace moert

@@ -60,10 +60,26 @@ static uint64_t expectedWait(const ExpertHistory &history, const LayerDistance &
          kOneCycle * distance.layersAhead / distance.layers;
 }
 
+// At most 2^48, as the weights are at most 2^24 in all. A layer's experts keep their order until
+// its next turn: only the part of the layers to come changes, by the same for all of them.
+static uint64_t weightedValue(const ExpertHistory &history, const LayerDistance &distance,
+                              const EvictionWeights &weights) {
+  auto part = [&distance](uint32_t tokens) -> uint64_t {
+    const uint64_t all = std::max(1u, distance.tokens);
+    return std::min<uint64_t>(tokens, all) * kFixedPointOne / all;
+  };
+  // As the paper prints it, the layer that is executed is the nearest.
+  const uint64_t layersAhead = distance.layersAhead % distance.layers;
+  const uint64_t nearness = kFixedPointOne - kFixedPointOne * layersAhead / distance.layers;
+  return weights.recency * part(history.lastToken) + weights.frequency * part(history.tokens) +
+         weights.fullFrequency * part(history.fullTokens) + weights.nearness * nearness;
+}
+
 uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
-                      const LayerDistance &distance) {
+                      const LayerDistance &distance, const EvictionWeights &weights) {
   bool usesDistance = policy == EvictionPolicy::kEdgeMoe || policy == EvictionPolicy::kLeastStale ||
-                      policy == EvictionPolicy::kReuseDistance;
+                      policy == EvictionPolicy::kReuseDistance ||
+                      policy == EvictionPolicy::kWeighted;
   if (usesDistance && !distance.repeatsEveryStep)
     return 0;
   switch (policy) {
@@ -83,6 +99,8 @@ uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
   }
   case EvictionPolicy::kReuseDistance:
     return UINT64_MAX - expectedWait(history, distance);
+  case EvictionPolicy::kWeighted:
+    return weightedValue(history, distance, weights);
   }
   return 0;
 }

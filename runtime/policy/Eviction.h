@@ -15,6 +15,17 @@ enum class EvictionPolicy : uint8_t {
   kArc = 3,           // Adaptive replacement: ArcBalance.h.
   kLeastStale = 4,    // Unused for the most turns of its layer first, then the layer furthest away.
   kReuseDistance = 5, // The longest expected time until the next use first.
+  kWeighted = 6,      // HOBBIT: a weighted sum of recency, frequencies and the layers to come.
+};
+
+/// What each part of kWeighted counts, in units of kFixedPointOne; together at most 1. The parts
+/// are fractions of the tokens since the records began (HOBBIT, arXiv 2411.01433, equation 3).
+struct EvictionWeights {
+  uint32_t recency = 0;       // LRU: the token that used it last.
+  uint32_t frequency = 0;     // LFU: the tokens that used it.
+  uint32_t fullFrequency = 0; // LHU: those that used all of its slices.
+  uint32_t nearness = 0;      // FLD: 1 - the part of the layers until its own comes.
+  friend bool operator==(const EvictionWeights &, const EvictionWeights &) = default;
 };
 
 /// What is remembered of an expert, whether or not it is in memory.
@@ -26,6 +37,8 @@ struct ExpertHistory {
   /// The fraction of the last two or so tokens that wanted it; kFixedPointOne: all.
   uint32_t recentFrequency = 0;
   uint32_t longFrequency = 0; // The same for the last sixty or so.
+  uint32_t lastToken = 0;     // LayerDistance::tokens after the layer pass that wanted it last.
+  uint32_t fullTokens = 0;    // Tokens that wanted it with all of its slices.
 };
 
 /// Frequencies and probabilities are fixed-point numbers.
@@ -57,12 +70,13 @@ struct LayerDistance {
   uint32_t layers = 1;          // In a cycle.
   uint32_t turn = 0;            // Layer passes of the layer so far, an open one included.
   bool repeatsEveryStep = true; // Not so an encoder's: policies that look ahead let it go first.
+  uint32_t tokens = 0;          // That the layer computed since the records began.
 };
 
 /// What keeping the expert is worth; the least valuable one leaves first. 0 leaves the choice to
 /// the last use.
 uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
-                      const LayerDistance &distance);
+                      const LayerDistance &distance, const EvictionWeights &weights = {});
 
 /// An expert that may be evicted.
 struct EvictionCandidate {

@@ -4,6 +4,7 @@
 
 #include "runtime/base/Origin.h"
 #include "runtime/policy/CacheDirectory.h"
+#include "runtime/policy/MissPolicy.h"
 #include "runtime/policy/Prefetches.h"
 
 #include <cstdint>
@@ -43,6 +44,30 @@ struct Forecast {
   friend bool operator==(const Forecast &, const Forecast &) = default;
 };
 
+/// A text that a loss was measured on.
+struct PlanText {
+  std::string name;   // File name without its directory.
+  uint64_t hash = 0;  // XXH3-64 of its bytes.
+  uint64_t bytes = 0; // Size of the file.
+  friend bool operator==(const PlanText &, const PlanText &) = default;
+};
+
+/// What a plan with a miss rule loses against the checkpoint at `source`: measured while it decodes
+/// the texts token by token, with the planned cache, which each token leaves to the next. It holds
+/// for this plan's cache alone. In the metric's unit, relative for perplexity.
+struct PlanLoss {
+  std::string metric;         // As `moert eval --metric` spells it.
+  double loss = 0;            // Includes that of the widths.
+  double upperBound = 0;      // One-sided bound of the loss, at `confidence`.
+  double confidence = 0.95;   // The bound's (docs/accuracy.md).
+  double klNats = 0;          // KL(reference || plan), nats per scored token.
+  double topDisagreement = 0; // Fraction of scored tokens: 1 - top-1 agreement.
+  uint64_t units = 0, documents = 0, windows = 0;
+  uint32_t windowTokens = 0;
+  std::vector<PlanText> texts;
+  friend bool operator==(const PlanLoss &, const PlanLoss &) = default;
+};
+
 /// What the cache holds of a MoE layer before the first prompt, in the order in which it is filled
 /// as far as it fits; how many of the plan's startTokens tokens used each.
 struct LayerStart {
@@ -69,6 +94,8 @@ struct Plan {
   std::vector<PrefetchRule> prefetches = {}; // Per MoE layer; empty: no prefetching.
   std::optional<Forecast> forecast = {};
   std::vector<PlanReason> reasons = {};
+  MissRule miss = {};
+  std::optional<PlanLoss> loss = {}; // Only with a miss rule.
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 

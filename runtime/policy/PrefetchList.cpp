@@ -16,6 +16,7 @@ PrefetchList::PrefetchList(const DirectorySize &size) : widestLayer(size.widestL
     list->reserve(mostPrefetches(size));
   toRead.reserve(widestLayer);
   leaving.reserve(widestLayer);
+  expected.resize(size.experts);
 }
 
 void PrefetchList::name(const LayerPrefetch &prefetch) {
@@ -46,6 +47,7 @@ bool PrefetchList::isAhead(const CacheDirectory &directory, uint32_t layer) cons
 void PrefetchList::beginPass(const CacheDirectory &directory, uint32_t layer) {
   passLayer = layer;
   cancelledIds.clear();
+  expectNothing(directory, layer);
   auto isLater = [&](uint32_t id) { return isAhead(directory, directory.at(id).layer); };
   std::erase_if(pending, [&](uint32_t id) { return !isLater(id); });
   uint64_t laterPages = 0;
@@ -85,13 +87,35 @@ void PrefetchList::choose(const CacheDirectory &directory, const Named &prefetch
   }
 }
 
+/// Like choose(), but does not depend on which prefetches have begun or have room.
+void PrefetchList::expect(const CacheDirectory &directory, const Named &prefetch,
+                          std::span<const PrefetchCandidate> likeliest) {
+  const std::span<const uint32_t> unkept = directory.unkept();
+  uint32_t reads = 0;
+  for (const PrefetchCandidate &candidate : likeliest) {
+    if (reads == prefetch.rule.reads || candidate.probability < prefetch.rule.minProbability)
+      return;
+    const uint32_t id = directory.idOf(prefetch.layer, candidate.expert);
+    const bool isHeld = directory.at(id).isHeld();
+    reads += !isHeld;
+    // One that is held and stays is resident anyway, with the slices that it has.
+    expected[id] = !isHeld || std::ranges::find(unkept, id) != unkept.end();
+  }
+}
+
+void PrefetchList::expectNothing(const CacheDirectory &directory, uint32_t layer) {
+  std::fill_n(expected.begin() + directory.idOf(layer, 0), directory.expertsIn(layer), uint8_t(0));
+}
+
 uint32_t PrefetchList::select(CacheDirectory &directory) {
   uint32_t retained = 0;
   for (size_t i = 0; i < namedCount; ++i) {
     const uint32_t layer = named[i].layer;
+    expectNothing(directory, layer);
     std::erase_if(pending, [&](uint32_t id) { return directory.at(id).layer == layer; });
     if (!directory.isPrefetchable(layer) || !isAhead(directory, layer))
       continue;
+    expect(directory, named[i], slot(i).first(named[i].count));
     choose(directory, named[i], slot(i).first(named[i].count));
     for (uint32_t id : leaving)
       if (directory.canRetain(id)) {
@@ -123,6 +147,7 @@ void PrefetchList::cancelAll() {
   begun.clear();
   pending.clear();
   namedCount = 0;
+  std::fill(expected.begin(), expected.end(), uint8_t(0));
 }
 
 } // namespace moert

@@ -39,6 +39,12 @@ public:
   /// as far as the demand leaves room. Returns how many were retained.
   uint32_t select(CacheDirectory &directory);
 
+  /// Whether the plan asked for it in time: it is among the candidates that the rule of its layer
+  /// would have had read, given what was held when they were named. True or false whether or not
+  /// there was room or time for the read, so that decisions may depend on it. Until the next layer
+  /// pass of its layer.
+  bool isExpected(uint32_t id) const { return expected[id] != 0; }
+
   bool hasNext() const { return !pending.empty(); }
   uint32_t next() const { return pending.front(); }
   /// next() gets pages now.
@@ -61,6 +67,9 @@ private:
   bool isAhead(const CacheDirectory &directory, uint32_t layer) const;
   void choose(const CacheDirectory &directory, const Named &prefetch,
               std::span<const PrefetchCandidate> likeliest);
+  void expect(const CacheDirectory &directory, const Named &prefetch,
+              std::span<const PrefetchCandidate> likeliest);
+  void expectNothing(const CacheDirectory &directory, uint32_t layer);
 
   size_t widestLayer;
   uint32_t passLayer = 0;
@@ -70,6 +79,7 @@ private:
   std::vector<uint32_t> pending, begun;      // In this order.
   std::vector<uint32_t> cancelledIds;
   std::vector<uint32_t> toRead, leaving; // For select(), layer by layer.
+  std::vector<uint8_t> expected;         // By id.
 };
 
 } // namespace moert

@@ -95,12 +95,17 @@ void chooseExperts(std::span<const float> probabilities, const RoutingRule &rule
     if (kept >> (begin / size) & 1)
       for (size_t i = begin; i < begin + size; ++i)
         best.offer(static_cast<int32_t>(i), scores[i]);
+  weighExperts(probabilities, rule, experts.first(rule.topK), weights.first(rule.topK));
+}
+
+void weighExperts(std::span<const float> probabilities, const RoutingRule &rule,
+                  std::span<const int32_t> experts, std::span<float> weights) {
   // Sigmoids of very negative scores can sum to zero; the reference implementation of DeepSeek-V3
   // adds this. It changes no sum above 2e-13.
   float sum = 1e-20f;
-  for (uint32_t i = 0; i < rule.topK; ++i)
+  for (size_t i = 0; i < experts.size(); ++i)
     sum += weights[i] = probabilities[static_cast<size_t>(experts[i])];
-  for (uint32_t i = 0; i < rule.topK; ++i) {
+  for (size_t i = 0; i < experts.size(); ++i) {
     if (rule.renormalize)
       weights[i] /= sum;
     weights[i] *= rule.weightScale;

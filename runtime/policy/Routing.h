@@ -36,4 +36,9 @@ struct RoutingRule {
 void chooseExperts(std::span<const float> probabilities, const RoutingRule &rule,
                    std::span<int32_t> experts, std::span<float> weights);
 
+/// The weights of these experts, as if the router had chosen exactly them: with `renormalize` they
+/// are divided by the sum over these.
+void weighExperts(std::span<const float> probabilities, const RoutingRule &rule,
+                  std::span<const int32_t> experts, std::span<float> weights);
+
 } // namespace moert

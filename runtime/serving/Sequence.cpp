@@ -74,7 +74,8 @@ SessionTokens Sequence::part(uint32_t most) {
     wanted = LogitsWanted::kAll;
   else if (count == promptRest() && asked.maxTokens > 0)
     wanted = LogitsWanted::kLast;
-  return {ownSession.get(), std::span(asked.prompt).subspan(ownSession->length(), count), wanted};
+  return {ownSession.get(), std::span(asked.prompt).subspan(ownSession->length(), count), wanted,
+          true};
 }
 
 void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {

@@ -1,9 +1,12 @@
 // moec replan: plans for other budgets, presets and devices, for an existing artifact.
 #include "compiler/planning/Replan.h"
 #include "tools/console/HelpFormatter.h"
+#include "tools/moec/AccuracyFlags.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/Options.h"
 #include "tools/moec/StepProgress.h"
+
+#include "runtime/base/SystemLimits.h"
 
 #include <memory>
 
@@ -11,6 +14,78 @@ using namespace moert;
 using moert::cli::exampleFooter;
 
 namespace moec::cli {
+
+namespace {
+
+/// As given, before they are read together.
+struct MissFlags {
+  std::vector<std::string> rules;
+  std::string metric = "perplexity", loss;
+};
+
+Status takeMissFlags(const MissFlags &flags, MissRequest &request) {
+  for (const std::string &text : flags.rules) {
+    MOERT_ASSIGN_OR_RETURN(const MissRule rule, parseMissRule(text));
+    request.rules.push_back(rule);
+  }
+  request.texts.metric = *parseMetric(flags.metric);
+  if (flags.loss.empty())
+    return {};
+  MOERT_ASSIGN_OR_RETURN(request.target, parseLoss(flags.loss, request.texts.metric));
+  return {};
+}
+
+void addMissFlags(CLI::App &command, MissFlags &flags, MissRequest &request) {
+  command
+      .add_option(
+          "--miss", flags.rules,
+          "What happens to experts that are not in memory, while decoding: wait, "
+          "lower:T1:T2 (fewer slices), skip:T1, substitute:T1:DISTANCE, mask. A plan is made "
+          "for each, and its loss is measured (default: the preset's, which for all but "
+          "hobbit is wait and loses nothing)")
+      ->expected(1, 16)
+      ->check(someWord())
+      ->type_name("RULE");
+  command
+      .add_option(
+          "--accuracy-loss", flags.loss,
+          "Take for each plan the last rule of --miss, from safe to lossy, whose loss is at "
+          "most this with confidence; wait if there is none. The loss of the widths counts")
+      ->check(someWord())
+      ->type_name("LOSS");
+  command
+      .add_option("--reference", request.referencePath,
+                  "The same checkpoint compiled with --bits source, to which losses relate")
+      ->check(someWord())
+      ->type_name("REF.moe");
+  command
+      .add_option("--eval-text", request.texts.files,
+                  "Texts that are decoded to measure losses: 20 documents or more")
+      ->check(someWord())
+      ->type_name("FILE");
+  command
+      .add_option("--metric", flags.metric, withDefault("What a loss is measured by", flags.metric))
+      ->check(oneOf({"perplexity", "kl", "top1"}))
+      ->type_name("NAME");
+  command
+      .add_option("--window", request.texts.windows.windowTokens,
+                  withDefault("Tokens of a decoded window", request.texts.windows.windowTokens))
+      ->check(within(2, uint32_t(1) << 20))
+      ->type_name("N");
+  command
+      .add_option("--acceptance-log", request.acceptanceLogPath,
+                  "Record of the tests of texts with --accuracy-loss (default: "
+                  "$XDG_STATE_HOME/moec/acceptance-tests.jsonl)")
+      ->check(someWord())
+      ->type_name("FILE");
+  addDocumentSeparator(command, request.texts.documentSeparator);
+  addRunning(command, request.threads, nullptr);
+  setGroup(command, "Experts that are missing",
+           {"--miss", "--accuracy-loss", "--reference", "--eval-text", "--metric", "--window",
+            "--acceptance-log", "--document-separator"});
+}
+
+} // namespace
 
 void addReplanCommand(CLI::App &app, Action &chosen) {
   auto request = std::make_shared<ReplanRequest>();
@@ -23,8 +98,8 @@ void addReplanCommand(CLI::App &app, Action &chosen) {
   addBudgets(*command, request->budgets, "to plan for")->required();
   command
       ->add_option("--preset", request->presets,
-                   "How to plan: auto searches for the fastest plan; load-on-demand, lru, edgemoe "
-                   "and fate are published systems, for comparison. A plan is made for each "
+                   "How to plan: auto searches for the fastest plan; load-on-demand, lru, edgemoe, "
+                   "fate and hobbit are published systems, for comparison. A plan is made for each "
                    "(default: auto)")
       ->expected(1, 8)
       ->check(someWord())
@@ -47,10 +122,13 @@ void addReplanCommand(CLI::App &app, Action &chosen) {
       ->check(within(1, uint32_t(1) << 30))
       ->type_name("N");
   setGroup(*command, "Plans", {"--memory", "--preset", "--device", "--calibration", "--context"});
+  auto missFlags = std::make_shared<MissFlags>();
+  addMissFlags(*command, *missFlags, request->miss);
   command->footer(exampleFooter("moec replan qwen.moe -o small.moe --memory 4GiB --device "
                                 "laptop.yaml"));
-  command->callback([request, &chosen] {
-    chosen = [request] {
+  command->callback([request, missFlags, &chosen] {
+    chosen = [request, missFlags]() -> Status {
+      MOERT_RETURN_IF_ERROR(takeMissFlags(*missFlags, request->miss));
       StepProgress progress;
       return replanArtifact(*request, sessionWith(progress));
     };

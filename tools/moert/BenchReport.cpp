@@ -77,6 +77,9 @@ void writePrefetches(JsonWriter &json, const BenchSummary &summary) {
   json.key("prefetch_bytes_per_token").number(totals.prefetchBytes / summary.decodeSteps);
   json.key("useful_per_token").number(perToken(totals.useful));
   json.key("cancelled_per_token").number(perToken(totals.cancelled));
+  json.key("lowered_per_token").number(perToken(totals.lowered));
+  json.key("skipped_per_token").number(perToken(totals.skipped));
+  json.key("substituted_per_token").number(perToken(totals.substituted));
   json.key("prefetch_recall").number(ratio(totals.useful, totals.misses));
   json.key("prefetch_precision").number(ratio(totals.useful, totals.prefetches()));
 }
@@ -124,7 +127,7 @@ std::string benchText(const BenchNumbers &numbers, const BenchMaterial &material
                 summary.decodeTotals.prefetches() > 0
                     ? prefetchLine(summary.decodeTotals, summary.decodeSteps)
                     : "",
-                forecastLine(loaded), machineLines(loaded));
+                missLine(summary.decodeTotals), forecastLine(loaded), machineLines(loaded));
 }
 
 std::string benchJson(const BenchNumbers &numbers, const BenchMaterial &material,

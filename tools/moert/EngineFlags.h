@@ -23,12 +23,13 @@ struct EngineFlags {
   std::optional<Isa> isa;
   std::optional<uint32_t> prefillChunk;
   std::optional<std::string> preset;
+  bool isExact = false;
 };
 
 /// Whether --memory takes `follow`: of commands that may change the budget between steps.
 enum class FollowMemory { kRefused, kOffered };
 
-/// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk.
+/// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk, --exact.
 void addEngineFlags(CLI::App &command, EngineFlags &flags,
                     FollowMemory follow = FollowMemory::kRefused);
 

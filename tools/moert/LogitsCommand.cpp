@@ -49,7 +49,7 @@ Status computeLogits(LoadedModel &loaded, std::span<const int32_t> ids, LogitsFi
                     strCat("interrupted after ", begin, " of ", ids.size(), " tokens"));
     progress.update(begin, ids.size());
     auto tokens = ids.subspan(begin, std::min<size_t>(chunk, ids.size() - begin));
-    SessionTokens batch = {session.get(), tokens, LogitsWanted::kAll};
+    SessionTokens batch = {session.get(), tokens, LogitsWanted::kAll, true};
     file.beginChunk(begin, static_cast<uint32_t>(tokens.size()));
     MOERT_RETURN_IF_ERROR(loaded.engine->step({&batch, 1}, file));
     MOERT_RETURN_IF_ERROR(file.endChunk());

@@ -23,8 +23,23 @@ std::string formatPercent(double fraction) {
   return text.str();
 }
 
+/// The plan's name and, if the run applies one, its miss rule with the loss that it carries.
+static std::string planText(const LoadedModel &loaded) {
+  const Plan &plan = planOf(loaded);
+  if (!loaded.engine->isLossy())
+    return plan.name;
+  const std::string rule = strCat(plan.name, ", ", missRuleText(plan.miss), " on misses");
+  if (!plan.loss)
+    return rule + ", of unknown loss";
+  const bool isNats = plan.loss->metric == "kl";
+  return strCat(rule, ", which loses at most ",
+                isNats ? formatNumber(plan.loss->upperBound) + " nats per token"
+                       : formatPercent(plan.loss->upperBound),
+                " (", plan.loss->metric, ")");
+}
+
 std::string machineLines(const LoadedModel &loaded) {
-  return strCat("plan       ", planOf(loaded).name, "\nmemory     peak ",
+  return strCat("plan       ", planText(loaded), "\nmemory     peak ",
                 formatBytes(peakMemoryBytes()), ", accounted ",
                 formatBytes(loaded.account.totalBytes()), ", budget ",
                 formatBytes(loaded.account.budgetBytes), "\nio         ",
@@ -37,6 +52,13 @@ std::string prefetchLine(const LayerTotals &totals, uint64_t tokens) {
       "prefetch   ", formatPercent(totals.readyRate()), " of the experts resident in time; ",
       totals.useful, " of ", totals.prefetches(), " prefetches useful, ",
       formatBytes(totals.prefetchBytes / std::max<uint64_t>(tokens, 1)), " prefetched per token\n");
+}
+
+std::string missLine(const LayerTotals &totals) {
+  return totals.changed() == 0
+             ? ""
+             : strCat("misses     ", totals.lowered, " experts computed with fewer slices, ",
+                      totals.skipped, " left out, ", totals.substituted, " replaced\n");
 }
 
 void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
@@ -58,6 +80,7 @@ void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
   text << "\n";
   if (all.prefetches() > 0)
     text << prefetchLine(all, numbers.decodeSteps);
+  text << missLine(numbers.decode);
   text << machineLines(loaded);
   writeError(text.str());
 }
@@ -87,6 +110,9 @@ static void writeTotals(JsonWriter &json, const LayerTotals &totals) {
   json.key("useful").number(totals.useful);
   json.key("cancelled").number(totals.cancelled);
   json.key("prefetch_bytes").number(totals.prefetchBytes);
+  json.key("lowered").number(totals.lowered);
+  json.key("skipped").number(totals.skipped);
+  json.key("substituted").number(totals.substituted);
 }
 
 void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const LoadedModel &loaded) {

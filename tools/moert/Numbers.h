@@ -25,6 +25,9 @@ void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const Load
 /// the process's: with a second model loaded, the sum of both.
 void writeMachine(JsonWriter &json, const LoadedModel &loaded, const LoadedModel *second = nullptr);
 
+/// One line: experts that a miss rule changed. Empty if there are none.
+std::string missLine(const LayerTotals &totals);
+
 /// One line: experts resident in time, useful prefetches, bytes prefetched per token.
 std::string prefetchLine(const LayerTotals &totals, uint64_t tokens);
 

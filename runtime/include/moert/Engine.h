@@ -32,6 +32,9 @@ class Model {
 public:
   /// Reads and checks everything except resident weights and records.
   static Result<std::unique_ptr<Model>> open(const std::string &path);
+  /// The same with other plans than the file's, which are checked like its own: what they do can be
+  /// measured before an artifact with them is written.
+  static Result<std::unique_ptr<Model>> openWith(const std::string &path, std::vector<Plan> plans);
   ~Model();
 
   const std::string &path() const;
@@ -72,6 +75,8 @@ struct EngineOptions {
   /// Another engine of this process has the program itself in its account: its image, heap,
   /// reserve.
   bool sharesProcess = false;
+  /// Every expert that is missing is waited for, whatever the plan's miss rule.
+  bool isExact = false;
   /// If the system cannot start all threads, the engine uses those it can start. Otherwise loading
   /// is refused, since the times would be those of another machine.
   bool takesFewerThreads = false;
@@ -98,6 +103,9 @@ struct LayerProfile {
   uint32_t stalled = 0;   // Waited for, with nothing else to compute.
   uint32_t cancelled = 0; // Prefetched experts that were let go unused.
   uint64_t prefetchBytes = 0;
+  // Routed experts of the batch's rows that a miss rule changed: computed with fewer slices than
+  // planned, left out, replaced by another expert.
+  uint32_t lowered = 0, skipped = 0, substituted = 0;
 };
 
 enum class LogitsWanted { kNowhere, kLast, kAll };
@@ -111,7 +119,8 @@ public:
   virtual ~StepObserver() = default;
   /// Logits [vocabulary] after the token at `position`; valid during the call.
   virtual Status onLogits(Session &session, uint32_t position, std::span<const float> logits) = 0;
-  /// Experts and weights [topK], best first, chosen in a MoE layer for the token at `position`.
+  /// Experts and weights, best first, that a MoE layer computes for the token at `position`: topK,
+  /// or fewer where a miss rule leaves some out.
   virtual void onRoute(Session &, uint32_t /*moeLayer*/, uint32_t /*position*/,
                        std::span<const int32_t> /*experts*/, std::span<const float> /*weights*/) {}
 };
@@ -121,6 +130,9 @@ struct SessionTokens {
   Session *session = nullptr;
   std::span<const int32_t> tokens;
   LogitsWanted wanted = LogitsWanted::kLast;
+  /// The tokens of a prompt are computed exactly, even a single one. What a plan's miss rule loses
+  /// must not depend on how a prompt is divided into chunks.
+  bool isPrompt = false;
 };
 
 /// Owned by its loader; the model must outlive it, and it must outlive its sessions. Used by one
@@ -138,6 +150,8 @@ public:
   const KernelTable &kernels() const;
   const std::string &ioDescription() const; // "io_uring, direct, registered buffers"
   uint32_t prefillChunk() const;
+  /// Whether a miss rule may change what steps of single tokens compute.
+  bool isLossy() const;
 
   /// What the engine's memory is for now: that of loading, or of the last setBudget().
   const MemoryAccount &account() const;
@@ -166,7 +180,9 @@ public:
 
   /// Computes the given tokens of each session in one batch of at most prefillChunk() tokens and
   /// appends them. A session's first token begins a prompt; the plan's rules define which
-  /// statistics the cache then resets or decays. Allocates nothing, unless it fails.
+  /// statistics the cache then resets or decays. The plan's miss rule applies to batches of one
+  /// token per session that are not of a prompt; it is decided for all tokens of the batch before
+  /// any expert is read. Allocates nothing, unless it fails.
   ///
   /// Refused before anything is computed: a batch without tokens or with too many, a session that
   /// is null, is in the batch twice, has no tokens in it, belongs to another engine or has ended,

@@ -13,9 +13,9 @@
 // RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=fifo" 2>&1 | FileCheck %s --check-prefix=FIFO
 
 // SAME: error: preset lru is given twice; plan names must be unique
-// HOBBIT: error: preset hobbit reads missed experts at fewer bits or skips them, which changes the output and is not offered; {{.*}}; expected auto, load-on-demand, lru, edgemoe or fate
-// SWAPMOE: error: preset swapmoe lets the router choose among experts in memory alone, which changes the output and is not offered; {{.*}}; expected auto, load-on-demand, lru, edgemoe or fate
-// FIFO: error: preset 'fifo', expected auto, load-on-demand, lru, edgemoe or fate
+// HOBBIT: error: preset hobbit loses accuracy on misses, and its loss is measured on an artifact: {{.*}} moec replan OUT.moe --preset hobbit
+// SWAPMOE: error: preset swapmoe replaces experts in memory by their importance while it decodes, which is not offered; {{.*}}; expected auto, load-on-demand, lru, edgemoe, fate or hobbit
+// FIFO: error: preset 'fifo', expected auto, load-on-demand, lru, edgemoe, fate or hobbit
 // TWICE: error: budget 1GiB is given twice; plan names must be unique
 // BADPAGE: error: a page of 5000 bytes, expected a power of two from 4 KiB to 1 MiB
 // FRACTION: error: budget 10%: a cache of that fraction of 45.5 KiB of experts is smaller than the largest record, 12.0 KiB

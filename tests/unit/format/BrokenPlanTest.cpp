@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 using namespace moert;
 
@@ -29,14 +30,76 @@ static void checkPlansRefused(const std::vector<BrokenPlan> &cases, size_t plan 
 
 TEST_CASE("unknown rules and texts that harm a terminal are refused") {
   checkPlansRefused({
-      {"an unknown eviction", [](Plan &p) { p.rules.eviction = EvictionPolicy(6); },
-       "plan 0: unknown eviction policy 6, this reads 0 to 5"},
+      {"an unknown eviction", [](Plan &p) { p.rules.eviction = EvictionPolicy(7); },
+       "plan 0: unknown eviction policy 7, this reads 0 to 6"},
       {"an unknown sharing", [](Plan &p) { p.rules.sharing = CacheSharing(2); },
        "plan 0: unknown cache sharing 2, this reads 0 to 1"},
       {"an unknown survival", [](Plan &p) { p.rules.survival = PromptSurvival(3); },
        "plan 0: unknown prompt survival 3, this reads 0 to 2"},
+      {"an unknown miss rule", [](Plan &p) { p.miss.action = MissAction(5); },
+       "plan 0: unknown miss rule 5, this reads 0 to 4"},
       {"a preset with a line end", [](Plan &p) { p.preset.push_back('\n'); },
        "plan 0: the preset is not plain UTF-8"},
+  });
+}
+
+TEST_CASE("miss rules with impossible numbers are refused") {
+  checkPlansRefused({
+      {"experts of no slices",
+       [](Plan &p) {
+         p.miss = {MissAction::kLower, 0};
+       },
+       "plan 0: miss rule: number of low slices is 0, expected 1 to 255"},
+      {"waiting beyond the score from which experts are left out",
+       [](Plan &p) {
+         p.miss = {MissAction::kLower, 1, 8, 7};
+       },
+       "plan 0: miss rule: largest score that is waited for is 8, expected 0 to 7"},
+      {"a score beyond one",
+       [](Plan &p) {
+         p.miss = {MissAction::kLower, 1, 0, kFixedPointOne + 1};
+       },
+       "largest score that is not left out is 16777217, expected 0 to 16777216"},
+      {"a distance beyond one",
+       [](Plan &p) {
+         p.miss = {MissAction::kSubstitute, 1, 0, kFixedPointOne, kFixedPointOne + 1};
+       },
+       "largest distance of a substitute is 16777217, expected 0 to 16777216"},
+  });
+}
+
+TEST_CASE("weights of eviction belong to the weighted policy and are at most one in all") {
+  checkPlansRefused({
+      {"weights of another policy", [](Plan &p) { p.rules.weights.recency = 1; },
+       "plan 0: weights of eviction, expected none without the weighted policy"},
+      {"no weights", [](Plan &p) { p.rules.eviction = EvictionPolicy::kWeighted; },
+       "the sum of the weights of eviction is 0, expected 1 to 16777216"},
+      {"weights whose sum wraps",
+       [](Plan &p) {
+         p.rules.eviction = EvictionPolicy::kWeighted;
+         p.rules.weights = {UINT32_MAX, 2, 0, 0};
+       },
+       "the sum of the weights of eviction is 4294967297, expected 1 to 16777216"},
+  });
+}
+
+TEST_CASE("losses with impossible numbers, or without a miss rule, are refused") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  checkPlansRefused({
+      {"a loss of a plan that waits", [](Plan &p) { p.miss = {}; },
+       "plan 0: loss: it was measured, but the plan has no miss rule"},
+      {"a loss that is no number", [nan](Plan &p) { p.loss->loss = nan; },
+       "plan 0: loss: the loss is nan, expected a finite number"},
+      {"a bound that is no number", [nan](Plan &p) { p.loss->upperBound = nan; },
+       "the loss's upper bound is nan"},
+      {"more than all tokens", [](Plan &p) { p.loss->topDisagreement = 1.5; },
+       "the top-1 disagreement is 1.5, expected at most 1"},
+      {"no confidence", [](Plan &p) { p.loss->confidence = 0; },
+       "the bound's confidence is 0, expected 0.9 to 0.9999"},
+      {"windows of a token", [](Plan &p) { p.loss->windowTokens = 1; },
+       "tokens of a window is 1, expected 2 to"},
+      {"a name that harms a terminal", [](Plan &p) { p.loss->texts[0].name.push_back('\x1b'); },
+       "a text's name is not plain UTF-8"},
   });
 }
 

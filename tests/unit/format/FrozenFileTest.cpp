@@ -75,6 +75,7 @@ TEST_CASE("frozen files are written on demand") {
   if (!std::getenv("MOE_WRITE_FROZEN"))
     return;
   writeWhole(frozenPath("v2.1-chat.moe"), withConversation(tinyArtifact()));
+  writeWhole(frozenPath("v2.1.moe"), withMeasured(tinyPlannedArtifact(), tinyMeasured()));
   writeSeeds(std::string(MOE_TEST_DATA_DIR) + "/../fuzz/corpus");
 }
 
@@ -137,6 +138,21 @@ TEST_CASE("plans of the frozen file of version 2.0 have the same decisions") {
   CHECK(artifact.plans[1].prefetches[1].predictor == Predictor::kPaths);
 }
 
+TEST_CASE(
+    "the frozen file of version 2.1 has a miss rule and its loss, which files of 2.0 do not have") {
+  const Artifact artifact = readVerified(openFrozen("v2.1.moe"));
+  CHECK(artifact.minorVersion == 1);
+  CHECK(artifact.plans[0].miss ==
+        MissRule{MissAction::kLower, 2, kFixedPointOne / 2, kFixedPointOne / 4 * 3, 0});
+  CHECK(artifact.plans[1].miss == MissRule{});
+  REQUIRE(artifact.plans[0].loss);
+  CHECK(artifact.plans[0].loss->upperBound == 0.01875);
+  CHECK(artifact.plans[0].loss->windowTokens == 8);
+  CHECK(artifact.plans[0].loss->texts ==
+        std::vector<PlanText>{{"one.jsonl", 0x123456789abcdef0, 2000}});
+  CHECK(readVerified(openFrozen("v2.0.moe")).plans[0].miss == MissRule{});
+}
+
 TEST_CASE("measurements are read from the frozen files of version 2.0") {
   const Artifact onWindows = readVerified(openFrozen("v2.0.moe"));
   REQUIRE(onWindows.measured);
@@ -177,7 +193,7 @@ TEST_CASE("what a frozen file of version 2.1 has for conversations is read") {
 }
 
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
-  for (const char *name : {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe"}) {
+  for (const char *name : {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());

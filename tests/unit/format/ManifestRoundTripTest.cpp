@@ -94,7 +94,9 @@ private:
     if (below(4) == 0) // May be empty.
       return p;
     p.preset = text();
-    p.rules = {EvictionPolicy(below(6)), CacheSharing(below(2)), PromptSurvival(below(3))};
+    p.rules = {EvictionPolicy(below(7)), CacheSharing(below(2)), PromptSurvival(below(3)), {}};
+    if (below(2) == 0)
+      p.rules.weights = {u32(), u32(), u32(), 1 + below(9)};
     p.pinned = list<std::vector<uint32_t>>(numbers);
     p.start = list<LayerStart>([&] { return LayerStart{numbers(), numbers()}; });
     p.startTokens = u32();
@@ -105,6 +107,22 @@ private:
     if (below(2) == 0)
       p.forecast = {text(), u32(), u64(), u64(), f64(), f64(), f64(),           f64(),
                     f64(),  f64(), f64(), f64(), f64(), f64(), Origin(below(4))};
+    if (below(2) == 0)
+      p.miss = {MissAction(1 + below(kMissActions - 1)), uint8_t(u32()), u32(), u32(), u32()};
+    if (below(2) == 0)
+      p.loss = {text(),
+                f64(),
+                f64(),
+                f64(),
+                f64(),
+                f64(),
+                u64(),
+                u64(),
+                u64(),
+                u32(),
+                list<PlanText>([&] {
+                  return PlanText{text(), u64(), u64()};
+                })};
     p.reasons = list<PlanReason>([&] {
       return PlanReason{text(), text(), text(), Origin(below(4))};
     });

@@ -260,6 +260,18 @@ Artifact tinyPlannedArtifact() {
   decide(all, EvictionPolicy::kLfu, CacheSharing::kLayerQuotas, PromptSurvival::kContents);
   all.pinned = {{1, 3}, {0}};
   all.prefetches = {{}, {Predictor::kGate, 1, 3, 2, kFixedPointOne / 16}};
+  all.miss = {MissAction::kLower, 2, kFixedPointOne / 2, kFixedPointOne / 4 * 3, 0};
+  all.loss = {"perplexity",
+              0.0125,
+              0.01875,
+              0.95,
+              0.015625,
+              0.0625,
+              60,
+              61,
+              62,
+              8,
+              {{"one.jsonl", 0x123456789abcdef0, 2000}}};
   decide(some, EvictionPolicy::kArc, CacheSharing::kOnePool, PromptSurvival::kPins);
   some.pinned = {{0}, {}};
   some.prefetches = {{}, {Predictor::kPaths, 1, 4, 1, 0}};

@@ -21,8 +21,9 @@ static std::string written(const RunProfile &profile, const RunFacts &facts) {
   return text.str();
 }
 
-static const std::vector<LayerProfile> kLayers = {
-    {10, 1, 4096, 3, 1, 1, 4, 1, 2, 3072}, {20, 2, 0, 4, 0}, {5, 0, 0, 0, 0}};
+static const std::vector<LayerProfile> kLayers = {{10, 1, 4096, 3, 1, 1, 4, 1, 2, 3072, 2, 1, 0},
+                                                  {20, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 3},
+                                                  {5, 0, 0, 0, 0}};
 
 TEST_CASE("a profile is written as docs/run-profile.md describes") {
   RunProfile profile(2, 2);
@@ -51,7 +52,8 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
   facts.budgets = {{3, 20, 19, "10%", "more room", 7}};
   std::string columns = R"("compute_ns":[10,20,5],"wait_ns":[1,2,0],"bytes_read":[4096,0,0],)"
                         R"("hits":[3,4,0],"misses":[1,0,0],"ready":[4,0,0],"stalled":[1,0,0],)"
-                        R"("useful":[1,0,0],"cancelled":[2,0,0],"prefetch_bytes":[3072,0,0]})";
+                        R"("useful":[1,0,0],"cancelled":[2,0,0],"prefetch_bytes":[3072,0,0],)"
+                        R"("lowered":[2,0,0],"skipped":[1,0,0],"substituted":[0,3,0]})";
   CHECK(
       written(profile, facts) ==
       R"({"version":1,"program":"moert 1","artifact":"a.moe","weights":"00000000000000ab",)"

@@ -23,6 +23,11 @@ TEST_CASE("the page lists each plan's decisions, with equal layers joined, and t
            "  quotas    layer 0: 8 pages; 1: 16 pages\n"
            "  pinned    layer 0: experts 1, 3; 1: expert 0\n"
            "  start     layer 0: 2 experts; 1: 1 expert, with their uses in 8 tokens\n"
+           "  misses    lower: ranks whose better ones have more than 0.500 of the weight\n"
+           "            are computed with 2 slices, with more than 0.750 left out\n"
+           "  loss      perplexity 1.25%, at most 1.88% with 95.00% confidence, KL 0.0156\n"
+           "            nats, top-1 agreement 93.8%; decoding 62 windows of 8 tokens, 60\n"
+           "            units, with this plan's cache\n"
            "  prefetch  layer 0: none; 1: gate, 1 ahead, 2 of 3 likeliest of 6.2% or more\n"
            "\n"
            "  measured  eviction = some: It reads 1.5% less than lru.\n"
@@ -33,6 +38,29 @@ TEST_CASE("the page lists each plan's decisions, with equal layers joined, and t
            "  prefetch  layer 0: none; 1: paths, 1 ahead, 1 of 4 likeliest\n",
        })
     CHECK_MESSAGE(text.find(part) != std::string::npos, part, "\n", text);
+}
+
+TEST_CASE("every miss rule is described, and the weights of the weighted eviction") {
+  Artifact artifact = tinyPlannedArtifact();
+  Plan &plan = artifact.plans[0];
+  const uint32_t quarter = kFixedPointOne / 4;
+  const std::pair<MissRule, const char *> kRules[] = {
+      {{.action = MissAction::kSkip, .waitUpTo = quarter}, "  misses    skip: ranks whose better"},
+      {{.action = MissAction::kSubstitute, .substituteWithin = quarter},
+       "are replaced by a resident expert at most 0.250 less likely\n"},
+      {{.action = MissAction::kMask}, "  misses    mask: only resident experts take part\n"}};
+  for (const auto &[rule, part] : kRules) {
+    plan.miss = rule;
+    const std::string text = describeArtifact(artifact, "tiny.moe");
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part, "\n", text);
+  }
+  plan.rules.eviction = EvictionPolicy::kWeighted;
+  plan.rules.weights = {2 * quarter, quarter, 0, quarter};
+  CHECK(describeArtifact(artifact, "tiny.moe")
+            .find("  eviction  weighted (recency 0.500, frequency 0.250, full frequency 0.000,") !=
+        std::string::npos);
+  const auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"));
+  CHECK(json["plans"][0]["eviction_weights"]["nearness"] == 0.25);
 }
 
 TEST_CASE("a setting that is the same for all layers appears once") {
@@ -174,6 +202,14 @@ TEST_CASE("the JSON has all decisions of a plan") {
   CHECK(plan["reasons"][0]["origin"] == "measured");
   CHECK(plans[1]["sharing"] == "one pool");
   CHECK(plans[1]["survival"] == "pins");
+  CHECK(plan["miss"]["action"] == "lower");
+  CHECK(plan["miss"]["low_slices"] == 2);
+  CHECK(plan["miss"]["wait_up_to"] == 0.5);
+  CHECK(plan["miss"]["skip_beyond"] == 0.75);
+  CHECK(plans[1]["miss"]["action"] == "wait");
+  CHECK(plan["loss"]["upper_bound"] == 0.01875);
+  CHECK(plan["loss"]["texts"][0]["name"] == "one.jsonl");
+  CHECK_FALSE(plans[1].contains("loss"));
 }
 
 TEST_CASE("the JSON has the forecast, if there is one") {

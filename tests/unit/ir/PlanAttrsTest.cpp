@@ -19,8 +19,10 @@ moert::Plan fullPlan() {
   plan.stagingPages = 7;
   plan.quotaPages = {9, 0};
   plan.preset = "fate";
-  plan.rules = {moert::EvictionPolicy::kArc, moert::CacheSharing::kOnePool,
-                moert::PromptSurvival::kPins};
+  plan.rules = {moert::EvictionPolicy::kWeighted,
+                moert::CacheSharing::kOnePool,
+                moert::PromptSurvival::kPins,
+                {1, 2, 3, moert::kFixedPointOne - 6}};
   plan.pinned = {{3, 1}, {}};
   plan.start = {{{2, 0}, {17, 4}}, {{}, {}}};
   plan.startTokens = 31;
@@ -39,6 +41,18 @@ moert::Plan fullPlan() {
   forecast.origin = moert::Origin::kStated;
   plan.forecast = forecast;
   plan.reasons = {{"eviction", "arc", "the paper's", moert::Origin::kStated}};
+  plan.miss = {moert::MissAction::kLower, 2, 31, 99, 7};
+  plan.loss = {"perplexity",
+               1.0 / 7,
+               1.0 / 6,
+               0.95,
+               1.0 / 11,
+               1.0 / 13,
+               60,
+               61,
+               62,
+               512,
+               {{"a.jsonl", UINT64_MAX, 5}}};
   return plan;
 }
 
@@ -67,7 +81,7 @@ TEST_CASE("an attribute holds everything that a plan holds, also as text") {
   }
 }
 
-TEST_CASE("a forecast with impossible numbers is refused") {
+TEST_CASE("a forecast or a miss rule with impossible numbers is refused") {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<MoeDialect>();
   std::string errors;
@@ -90,4 +104,18 @@ TEST_CASE("a forecast with impossible numbers is refused") {
   CHECK(errors.find("expected finite f64 numbers of at least 0") != std::string::npos);
   CHECK(refused("tokens = 448", "tokens = 1793"));
   CHECK(errors.find("a forecast for 1793 tokens of a trace of 1792") != std::string::npos);
+  CHECK(refused(", miss = #moe.miss<action = lower, lowSlices = 2, waitUpTo = 31, skipBeyond = 99, "
+                "substituteWithin = 7>",
+                ""));
+  CHECK(errors.find("with a loss, expected a miss rule") != std::string::npos);
+  CHECK(refused("confidence = ", "confidence = 0x7FF0000000000000 : f64, no = "));
+  CHECK(refused("evictionWeights = array<i32: 1, ", "evictionWeights = array<i32: "));
+  CHECK(errors.find("expected 4 weights of eviction from 0 to 16777216") != std::string::npos);
+  CHECK(refused("evictionWeights = array<i32: 1, ", "evictionWeights = array<i32: -1, "));
+  CHECK(refused("lowSlices = 2", "lowSlices = 0"));
+  CHECK(errors.find("a miss rule with 0 slices, scores of 31 and 99") != std::string::npos);
+  CHECK(refused("waitUpTo = 31", "waitUpTo = 100"));
+  CHECK(refused("skipBeyond = 99", "skipBeyond = 16777217"));
+  CHECK(refused("substituteWithin = 7", "substituteWithin = 16777217"));
+  CHECK(refused("action = lower", "action = hope"));
 }

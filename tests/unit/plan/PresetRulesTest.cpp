@@ -5,8 +5,8 @@
 using namespace moec;
 using namespace moert;
 
-static const Preset kPresets[] = {Preset::kAuto, Preset::kLoadOnDemand, Preset::kLru,
-                                  Preset::kEdgeMoe, Preset::kFate};
+static const Preset kPresets[] = {Preset::kAuto,    Preset::kLoadOnDemand, Preset::kLru,
+                                  Preset::kEdgeMoe, Preset::kFate,         Preset::kHobbit};
 
 /// Layers of 8 experts of 3 pages each, of which a token asks for 2.
 static CacheShape shapeOf(size_t layers) {
@@ -24,18 +24,30 @@ TEST_CASE("every preset is found by its name") {
 }
 
 TEST_CASE("other names are refused with those that are there") {
-  for (const char *name : {"hobbit", "swapmoe", "LRU", ""}) {
+  for (const char *name : {"swapmoe", "LRU", ""}) {
     Status status = presetOf(name).status();
     CHECK(status.code() == StatusCode::kInvalidInput);
-    CHECK_MESSAGE(status.message().find("expected auto, load-on-demand, lru, edgemoe or fate") !=
-                      std::string::npos,
-                  status.message());
+    CHECK_MESSAGE(
+        status.message().find("expected auto, load-on-demand, lru, edgemoe, fate or hobbit") !=
+            std::string::npos,
+        status.message());
   }
 }
 
-TEST_CASE("a published system that is not there is refused with what it would change") {
-  CHECK(presetOf("hobbit").status().message().find("fewer bits") != std::string::npos);
-  CHECK(presetOf("swapmoe").status().message().find("in memory alone") != std::string::npos);
+TEST_CASE("a published system that is not there is refused with what is there of it") {
+  CHECK(presetOf("swapmoe").status().message().find("--miss mask") != std::string::npos);
+}
+
+TEST_CASE("presets that lose accuracy are refused where no loss can be measured") {
+  for (Preset preset : kPresets) {
+    const Result<Preset> exact = exactPresetOf(std::string(presetName(preset)));
+    CHECK(exact.isOk() == !missRuleOf(preset).isLossy());
+    CHECK(missRuleOf(preset).isLossy() == (preset == Preset::kHobbit));
+  }
+  const Status refused = exactPresetOf("hobbit").status();
+  CHECK(refused.code() == StatusCode::kInvalidInput);
+  CHECK(refused.message().find("moec replan OUT.moe --preset hobbit") != std::string::npos);
+  CHECK(missRuleText(missRuleOf(Preset::kHobbit)) == "lower:0.6:0.9");
 }
 
 TEST_CASE("no allotment takes more than the pool, gives a layer more than it has or starves one") {
@@ -100,6 +112,7 @@ TEST_CASE("prefetches are made by the presets of systems that prefetch") {
     CHECK(predictorOf(preset) == PrefetchRule{});
   CHECK(predictorOf(Preset::kEdgeMoe).predictor == Predictor::kPaths);
   CHECK(predictorOf(Preset::kFate).predictor == Predictor::kGate);
+  CHECK(predictorOf(Preset::kHobbit).predictor == Predictor::kGate);
 }
 
 TEST_CASE("each preset evicts as its system does") {
@@ -107,6 +120,9 @@ TEST_CASE("each preset evicts as its system does") {
   CHECK(rulesOf(Preset::kFate) == CacheRules{.eviction = EvictionPolicy::kArc});
   CHECK(rulesOf(Preset::kEdgeMoe) ==
         CacheRules{.eviction = EvictionPolicy::kEdgeMoe, .sharing = CacheSharing::kOnePool});
+  CHECK(rulesOf(Preset::kHobbit).eviction == EvictionPolicy::kWeighted);
+  CHECK(rulesOf(Preset::kHobbit).sharing == CacheSharing::kOnePool);
+  CHECK(rulesOf(Preset::kHobbit).survival == PromptSurvival::kContents);
   CHECK(rulesOf(Preset::kAuto) == CacheRules{.eviction = EvictionPolicy::kReuseDistance});
 }
 

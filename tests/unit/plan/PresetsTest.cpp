@@ -9,7 +9,7 @@ using namespace moec;
 using namespace moert;
 
 static const Preset kPresets[] = {Preset::kLoadOnDemand, Preset::kLru, Preset::kEdgeMoe,
-                                  Preset::kFate};
+                                  Preset::kFate, Preset::kHobbit};
 
 /// Eight layers of eight experts of a page, two of which a token takes; gates and paths are known.
 static PlanFixture someProblem(uint64_t poolPages) {
@@ -112,11 +112,34 @@ TEST_CASE("edgemoe fills its pool layer by layer before anything was used") {
   CHECK(result.startBytes == quotas * 4096);
 }
 
+TEST_CASE("hobbit has the weights that read the fewest bytes of all in quarters") {
+  PlanFixture fixture = someProblem(24);
+  const PlanSettings fitted = planPreset(Preset::kHobbit, fixture.problem()).settings;
+  const EvictionWeights &weights = fitted.rules.weights;
+  CHECK(weights.recency + weights.frequency + weights.fullFrequency + weights.nearness ==
+        kFixedPointOne);
+  CHECK(weights.frequency == weights.fullFrequency);
+  auto bytesWith = [&](const EvictionWeights &tried) {
+    PlanSettings settings = fitted;
+    settings.rules.weights = tried;
+    return replayTrace(fixture.trace, replayCacheOf(fixture.problem(), settings))->total.bytesRead;
+  };
+  const uint32_t quarter = kFixedPointOne / 4;
+  uint64_t most = 0;
+  for (const EvictionWeights &tried :
+       {EvictionWeights{4 * quarter, 0, 0, 0}, EvictionWeights{0, 2 * quarter, 2 * quarter, 0},
+        EvictionWeights{0, 0, 0, 4 * quarter}, EvictionWeights{2 * quarter, 0, 0, 2 * quarter}}) {
+    CHECK(bytesWith(weights) <= bytesWith(tried));
+    most = std::max(most, bytesWith(tried));
+  }
+  CHECK(bytesWith(weights) < most); // The weights matter.
+}
+
 TEST_CASE("where nothing is known of prefetches a preset prefetches nothing and keeps more") {
   PlanFixture fixture = someProblem(40);
   for (StepCosts::Layer &layer : fixture.costs.layers)
     layer.before.firstNs = 6000;
-  for (Preset preset : {Preset::kEdgeMoe, Preset::kFate}) {
+  for (Preset preset : {Preset::kEdgeMoe, Preset::kFate, Preset::kHobbit}) {
     CAPTURE(presetName(preset));
     PlanSettings with = planPreset(preset, fixture.problem()).settings;
     PlanProblem unknown = fixture.problem();

@@ -14,6 +14,12 @@ inline std::vector<CacheRules> allRules() {
          {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
           EvictionPolicy::kArc, EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance})
       all.push_back({policy, sharing, PromptSurvival::kEverything});
+  for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
+    all.push_back(
+        {EvictionPolicy::kWeighted,
+         sharing,
+         PromptSurvival::kEverything,
+         {kFixedPointOne / 4, kFixedPointOne / 2, kFixedPointOne / 8, kFixedPointOne / 8}});
   return all;
 }
 

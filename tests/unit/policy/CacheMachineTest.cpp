@@ -5,6 +5,7 @@
 #include "tests/unit/policy/AllCacheRules.h"
 
 #include <algorithm>
+#include <array>
 #include <doctest/doctest.h>
 #include <numeric>
 #include <random>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr uint32_t kLayers = 5;
 constexpr CacheReadLimits kLimits{4, 2};
+constexpr std::array<uint64_t, 2> kSliceEnds = {1024, 4096};
 
 struct RandomDriver {
   RandomDriver(const CacheRules &rules, uint32_t seed)
@@ -28,18 +30,23 @@ struct RandomDriver {
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
       made.addLayer(random() % 16);
       for (uint32_t expert = 0; expert < experts; ++expert)
-        made.addExpert(1 + random() % 5, 4096, 2);
+        made.addExpert(1 + random() % 5, kSliceEnds);
     }
     return made;
   }
 
-  /// Pages are given once, and taken back once.
+  /// Pages are given once, with the first slice, and taken back once.
   void act() {
     while (const std::optional<CacheAction> action = machine.next()) {
-      REQUIRE(hasPages[action->id] != action->isRead);
+      REQUIRE(hasPages[action->id] != (action->isRead && action->firstSlice == 0));
       hasPages[action->id] = action->isRead;
-      if (action->isRead)
-        begun.push_back(action->id);
+      if (!action->isRead)
+        continue;
+      begun.push_back(action->id);
+      REQUIRE(action->firstSlice < action->endSlice);
+      bytesRead += kSliceEnds[action->endSlice - 1u] -
+                   (action->firstSlice == 0 ? 0 : kSliceEnds[action->firstSlice - 1u]);
+      upgrades += action->firstSlice > 0;
     }
     check();
   }
@@ -51,9 +58,10 @@ struct RandomDriver {
       const UnitState state = machine.at(id).unit.state;
       REQUIRE(hasPages[id] == (ownerOf(state) != PageOwner::kNobody));
       reading += isBeingRead(state);
-      prefetching += isBeingRead(state) && state != UnitState::kLoading;
+      prefetching += isBeingRead(state) && !isDemandedRead(state);
       if (!machine.state().isPassOpen())
-        REQUIRE((state != UnitState::kQueued && state != UnitState::kInUse));
+        REQUIRE((state != UnitState::kQueued && state != UnitState::kLacking &&
+                 state != UnitState::kInUse));
     }
     REQUIRE(reading == begun.size());
     REQUIRE(reading == machine.readsUnderWay());
@@ -99,16 +107,26 @@ struct RandomDriver {
   void runPass(uint32_t layer) {
     const Experts wanted = someExperts(random() % 9 ? 3 : experts);
     prefetchFrom(layer);
-    REQUIRE(machine.beginPass(layer, PassDemand{wanted}));
+    std::vector<uint16_t> slices;
+    for (size_t i = 0; i < wanted.size(); ++i)
+      slices.push_back(static_cast<uint16_t>(1 + random() % 2));
+    const bool isWhole = random() % 4 == 0;
+    REQUIRE(machine.beginPass(
+        layer, {.wanted = wanted, .slices = isWhole ? std::span<uint16_t>() : slices}));
+    auto handOut = [&] {
+      const uint32_t index = machine.handOut(false);
+      REQUIRE(machine.at(machine.idOf(index)).unit.slicesPresent >= (isWhole ? 2 : slices[index]));
+      return index;
+    };
     std::vector<uint32_t> inUse;
     for (act(); machine.releasedCount() < wanted.size(); act()) {
       bool isExecutable = random() % 400 > 0;
       if (!machine.ready().empty() && inUse.empty())
-        inUse.push_back(machine.handOut(false));
+        inUse.push_back(handOut());
       else if (!begun.empty() && random() % 2)
         isExecutable &= endRead();
       else if (!machine.ready().empty() && inUse.size() < 2)
-        inUse.push_back(machine.handOut(false));
+        inUse.push_back(handOut());
       else if (!inUse.empty()) {
         machine.release(inUse.front());
         inUse.erase(inUse.begin());
@@ -128,14 +146,14 @@ struct RandomDriver {
   CacheMachine machine;
   std::vector<bool> hasPages;  // By id.
   std::vector<uint32_t> begun; // Reads under way.
-  uint64_t abandoned = 0;
+  uint64_t abandoned = 0, bytesRead = 0, upgrades = 0;
   CacheCounts sum;
 };
 
 } // namespace
 
 TEST_CASE("whatever a driver does, units keep to their table and have the pages that it gave") {
-  uint64_t abandoned = 0;
+  uint64_t abandoned = 0, upgrades = 0;
   CacheCounts sum;
   for (const CacheRules &rules : allRules())
     for (uint32_t seed = 0; seed < 12; ++seed) {
@@ -151,11 +169,15 @@ TEST_CASE("whatever a driver does, units keep to their table and have the pages 
         }
         driver.runPass(pass % kLayers);
       }
+      driver.sum += driver.machine.takeCounts(); // Since the last layer pass that was closed.
+      REQUIRE(driver.sum.bytesRead == driver.bytesRead);
       sum += driver.sum;
       abandoned += driver.abandoned;
+      upgrades += driver.upgrades;
     }
   // All of it happens.
   CHECK(abandoned > 100);
+  CHECK(upgrades > 1000);
   CHECK(sum.hits > 1000);
   CHECK(sum.evictions > 1000);
   CHECK(sum.useful > 1000);

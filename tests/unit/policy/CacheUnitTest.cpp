@@ -37,6 +37,12 @@ const std::map<std::pair<State, Event>, State> kAllowed = {
     {{State::kReady, Event::kRetained}, State::kPrefetched},
     {{State::kReady, Event::kEvicted}, State::kAbsent},
     {{State::kInUse, Event::kReleased}, State::kReady},
+    {{State::kReady, Event::kMoreDemanded}, State::kLacking},
+    {{State::kPrefetched, Event::kMoreDemanded}, State::kLacking},
+    {{State::kLacking, Event::kReadBegun}, State::kUpgrading},
+    {{State::kLacking, Event::kCancelled}, State::kReady},
+    {{State::kUpgrading, Event::kReadCompleted}, State::kReady},
+    {{State::kUpgrading, Event::kReadFailed}, State::kAbsent},
 };
 
 /// Calls check(state, event) for every cell of the table.
@@ -92,15 +98,73 @@ TEST_CASE("every state is reached from an absent unit and leads back to it") {
     CHECK(reachedFrom(static_cast<State>(state)).contains(State::kAbsent));
 }
 
-TEST_CASE("slices are present if and only if the unit's read is complete") {
-  forEachCell([](State state, Event event) {
-    CacheUnit unit{.state = state, .slices = 3};
-    if (!unit.apply(event))
-      return;
-    const bool isComplete = unit.isResident() || unit.state == State::kPrefetched;
-    CHECK(unit.slicesPresent == (isComplete ? 3 : 0));
-    CHECK(unit.slicesWanted == (unit.state == State::kAbsent ? 0 : 3));
+namespace {
+
+/// A unit of three slices after these events; with those of a demand, so many slices are wanted.
+CacheUnit after(std::initializer_list<std::pair<Event, uint16_t>> events) {
+  CacheUnit unit{.slices = 3};
+  for (const auto &[event, slices] : events) {
+    CAPTURE(int(event));
+    REQUIRE(unit.apply(event, slices));
+    CHECK(unit.slicesPresent <= unit.slicesWanted);
+    CHECK(unit.slicesWanted <= unit.slices);
+    if (unit.isResident() || unit.state == State::kPrefetched)
+      CHECK(unit.slicesPresent == unit.slicesWanted);
+    if (unit.state == State::kAbsent)
+      CHECK(unit.slicesWanted == 0);
     CHECK(unit.tier == MemoryTier::kHost);
-    CHECK(isComplete == (ownerOf(unit.state) != PageOwner::kNobody && !isBeingRead(unit.state)));
-  });
+  }
+  return unit;
+}
+
+const std::pair<Event, uint16_t> kBegun = {Event::kReadBegun, 0},
+                                 kDone = {Event::kReadCompleted, 0},
+                                 kPrefetched = {Event::kPrefetchBegun, 0};
+
+} // namespace
+
+TEST_CASE("a demand reads the slices that it wants, and a later one those that are lacking") {
+  CacheUnit unit = after({{Event::kDemanded, 1}, kBegun});
+  CHECK(unit.slicesWanted == 1);
+  CHECK(unit.slicesPresent == 0);
+  unit = after({{Event::kDemanded, 1}, kBegun, kDone});
+  CHECK(unit.slicesPresent == 1);
+  CHECK(unit.demandOf(1) == Event::kDemanded);
+  CHECK(unit.demandOf(2) == Event::kMoreDemanded);
+  unit = after({{Event::kDemanded, 1}, kBegun, kDone, {Event::kMoreDemanded, 3}, kBegun});
+  CHECK(unit.slicesPresent == 1);
+  CHECK(unit.slicesWanted == 3);
+  unit = after({{Event::kDemanded, 1}, kBegun, kDone, {Event::kMoreDemanded, 3}, kBegun, kDone});
+  CHECK(unit.slicesPresent == 3);
+}
+
+TEST_CASE("a demand for less takes nothing from what stayed in memory") {
+  const CacheUnit unit = after({{Event::kDemanded, 3}, kBegun, kDone, {Event::kDemanded, 1}});
+  CHECK(unit.slicesPresent == 3);
+}
+
+TEST_CASE("a prefetch reads all slices and counts as those that are then demanded") {
+  CHECK(after({kPrefetched, kDone}).slicesPresent == 3);
+  CHECK(after({kPrefetched, kDone, {Event::kDemanded, 1}}).slicesPresent == 1);
+  CHECK(after({kPrefetched, {Event::kDemanded, 1}, kDone}).slicesPresent == 1);
+  CHECK(after({kPrefetched, {Event::kCancelled, 0}, {Event::kDemanded, 2}, kDone}).slicesPresent ==
+        2);
+}
+
+TEST_CASE("an expert of few slices that is retained needs the others once it is demanded") {
+  CacheUnit unit = after({{Event::kDemanded, 1}, kBegun, kDone, {Event::kRetained, 0}});
+  CHECK(unit.slicesPresent == 1);
+  CHECK(unit.demandOf(3) == Event::kMoreDemanded);
+  unit = after(
+      {{Event::kDemanded, 1}, kBegun, kDone, {Event::kRetained, 0}, {Event::kMoreDemanded, 3}});
+  CHECK(unit.slicesPresent == 1);
+  CHECK(unit.slicesWanted == 3);
+}
+
+TEST_CASE("slices that were not read yet are given up with their demand") {
+  const CacheUnit unit = after(
+      {{Event::kDemanded, 1}, kBegun, kDone, {Event::kMoreDemanded, 3}, {Event::kCancelled, 0}});
+  CHECK(unit.state == State::kReady);
+  CHECK(unit.slicesPresent == 1);
+  CHECK(unit.slicesWanted == 1);
 }

@@ -83,6 +83,29 @@ TEST_CASE("least-stale lets go first what its layer has missed for the most turn
   CHECK(valueOf(stale, used(1, 7), ahead(10, 8)) < valueOf(stale, used(1, 6), ahead(4, 7)));
 }
 
+TEST_CASE("the weighted policy adds recency, two frequencies and nearness by their weights") {
+  ExpertHistory history = used(50, 9);
+  history.lastToken = 75;
+  history.fullTokens = 25;
+  LayerDistance distance = ahead(4, 9); // Of 10 layers: 0.6 are not ahead of it.
+  distance.tokens = 100;
+  auto valueWith = [&](const EvictionWeights &weights) {
+    return double(keepingValue(EvictionPolicy::kWeighted, history, distance, weights)) /
+           kFixedPointOne / kFixedPointOne;
+  };
+  const uint32_t one = kFixedPointOne, quarter = one / 4;
+  CHECK(valueWith({one, 0, 0, 0}) == doctest::Approx(0.75));
+  CHECK(valueWith({0, one, 0, 0}) == doctest::Approx(0.5));
+  CHECK(valueWith({0, 0, one, 0}) == doctest::Approx(0.25));
+  CHECK(valueWith({0, 0, 0, one}) == doctest::Approx(0.6));
+  CHECK(valueWith({quarter, quarter, quarter, quarter}) == doctest::Approx(2.1 / 4));
+  distance.layersAhead = 10; // The layer that is executed.
+  CHECK(valueWith({0, 0, 0, one}) == 1);
+  distance.tokens = 0; // A new prompt: nothing is remembered.
+  history = {};
+  CHECK(valueWith({one, 0, 0, 0}) == 0);
+}
+
 TEST_CASE("layers that do not come round again go first where the policy looks ahead") {
   for (EvictionPolicy policy :
        {EvictionPolicy::kEdgeMoe, EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance}) {

@@ -290,3 +290,30 @@ TEST_CASE(
       CHECK(useful > 0);
     }
 }
+
+TEST_CASE(
+    "an expert is expected if its rule asked for it in time, whether or not it could be read") {
+  // Layer 1 keeps expert 5. Its rule reads two of the absent ones that are likely enough.
+  const PrefetchRule rule = {Predictor::kGate, 1, 8, 2, kFixedPointOne / 8};
+  const std::vector<PrefetchCandidate> candidates = {{3, kFixedPointOne / 2},
+                                                     {5, kFixedPointOne / 4},
+                                                     {2, kFixedPointOne / 4},
+                                                     {1, kFixedPointOne / 5},
+                                                     {0, kFixedPointOne / 9}};
+  for (uint64_t staging : {4, 1}) { // With one staging page the second is not read.
+    CAPTURE(staging);
+    PrefetchingCache cache = evenCache(4, staging);
+    cache.runPass(1, {5});
+    cache.machine.prefetch({1, rule, candidates});
+    cache.runPass(0, {0});
+    CHECK(cache.prefetchedIn(1).size() == (staging == 4 ? 2 : 1));
+    Experts expected;
+    for (uint32_t expert = 0; expert < 8; ++expert)
+      if (cache.machine.slicesCounted(cache.machine.state().idOf(1, expert)) > 0)
+        expected.push_back(expert);
+    CHECK(expected == Experts{2, 3, 5});
+    cache.runPass(1, {7});
+    CHECK(cache.machine.slicesCounted(cache.machine.state().idOf(1, 3)) == 0);
+    CHECK(cache.machine.slicesCounted(cache.machine.state().idOf(1, 7)) == 1);
+  }
+}

@@ -1,0 +1,74 @@
+// What happens when an expert that a token was routed to is not in memory at its planned precision.
+// A pure function of the router's scores, of what counts as resident, and of the plan's rule; the
+// same inputs give the same answer on every machine. Whether a read has arrived is no input.
+#pragma once
+
+#include "runtime/policy/Eviction.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+/// The numbers are the artifact's.
+enum class MissAction : uint8_t {
+  kWait = 0,       // Read it and wait: exact.
+  kLower = 1,      // Fewer slices of the less important ones, and none of the least important.
+  kSkip = 2,       // The less important ones are left out.
+  kSubstitute = 3, // A resident expert that the router likes almost as much.
+  kMask = 4,       // Only resident experts take part.
+};
+constexpr size_t kMissActions = 5;
+
+/// "wait", "lower", "skip", "substitute", "mask".
+std::string_view missActionName(MissAction action);
+
+/// Importance is counted from the best rank on: the score of a rank is the part that the better
+/// ranks have of the weights that the router gave (HOBBIT, arXiv 2411.01433, equation 2), so the
+/// best rank has 0 and is always computed as planned. Fractions are in units of kFixedPointOne.
+struct MissRule {
+  MissAction action = MissAction::kWait;
+  uint8_t lowSlices = 1;                // kLower: slices of an expert of lower precision; not 0.
+  uint32_t waitUpTo = 0;                // Ranks with at most this score are waited for; not kMask.
+  uint32_t skipBeyond = kFixedPointOne; // kLower: ranks with a larger score are left out.
+  uint32_t substituteWithin = 0; // kSubstitute: so much less likely a substitute may be, relative
+                                 // to the expert that it replaces.
+  friend bool operator==(const MissRule &, const MissRule &) = default;
+
+  bool isLossy() const { return action != MissAction::kWait; }
+};
+
+/// "lower:0.6:0.9", "skip:0.9", "substitute:0.5:0.2", "mask", "wait": the action, then the scores
+/// and the distance that it uses as fractions; "lower:0.6:0.9:2" for other than one slice.
+std::string missRuleText(const MissRule &rule);
+
+/// Experts and ranks of one token. Slices are counted from the first of a record.
+struct MissInputs {
+  std::span<const int32_t> chosen;    // By the router: distinct, best first, at least one.
+  std::span<const float> weights;     // The router's, one for each of them.
+  std::span<const float> likelihoods; // Per expert, for kSubstitute and kMask: higher is better.
+  std::span<const uint16_t> planned;  // Per expert: slices of its record.
+  std::span<const uint16_t> resident; // Per expert: slices that count as in memory.
+};
+
+/// The experts that take part in a token, best first; one at least, at most as many as were chosen.
+/// Borrows the room for them.
+struct TakenExperts {
+  std::span<int32_t> experts;
+  std::span<uint16_t> slices; // That each is computed with.
+  uint32_t count = 0;
+  uint32_t lowered = 0, skipped = 0, substituted = 0; // Chosen ones.
+
+  void add(int32_t expert, uint16_t withSlices) {
+    experts[count] = expert;
+    slices[count++] = withSlices;
+  }
+};
+
+/// Adds the experts that take part. `taken` has room for all chosen ones.
+void decideMisses(const MissRule &rule, const MissInputs &inputs, TakenExperts &taken);
+
+} // namespace moert

@@ -1,0 +1,152 @@
+"""Plans with miss rules: what they change, that nothing but the plan changes it, and the loss that they carry."""
+import itertools
+import json
+import platform
+import tempfile
+from pathlib import Path
+
+from support import DONE, POCKET, ROOT, E2eTest, documents, plain_text, pocket, run
+
+RULES = ("wait", "lower:0.3:0.8", "skip:0.4", "substitute:0.3:0.5", "mask")
+TEXT = documents("validation", 24)
+MEASURE = ("--eval-text", TEXT, "--window", 64)
+PROMPT = "The old man looked at the sea and"
+
+
+class MissesTest(E2eTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.planned = Path(cls.folder.name, "planned.moe")
+        done = run("moec", "replan", pocket("4"), "--memory", "25%", "--miss", *RULES, "--reference", pocket("source"),
+                   *MEASURE, "-o", cls.planned)
+        assert done.status == DONE, done.err
+
+    def plans(self, path=None):
+        said = json.loads(self.expect(DONE, "moec", "inspect", path or self.planned, "--json").out)
+        return {plan["preset"]: plan for plan in said["plans"]}
+
+    def generated(self, rule, *flags, memory="25%"):
+        preset = "auto" if rule == "wait" else f"auto {rule}"
+        done = self.expect(DONE, "moert", "run", self.planned, "-p", PROMPT, "-n", 48, "--ignore-eos", "--temp", 0,
+                           "--memory", memory, "--preset", preset, "--json", *flags)
+        return json.loads(done.out)
+
+    def test_every_rule_has_a_plan_with_its_loss_and_without_a_forecast_for_waiting(self):
+        plans = self.plans()
+        self.assertEqual(list(plans), ["auto"] + [f"auto {rule}" for rule in RULES[1:]])
+        self.assertNotIn("loss", plans["auto"])
+        self.assertEqual(plans["auto"]["miss"]["action"], "wait")
+        for rule in RULES[1:]:
+            plan = plans[f"auto {rule}"]
+            self.assertEqual(plan["miss"]["action"], rule.split(":")[0])
+            self.assertNotIn("forecast", plan)
+            loss = plan["loss"]
+            self.assertGreater(loss["upper_bound"], loss["loss"])
+            self.assertGreater(loss["kl_nats"], 0)
+            self.assertEqual(loss["window_tokens"], 64)
+            self.assertEqual([text["name"] for text in loss["texts"]], [TEXT.name])
+            self.assertEqual(plan["reasons"][-1]["decision"], "miss")
+        self.documented(list(plans.values()), "docs/inspect.md")
+
+    def test_the_text_of_inspect_has_rules_and_losses(self):
+        text = self.expect(DONE, "moec", "inspect", self.planned).out
+        self.assertRegex(text, r"misses +lower: ranks whose better ones have more than 0\.300")
+        self.assertRegex(text, r"loss +perplexity -?\d+\.\d+%, at most \d+\.\d+% with 95\.00% confidence")
+
+    def test_eval_measures_the_loss_that_the_plan_carries(self):
+        for rule in ("lower:0.3:0.8", "mask"):
+            said = json.loads(self.expect(DONE, "moert", "eval", self.planned, "--preset", f"auto {rule}", "--memory", "25%",
+                                          "--text", TEXT, "--window", 64, "--reference", pocket("source"), "--json").out)
+            loss = self.plans()[f"auto {rule}"]["loss"]
+            self.assertEqual((said["loss"], said["upper_bound"], said["kl"]),
+                             (loss["loss"], loss["upper_bound"], loss["kl_nats"]))
+            exact = json.loads(self.expect(DONE, "moert", "eval", self.planned, "--preset", f"auto {rule}", "--memory", "25%",
+                                           "--exact", "--text", TEXT, "--window", 64, "--reference", pocket("source"),
+                                           "--json").out)
+            self.assertLess(exact["kl"], said["kl"])
+
+    def test_a_rule_gives_the_same_text_with_every_thread_count_kernel_and_io_backend(self):
+        kernels = ("reference",) if platform.machine() == "aarch64" else ("reference", "avx2")
+        waiting = self.generated("wait")
+        for rule in RULES[1:]:
+            first = self.generated(rule)
+            self.assertEqual(self.generated(rule, "--exact")["text"], waiting["text"])
+            changed = sum(first["decode"][key] for key in ("lowered", "skipped", "substituted"))
+            self.assertGreater(changed, 0, rule)
+            self.assertLess(first["decode"]["bytes_read"], waiting["decode"]["bytes_read"])
+            for threads, kernel, io in (("1", kernels[0], "threads"), ("2", kernels[-1], "buffered"), ("3", "auto", "auto")):
+                again = self.generated(rule, "--threads", threads, "--isa", kernel, "--io", io)
+                self.assertEqual(again["text"], first["text"], (rule, threads, kernel, io))
+                for key in ("hits", "misses", "lowered", "skipped", "substituted", "bytes_read"):
+                    self.assertEqual(again["decode"][key], first["decode"][key], (rule, key))
+
+    def test_more_memory_changes_nothing_and_less_is_refused_with_both_sizes(self):
+        self.assertEqual(self.generated("skip:0.4", memory="60%")["text"], self.generated("skip:0.4")["text"])
+        budget = self.plans()["auto skip:0.4"]["budget_bytes"]
+        self.refused("moert", "run", self.planned, "-p", PROMPT, "-n", 4, "--memory", f"{budget // 2}B", "--preset",
+                     "auto skip:0.4", mention=rf"{budget // 2} bytes.* is less than plan '25% skip:0\.4'.*--exact")
+        self.refused("moert", "run", self.planned, "-p", PROMPT, "-n", 4, "--memory", "10%", "--preset", "auto skip:0.4",
+                     mention=r"--memory 10% is less than plan")
+        self.generated("skip:0.4", "--exact", memory="10%")
+
+    def accepted(self, name, loss, *rules):
+        output = self.scratch / name
+        self.expect(DONE, "moec", "replan", pocket("4"), "--memory", "25%", "--miss", *rules, "--accuracy-loss", loss,
+                    "--reference", pocket("source"), *MEASURE, "-o", output, "--acceptance-log", self.scratch / f"{name}.log")
+        return self.plans(output)["auto"]
+
+    def test_with_a_target_the_last_rule_within_it_is_taken_and_none_is_a_valid_answer(self):
+        rules = ("lower:0.9:1", "skip:0.9", "mask")
+        self.assertEqual(self.accepted("any.moe", "1000000%", *rules)["miss"]["action"], "mask")
+        plan = self.accepted("none.moe", "0.000001%", *rules)
+        self.assertEqual(plan["miss"]["action"], "wait")
+        self.assertRegex(plan["reasons"][-1]["reason"], r"^No loss on misses: lower:0\.9:1 loses .*%, more than the 0\.00%")
+
+    def test_rules_that_cannot_be_read_or_measured_are_refused(self):
+        command = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", self.scratch / "none.moe")
+        for rule in ("hope", "lower:0.5", "lower:0.9:0.5", "skip", "skip:2", "mask:1", "lower:0:1:0", "wait:0", "skip:"):
+            self.refused(*command, "--miss", rule, *MEASURE, "--reference", pocket("source"), mention="expected wait, lower")
+        self.refused(*command, "--miss", "mask", mention="expected --reference REF.moe.* and --eval-text")
+        self.refused(*command, "--miss", "mask", "mask", *MEASURE, "--reference", pocket("source"), mention="given twice")
+        self.refused(*command, "--accuracy-loss", "2%", mention="expected --miss RULE, or a preset")
+        self.refused(*command, "--miss", "mask", "--eval-text", documents("validation", 3), "--window", 64, "--reference",
+                     pocket("source"), mention="20 documents or more")
+        self.assertEqual(list(self.scratch.iterdir()), [])
+
+    def test_hobbit_lowers_and_skips_with_fitted_weights_and_its_loss(self):
+        profile, output = self.scratch / "pocket.profile", self.scratch / "hobbit.moe"
+        self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", plain_text("calibration"), "--tokens", 2048, "-o",
+                    profile)
+        command = ("moec", "replan", pocket("4"), "--memory", "25%", "--preset", "hobbit", "--calibration", profile, "--device",
+                   ROOT / "profiles/desktop-sata.yaml", "-o", output)
+        self.refused(*command, mention="--preset hobbit change the output.*expected --reference")
+        self.expect(DONE, *command, "--reference", pocket("source"), *MEASURE)
+        plan = self.plans(output)["hobbit"]
+        self.assertEqual((plan["eviction"], plan["sharing"], plan["survival"]), ("weighted", "one pool", "contents"))
+        self.assertEqual(sum(plan["eviction_weights"].values()), 1)
+        self.assertEqual(plan["miss"]["action"], "lower")
+        self.assertAlmostEqual(plan["miss"]["wait_up_to"], 0.6, places=6)
+        self.assertGreater(plan["loss"]["loss"], 0)
+        self.documented(plan, "docs/inspect.md")
+        self.expect(DONE, *command, "--miss", "wait")
+        waiting = self.plans(output)["hobbit"]
+        self.assertEqual((waiting["eviction"], waiting["miss"]["action"]), ("weighted", "wait"))
+        self.assertIn("forecast", waiting)
+        self.refused("moec", "compile", POCKET, "--preset", "hobbit", "-o", self.scratch / "no.moe",
+                     mention="preset hobbit loses accuracy on misses.*moec replan")
+
+    def test_a_rule_in_a_module_is_emitted_and_an_impossible_one_refused(self):
+        module, output = self.scratch / "m.mlir", self.scratch / "emitted.moe"
+        self.expect(DONE, "moec", "compile", POCKET, "-o", self.scratch / "compiled.moe", "--save-module", module)
+        text = module.read_text()
+        self.assertEqual(text.count('#moe.plan<name = "default"'), 1)
+        with_rule = lambda rule: text.replace('#moe.plan<name = "default"', f'#moe.plan<name = "default", miss = #moe.miss<{rule}>')
+        module.write_text(with_rule("action = skip, waitUpTo = 4194304"))
+        self.expect(DONE, "moec", "emit", module, "-o", output)
+        plan = next(iter(self.plans(output).values()))
+        self.assertEqual((plan["miss"]["action"], plan["miss"]["wait_up_to"]), ("skip", 0.25))
+        module.write_text(with_rule("action = skip, lowSlices = 0"))
+        self.refused("moec", "emit", module, "-o", self.scratch / "none.moe", mention="a miss rule with 0 slices")

@@ -1,0 +1,127 @@
+// Experts of which a layer pass demands the first slices only. Records of 4 blocks have slices of 3
+// blocks and of 1 block; with pages of 2 blocks a page has parts of both.
+#include "runtime/cache/ExpertCache.h"
+
+#include "tests/unit/cache/CacheFixture.h"
+#include "tests/unit/cache/FakeReadQueue.h"
+
+#include <doctest/doctest.h>
+#include <random>
+
+using namespace moert;
+
+using Experts = std::vector<uint32_t>;
+using Slices = std::vector<uint16_t>;
+
+namespace {
+
+constexpr uint64_t kFirst = 3 * kBlock, kRest = kBlock;
+
+struct SlicedCache {
+  explicit SlicedCache(uint64_t pageBytes = kBlock, uint64_t experts = 3)
+      : model({std::vector<uint64_t>(8, 4)}), queue(model.file),
+        test(model, queue, {experts * 4 * kBlock / pageBytes}, 4 * kBlock / pageBytes, pageBytes) {}
+
+  /// Whether the slices in memory are those of the file.
+  bool shows(int index, uint32_t expert) const {
+    const ExpertRecord &record = model.records[0][expert];
+    const uint64_t end = test.cache->slicesOf(index) == 1 ? kFirst : record.bytes;
+    const PagedBytes bytes = test.cache->bytes(index);
+    for (uint64_t at = 0; at < end; at += kBlock)
+      if (std::memcmp(bytes.at(at), &model.file[record.fileOffset + at], kBlock) != 0)
+        return false;
+    return true;
+  }
+
+  /// The slices that each was handed out with, in the order of the demand.
+  Slices runPass(const Experts &wanted, const Slices &slices) {
+    Slices computed(wanted.size());
+    const PassDemand demand = {.wanted = wanted, .slices = slices};
+    REQUIRE(test.cache->beginLayer(0, demand).message() == "");
+    for (;;) {
+      Result<int> index = test.cache->nextReady();
+      REQUIRE(index.status().message() == "");
+      if (*index < 0)
+        break;
+      computed[static_cast<size_t>(*index)] = test.cache->slicesOf(*index);
+      CHECK(shows(*index, wanted[static_cast<size_t>(*index)]));
+      REQUIRE(test.cache->release(*index).message() == "");
+    }
+    REQUIRE(test.cache->endLayer().message() == "");
+    return computed;
+  }
+  const CacheCounts &counts() const { return test.cache->passCounts(); }
+
+  FakeModel model;
+  FakeReadQueue queue;
+  CacheUnderTest test;
+};
+
+} // namespace
+
+TEST_CASE("only the slices that are demanded are read, and later those that are lacking") {
+  for (uint64_t pageBytes : {kBlock, 2 * kBlock, 4 * kBlock}) {
+    CAPTURE(pageBytes);
+    SlicedCache cache(pageBytes);
+    CHECK(cache.runPass({5, 6}, {1, 2}) == Slices{1, 2});
+    CHECK(cache.counts().bytesRead == kFirst + kFirst + kRest);
+    CHECK(cache.counts().misses == 2);
+    CHECK(cache.runPass({5, 6}, {1, 1}) == Slices{1, 2}); // What is there is used.
+    CHECK(cache.counts().bytesRead == 0);
+    CHECK(cache.counts().hits == 2);
+    CHECK(cache.runPass({5}, {2}) == Slices{2});
+    CHECK(cache.counts().bytesRead == kRest);
+    CHECK(cache.counts().misses == 1);
+    CHECK(cache.counts().evictions == 0);
+    CHECK(cache.runPass({5}, {}) == Slices{2});
+    CHECK(cache.counts().bytesRead == 0);
+  }
+}
+
+TEST_CASE("slices in memory count for a miss policy, prefetches that a rule asked for in full") {
+  SlicedCache cache;
+  cache.runPass({5, 6}, {1, 2});
+  CHECK(cache.test.cache->slicesCounted(0, 5) == 1);
+  CHECK(cache.test.cache->slicesCounted(0, 6) == 2);
+  CHECK(cache.test.cache->slicesCounted(0, 7) == 0);
+}
+
+TEST_CASE("a wrong byte in a slice is an error when that slice is read, and not before") {
+  SlicedCache cache;
+  cache.model.file[cache.model.records[0][5].fileOffset + kFirst] ^= std::byte(1);
+  CHECK(cache.runPass({5}, {1}) == Slices{1});
+  REQUIRE(cache.test.cache->beginLayer(0, {.wanted = Experts{5}, .slices = Slices{2}}).isOk());
+  const Status damaged = cache.test.cache->nextReady().status();
+  CHECK(damaged.code() == StatusCode::kInvalidInput);
+  CHECK(damaged.message().find("layer 3 expert 5: slice 1 has checksum") != std::string::npos);
+  CHECK(cache.runPass({5}, {1}) == Slices{1}); // Read again: nothing of it is trusted.
+  CHECK(cache.counts().bytesRead == kFirst);
+}
+
+TEST_CASE("a read of lacking slices that fails ends the layer pass; the next one reads all again") {
+  SlicedCache cache;
+  cache.runPass({5, 6}, {1, 1});
+  REQUIRE(cache.test.cache->beginLayer(0, {.wanted = Experts{5, 6}}).isOk());
+  cache.queue.failPending(0);
+  CHECK_FALSE(cache.test.cache->nextReady().isOk());
+  CHECK(cache.runPass({5, 6}, {2, 2}) == Slices{2, 2});
+  CHECK(cache.test.cache->pagesHeld(0) == 8);
+}
+
+TEST_CASE("with room for one record, experts are lowered, completed and evicted in any order") {
+  std::mt19937 random(7);
+  for (uint64_t experts : {0, 1, 2}) {
+    SlicedCache cache(kBlock, experts);
+    cache.queue.choose = [&](size_t) { return random(); };
+    for (int pass = 0; pass < 300; ++pass) {
+      cache.queue.eager = random() % 3;
+      const Experts wanted = someExperts(random, 8, 5);
+      Slices slices;
+      for (size_t i = 0; i < wanted.size(); ++i)
+        slices.push_back(static_cast<uint16_t>(1 + random() % 2));
+      const Slices computed = cache.runPass(wanted, slices);
+      for (size_t i = 0; i < wanted.size(); ++i)
+        REQUIRE(computed[i] >= slices[i]);
+    }
+  }
+}
