@@ -119,6 +119,8 @@ Status serveModel(ServeOptions options) {
   const ModelInfo info = model->artifact().model;
   const ServingLimits limits = limitsOf(options, info);
   EngineOptions engine = cli::engineOptionsOf(options.engine);
+  // What a miss rule changes depends on what the cache holds, and so on the other sequences.
+  engine.isExact = true;
   engine.contextTokens = limits.contextTokens;
   engine.sessions = limits.running;
   engine.sessionTokens = limits.sessionTokens;
