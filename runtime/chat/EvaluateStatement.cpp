@@ -281,33 +281,43 @@ Result<Value> Evaluator::callMacro(const MacroDefinition &macro, Scope &definedI
   return Value::ofText(std::move(text));
 }
 
+/// Takes the argument of that name out of `named`, if it is there.
+static std::optional<Value> takeNamed(std::vector<std::pair<std::string, Value>> &named,
+                                      std::string_view name) {
+  auto found = std::find_if(named.begin(), named.end(),
+                            [&](const auto &argument) { return argument.first == name; });
+  if (found == named.end())
+    return std::nullopt;
+  Value value = std::move(found->second);
+  named.erase(found);
+  return value;
+}
+
 Status Evaluator::bindParameters(const MacroDefinition &macro, const Arguments &arguments) {
   const size_t count = macro.parameters.size();
+  const size_t firstDefault = count - macro.defaults.size();
   std::vector<std::pair<std::string, Value>> named = arguments.named;
-  auto takeNamed = [&](std::string_view name) -> std::optional<Value> {
-    auto found = std::find_if(named.begin(), named.end(),
-                              [&](const auto &argument) { return argument.first == name; });
-    if (found == named.end())
-      return std::nullopt;
-    Value value = std::move(found->second);
-    named.erase(found);
-    return value;
-  };
   for (size_t i = 0; i < count; ++i) {
     const std::string &name = macro.parameters[i];
     std::optional<Value> value =
-        i < arguments.positional.size() ? arguments.positional[i] : takeNamed(name);
-    const size_t firstDefault = count - macro.defaults.size();
+        i < arguments.positional.size() ? arguments.positional[i] : takeNamed(named, name);
     if (!value && i >= firstDefault) {
       MOERT_ASSIGN_OR_RETURN(value, evaluate(*macro.defaults[i - firstDefault]));
     }
     setVariable(name, value ? *value
                             : Value::undefined(strCat("parameter '", name, "' was not provided")));
   }
-  const bool hasOwnCaller = std::find(macro.parameters.begin(), macro.parameters.end(), "caller") !=
-                            macro.parameters.end();
+  return bindSpecialNames(macro, arguments, named);
+}
+
+Status Evaluator::bindSpecialNames(const MacroDefinition &macro, const Arguments &arguments,
+                                   std::vector<std::pair<std::string, Value>> &named) {
+  const std::vector<std::string> &parameters = macro.parameters;
+  const bool hasOwnCaller =
+      std::find(parameters.begin(), parameters.end(), "caller") != parameters.end();
   if (macro.usesCaller && !hasOwnCaller)
-    setVariable("caller", takeNamed("caller").value_or(Value::undefined("No caller defined")));
+    setVariable("caller",
+                takeNamed(named, "caller").value_or(Value::undefined("No caller defined")));
   if (macro.usesExtraNamed) {
     Dict extra;
     for (auto &[name, value] : named)
@@ -318,11 +328,11 @@ Status Evaluator::bindParameters(const MacroDefinition &macro, const Arguments &
     return invalidInput("macro '", excerpt(macro.name), "' takes no keyword argument '",
                         excerpt(named[0].first), "'");
   }
-  if (!macro.usesExtraPositional && arguments.positional.size() > count)
-    return invalidInput("macro '", excerpt(macro.name), "' takes not more than ", count,
+  if (!macro.usesExtraPositional && arguments.positional.size() > parameters.size())
+    return invalidInput("macro '", excerpt(macro.name), "' takes not more than ", parameters.size(),
                         " argument(s)");
   if (macro.usesExtraPositional) {
-    const size_t used = std::min(count, arguments.positional.size());
+    const size_t used = std::min(parameters.size(), arguments.positional.size());
     std::vector<Value> extra(arguments.positional.begin() + static_cast<ptrdiff_t>(used),
                              arguments.positional.end());
     MOERT_ASSIGN_OR_RETURN(Value values,

@@ -95,6 +95,10 @@ private:
   Result<bool> isSelected(const For &loop, const Value &item);
   Result<SequencePtr> selectItems(const For &loop, SequencePtr items);
   Status bindParameters(const MacroDefinition &macro, const Arguments &arguments);
+  /// Binds `caller`, `kwargs` and `varargs`; fails if there are arguments that the macro does not
+  /// take.
+  Status bindSpecialNames(const MacroDefinition &macro, const Arguments &arguments,
+                          std::vector<std::pair<std::string, Value>> &named);
   Status assign(const Target &target, const Value &value);
   Status assignParts(const std::vector<Target> &targets, const Value &value);
   Status write(std::string_view text);

@@ -5,7 +5,7 @@ using namespace moert;
 
 namespace {
 
-// Errors whose wording is the program's own: Python's name of the error, and what ours has to say.
+// The wording of errors is the program's own; jinja2's is in the data for comparison.
 bool isError(const nlohmann::ordered_json &expected) {
   return expected.contains("error");
 }

@@ -21,6 +21,7 @@ std::string fnv1a(const std::string &text) {
 TEST_CASE("conversations render as jinja2 renders them, and are refused where it refuses them") {
   const nlohmann::ordered_json conversations = readChatJson("conversations.json");
   const nlohmann::ordered_json rendered = readChatJson("rendered.json");
+  size_t compared = 0;
   for (const auto &[family, cells] : rendered.items()) {
     const std::string source = readChatFile("templates/" + family + ".jinja");
     for (const auto &[name, expected] : cells.items()) {
@@ -28,6 +29,7 @@ TEST_CASE("conversations render as jinja2 renders them, and are refused where it
       CAPTURE(name);
       const Result<std::string> text = renderText(source, conversations[name]);
       const std::string summary = expected;
+      ++compared;
       if (summary.find("Error: ") != std::string::npos) {
         CHECK(!text.isOk());
         continue;
@@ -39,4 +41,6 @@ TEST_CASE("conversations render as jinja2 renders them, and are refused where it
       CHECK(std::to_string(text.value().size()) + " " + fnv1a(text.value()) == summary);
     }
   }
+  CHECK(rendered.size() >= 16);
+  CHECK(compared == rendered.size() * conversations.size());
 }
