@@ -22,7 +22,7 @@ public:
 
 private:
   FormatAttr floatFormat(WeightKind kind) {
-    return FormatAttr::get(&getContext(), kind, 0, 0, false, false);
+    return toFormatAttr(&getContext(), moert::floatFormat(static_cast<moert::WeightKind>(kind)));
   }
   FormatAttr quantizedFormat(WeightKind kind) {
     return FormatAttr::get(&getContext(), kind, group, activationGroup, false, false);

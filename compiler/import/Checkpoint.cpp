@@ -3,6 +3,7 @@
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/OptionalFile.h"
 #include "compiler/import/TensorStore.h"
+#include "compiler/import/codecs/Mxfp4Codes.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/HalfFloat.h"
 
@@ -62,6 +63,18 @@ BlockRows rowsInBlock(const WeightSource &source, const StoredPart &part, uint32
           std::min(rowCount, blockRows - inBlock)};
 }
 
+/// Whether the part's rows are rows of codes and have whole groups of MXFP4.
+bool isPartMxfp4(const WeightSource &source, const WeightTensor &weight,
+                 StoredPart::Layout layout) {
+  constexpr uint32_t kGroup = storedBlock(StoredType::kMxfp4).elements;
+  if (!weight.coded || !isMxfp4(*weight.coded) || layout == StoredPart::Layout::kVector ||
+      source.addsOne)
+    return false;
+  const bool isTransposed = layout == StoredPart::Layout::kTransposed;
+  return isTransposed == weight.coded->isTransposed && source.cols % kGroup == 0 &&
+         (!isTransposed || source.blockStep % kGroup == 0);
+}
+
 /// Widens 16-bit elements in the upper half of `values`' memory to f32, in place. Element i is
 /// written to bytes [4i, 4i + 4), and unread elements begin at byte 2n + 2i or later, so copying
 /// each block out first loses none.
@@ -86,6 +99,8 @@ struct Checkpoint::Impl {
                   uint32_t rowCount, std::span<std::byte> out) const;
   Status readBlock(const WeightSource &source, const StoredPart &part, const BlockRows &rows,
                    std::span<std::byte> out) const;
+  Status readMxfp4Block(const WeightSource &source, const StoredPart &part, const BlockRows &rows,
+                        std::span<std::byte> out) const;
   Status readWidened(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
                      uint32_t rowCount, std::span<float> out) const;
   Status decodePart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
@@ -178,15 +193,15 @@ Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
   // overflow.
   const uint64_t matrixElements = layout == Layout::kVector ? shape[0] : shape[0] * shape[1];
   const uint64_t inner = shape.back();
-  const StoredType type = *weight.type;
-  const uint64_t offset = index * matrixElements * storedTypeBytes(type);
+  const StoredType type = isPartMxfp4(source, weight, layout) ? StoredType::kMxfp4 : *weight.type;
+  const uint64_t offset = weight.coded ? 0 : storedBytes(type, index * matrixElements);
   return StoredPart{std::move(weight), type, layout, index, offset, inner};
 }
 
 /// Reads `count` elements that are `stride` elements apart, and stores them outStride bytes apart.
 Status Checkpoint::Impl::gather(const StoredPart &part, uint64_t firstElement, uint64_t stride,
                                 size_t count, std::byte *out, size_t outStride) const {
-  const size_t size = storedTypeBytes(part.type);
+  const size_t size = storedBlock(part.type).bytes;
   const size_t perRead = static_cast<size_t>(std::max<uint64_t>(1, kGatherBytes / size / stride));
   std::vector<std::byte> buffer((std::min(perRead, count) - 1) * stride * size + size);
   for (size_t done = 0; done < count; done += perRead) {
@@ -203,7 +218,7 @@ Status Checkpoint::Impl::gather(const StoredPart &part, uint64_t firstElement, u
 Status Checkpoint::Impl::readPart(const WeightSource &source, const StoredPart &part,
                                   uint32_t firstRow, uint32_t rowCount,
                                   std::span<std::byte> out) const {
-  const size_t rowBytes = source.cols * storedTypeBytes(part.type);
+  const size_t rowBytes = storedBytes(part.type, source.cols);
   for (uint32_t done = 0; done < rowCount;) {
     const BlockRows rows = rowsInBlock(source, part, firstRow + done, rowCount - done);
     MOERT_RETURN_IF_ERROR(
@@ -215,7 +230,9 @@ Status Checkpoint::Impl::readPart(const WeightSource &source, const StoredPart &
 
 Status Checkpoint::Impl::readBlock(const WeightSource &source, const StoredPart &part,
                                    const BlockRows &rows, std::span<std::byte> out) const {
-  const size_t size = storedTypeBytes(part.type);
+  if (part.type == StoredType::kMxfp4)
+    return readMxfp4Block(source, part, rows, out);
+  const size_t size = storedBlock(part.type).bytes;
   const size_t rowBytes = source.cols * size;
   const uint64_t first = rows.firstStored;
   if (part.layout == StoredPart::Layout::kVector)
@@ -235,6 +252,18 @@ Status Checkpoint::Impl::readBlock(const WeightSource &source, const StoredPart 
                                                part.offset + stored * part.inner * size,
                                                out.subspan(row * rowBytes, rowBytes)));
   }
+  return Status();
+}
+
+Status Checkpoint::Impl::readMxfp4Block(const WeightSource &source, const StoredPart &part,
+                                        const BlockRows &rows, std::span<std::byte> out) const {
+  const size_t rowBytes = storedBytes(part.type, source.cols);
+  const uint64_t rowsAtOnce = source.rowStep == 1 ? rows.count : 1;
+  for (uint64_t done = 0; done < rows.count; done += rowsAtOnce)
+    MOERT_RETURN_IF_ERROR(readMxfp4(store->stored(), *part.weight.coded,
+                                    {part.matrix, rows.firstStored + done * source.rowStep,
+                                     rowsAtOnce, rows.firstInput, source.cols},
+                                    out.subspan(done * rowBytes, rowsAtOnce * rowBytes)));
   return Status();
 }
 
@@ -382,11 +411,11 @@ Status Checkpoint::readStoredRows(const WeightSource &source, uint32_t firstRow,
                                   std::span<std::byte> out) const {
   MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(source));
   if (!moert::rangeFits(firstRow, rowCount, source.rows) ||
-      out.size() != uint64_t{rowCount} * source.cols * storedTypeBytes(part.type))
+      out.size() != storedBytes(part.type, uint64_t{rowCount} * source.cols))
     return invalidInput("rows ", firstRow, " + ", rowCount, " of ", quoted(source.tensor),
                         ": found room for ", out.size(), " bytes, expected rows within ",
                         source.rows, " and their exact size");
-  if (part.weight.coded || source.addsOne)
+  if ((part.weight.coded && part.type != StoredType::kMxfp4) || source.addsOne)
     return invalidInput(impl->store->stored().subject(part.weight.location), ": found ",
                         part.weight.coded ? "codes of a quantized weight" : "a weight to change",
                         ", expected stored rows");
@@ -421,8 +450,8 @@ Status Checkpoint::Impl::readWidened(const WeightSource &source, const StoredPar
                                      std::span<float> out) const {
   // The stored elements are read into the end of the output's memory: no extra buffer.
   const std::span<std::byte> bytes = std::as_writable_bytes(out);
-  const size_t storedBytes = out.size() * storedTypeBytes(part.type);
-  MOERT_RETURN_IF_ERROR(readPart(source, part, firstRow, rowCount, bytes.last(storedBytes)));
+  MOERT_RETURN_IF_ERROR(
+      readPart(source, part, firstRow, rowCount, bytes.last(storedBytes(part.type, out.size()))));
   if (part.type == StoredType::kBf16)
     widenInPlace<bf16ToF32>(out);
   if (part.type == StoredType::kF16)

@@ -66,8 +66,9 @@ public:
   /// A shard's path, for messages.
   const std::string &shardPath(size_t shard) const;
 
-  /// The type that holds a weight's values exactly: that of its tensor, or F32 if it is quantized.
-  /// An error for a missing tensor and for types other than BF16, F16 and F32.
+  /// The smallest type that holds the part's values exactly: that of its tensor; MXFP4 if it is
+  /// quantized so and the part has whole groups; BF16 or F32 if it is quantized otherwise
+  /// (CodedWeight::plainType). An error for a missing tensor and for types other than these.
   moert::Result<StoredType> storedType(const WeightSource &source) const;
 
   /// Rows [firstRow, firstRow + rowCount) of the part that `source` describes, as f32, row by row:
@@ -79,8 +80,9 @@ public:
   moert::Status readRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                          std::span<float> out) const;
 
-  /// The same rows as stored elements, unconverted: out.size() == rowCount * source.cols *
-  /// storedTypeBytes(storedType(source)). Refuses a quantized weight.
+  /// The same rows as they are stored, unconverted: out.size() == storedBytes(storedType(source),
+  /// rowCount * source.cols). Rows of MXFP4 are those of readMxfp4(); any other quantized weight is
+  /// refused.
   moert::Status readStoredRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                                std::span<std::byte> out) const;
 

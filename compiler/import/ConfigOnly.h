@@ -11,7 +11,8 @@ namespace moec {
 
 struct ConfigOnly {
   ModelDescription description;
-  StoredType type = StoredType::kBf16; // The type of all weights, from the config.
+  /// The types of weights, from the config: those of experts, and all others.
+  StoredType expertType = StoredType::kBf16, type = StoredType::kBf16;
 };
 
 /// Reads config.json from a checkpoint's directory, which needs no other file. Refuses the same

@@ -35,7 +35,9 @@ Result<ConfigOnly> describeConfig(const std::string &directory) {
   ConfigOnly result;
   MOERT_ASSIGN_OR_RETURN(result.description, describeModel(input));
   MOERT_ASSIGN_OR_RETURN(result.type, typeOf(config.root()));
-  MOERT_RETURN_IF_ERROR(readCodec(config.root(), directory).status());
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<WeightCodec> codec,
+                         readCodec(config.root(), directory));
+  result.expertType = codec ? codec->exactType().value_or(result.type) : result.type;
   return result;
 }
 

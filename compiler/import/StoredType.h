@@ -1,4 +1,4 @@
-// The types in which weights of a checkpoint may be stored.
+// The types in which weights of a checkpoint may be kept without loss.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,30 @@
 
 namespace moec {
 
-enum class StoredType { kF32, kF16, kBf16 };
+/// kMxfp4: codes of four bits, and a power of two for each 32 inputs (codecs/Mxfp4Codes.h). The
+/// others hold one number after the other.
+enum class StoredType { kF32, kF16, kBf16, kMxfp4 };
 
-constexpr size_t storedTypeBytes(StoredType type) {
-  return type == StoredType::kF32 ? 4 : 2;
+/// The fewest elements of a row that have bytes of their own, and those bytes.
+struct StoredBlock {
+  size_t elements, bytes;
+};
+constexpr StoredBlock storedBlock(StoredType type) {
+  switch (type) {
+  case StoredType::kF32:
+    return {1, 4};
+  case StoredType::kF16:
+  case StoredType::kBf16:
+    return {1, 2};
+  case StoredType::kMxfp4:
+    return {32, 17};
+  }
+  return {};
+}
+
+/// `elements` are whole blocks.
+constexpr uint64_t storedBytes(StoredType type, uint64_t elements) {
+  return elements / storedBlock(type).elements * storedBlock(type).bytes;
 }
 
 constexpr std::string_view storedTypeName(StoredType type) {
@@ -21,6 +41,8 @@ constexpr std::string_view storedTypeName(StoredType type) {
     return "F16";
   case StoredType::kBf16:
     return "BF16";
+  case StoredType::kMxfp4:
+    return "MXFP4";
   }
   return "";
 }

@@ -12,13 +12,16 @@ namespace moec {
 // Symbols
 //===----------------------------------------------------------------------===//
 
-SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source) {
+SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source, SourceOf use) {
   moert::Result<StoredType> type = storedTypeOf(source);
   if (!type.isOk()) {
     emitError(loc) << type.status().message();
     hasFailed = true;
     return {};
   }
+  // BF16 holds every value of MXFP4 too.
+  if (use == SourceOf::kResident && *type == StoredType::kMxfp4)
+    type = StoredType::kBf16;
   auto attribute = SourceAttr::getChecked(
       [&] { return emitError(loc); }, builder.getContext(), StringRef(source.tensor), source.rows,
       source.cols, kindOf(*type), source.index ? *source.index : kAbsent, source.firstRow,
@@ -31,7 +34,7 @@ SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source) {
 FlatSymbolRefAttr ModelBuilder::weight(const Twine &name, const WeightSource &from,
                                        WeightRole role) {
   Location loc = named(name);
-  if (SourceAttr attribute = hasFailed ? SourceAttr() : sourceOf(loc, from))
+  if (SourceAttr attribute = hasFailed ? SourceAttr() : sourceOf(loc, from, SourceOf::kResident))
     WeightOp::create(builder, loc, name.str(), role, attribute,
                      role == WeightRole::kMatrix && !widthClass.empty()
                          ? builder.getStringAttr(widthClass)
@@ -74,7 +77,7 @@ ExpertMatrixAttr ModelBuilder::expertMatrix(Location loc, ExpertPart part,
                      << " has a bias, expected experts without biases";
       hasFailed = true;
     }
-    sources.push_back(sourceOf(loc, (expert.*matrix).weight));
+    sources.push_back(sourceOf(loc, (expert.*matrix).weight, SourceOf::kExpert));
     if (hasFailed)
       return {};
   }

@@ -34,6 +34,9 @@ struct LayerSymbols {
   StateMixerSymbols state;
 };
 
+/// What a source is for.
+enum class SourceOf { kResident, kExpert };
+
 /// Builds one module. Errors are emitted at once and recorded; a module with an error is discarded
 /// as a whole.
 class ModelBuilder {
@@ -61,7 +64,7 @@ private:
   FlatSymbolRefAttr stateSlot(const Twine &name, uint32_t slotRows, uint32_t width);
   ConvolvedAttr convolved(const Twine &name, const ConvolvedDescription &from);
   void declareMoe(LayerSymbols &symbols, size_t number, const MoeDescription &moe);
-  SourceAttr sourceOf(Location loc, const WeightSource &source);
+  SourceAttr sourceOf(Location loc, const WeightSource &source, SourceOf use);
   FlatSymbolRefAttr weight(const Twine &name, const WeightSource &source, WeightRole role);
   LinearAttr linear(const Twine &name, const LinearDescription &from,
                     WeightRole role = WeightRole::kMatrix);

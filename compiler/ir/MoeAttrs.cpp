@@ -11,6 +11,7 @@ using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 
 // The runtime's kinds have the same numbers.
 static_assert(static_cast<int>(WeightKind::kInt1) == static_cast<int>(moert::WeightKind::kInt1));
+static_assert(static_cast<int>(WeightKind::kMxfp4) == static_cast<int>(moert::WeightKind::kMxfp4));
 static_assert(static_cast<int>(WeightKind::kBF16) == static_cast<int>(moert::WeightKind::kBF16));
 static_assert(static_cast<int>(BufferKind::kQuantized) ==
               static_cast<int>(moert::BufferKind::kQuantized));
@@ -36,9 +37,12 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
     return emitError() << "a source without a tensor";
   if (rows == 0 || cols == 0)
     return emitError() << "a source of " << rows << " x " << cols << ", expected at least 1 x 1";
-  if (type >= WeightKind::kInt8)
+  if (moert::isQuantized(static_cast<moert::WeightKind>(type)))
     return emitError() << "a source stored as " << stringifyWeightKind(type)
-                       << ", expected f32, f16 or bf16";
+                       << ", expected f32, f16, bf16 or mxfp4";
+  if (type == WeightKind::kMxfp4 && cols % moert::kMxfp4Group != 0)
+    return emitError() << "a source of mxfp4 with " << cols << " inputs, expected a multiple of "
+                       << moert::kMxfp4Group;
   if (index < kAbsent || index > UINT32_MAX)
     return emitError() << "a source with index " << index;
   if (rowStep == 0)
@@ -63,12 +67,9 @@ LogicalResult RouterGroupsAttr::verify(EmitError emitError, uint32_t count, uint
 
 LogicalResult FormatAttr::verify(EmitError emitError, WeightKind kind, uint32_t group,
                                  uint32_t activationGroup, bool offsets, bool refines) {
-  // The rules are those of the artifact; layoutOf() checks them for a matrix of one element.
-  auto layout = moert::layoutOf(
-      {1, 1}, {static_cast<moert::WeightKind>(kind), group, activationGroup, offsets, refines});
-  if (!layout.isOk())
-    return emitError() << layout.status().message();
-  return success();
+  moert::Status status = moert::checkFormat(
+      {static_cast<moert::WeightKind>(kind), group, activationGroup, offsets, refines});
+  return status.isOk() ? success() : emitError() << status.message();
 }
 
 LogicalResult NormAttr::verify(EmitError emitError, NormKind /*kind*/, FloatAttr epsilon,

@@ -20,7 +20,7 @@ def Moe_WeightKind : Moe_Enum<"WeightKind", "how numbers of a weight are stored"
   I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kF16", 1, "f16">,
   I32EnumAttrCase<"kBF16", 2, "bf16">, I32EnumAttrCase<"kInt8", 3, "int8">,
   I32EnumAttrCase<"kInt4", 4, "int4">, I32EnumAttrCase<"kInt2", 5, "int2">,
-  I32EnumAttrCase<"kInt1", 6, "int1">]>;
+  I32EnumAttrCase<"kInt1", 6, "int1">, I32EnumAttrCase<"kMxfp4", 7, "mxfp4">]>;
 
 def Moe_WeightRole : Moe_Enum<"WeightRole", "allowed formats of a weight", [
   I32EnumAttrCase<"kMatrix", 0, "matrix">,   // Any format.
@@ -111,8 +111,8 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
   let summary = "A matrix or vector as a part of a tensor of the checkpoint";
   let description = [{
     `rows` and `cols` are the size of the part; a vector of n elements is 1 x n. `type` is its type in
-    the checkpoint (f32, f16 or bf16). `index` selects a matrix of a fused tensor [E, rows, cols]; a
-    range of rows starts at `firstRow` and takes every `rowStep`-th; `transposed`: the tensor is
+    the checkpoint (f32, f16 or bf16; mxfp4 for experts alone). `index` selects a matrix of a fused
+    tensor [E, rows, cols]; a range of rows starts at `firstRow` and takes every `rowStep`-th; `transposed`: the tensor is
     stored as [inputs, outputs]. `blocks` such parts are one below the other; each is stored
     `blockStep` rows below the one before it. With `stackedVectors` the tensor is
     [stackedVectors, n], and the part is a vector of its elements in their order. With `addsOne`, 1 is
@@ -163,10 +163,11 @@ def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
     A float kind, or a quantized kind with the number of inputs that share a scale (`group`), the number
     of inputs whose activations share one (`activationGroup`: 16, 32 or 64, a divisor of `group`), and
     whether each group also has an offset. A slice that `refines` has the low bits of the codes of the
-    slice before it, and no scales.
+    slice before it, and no scales. The float kind mxfp4 has groups too, always of 32 inputs.
 
     ```mlir
     #moe.format<kind = bf16>
+    #moe.format<kind = mxfp4, group = 32>
     #moe.format<kind = int4, group = 32, activationGroup = 32>
     #moe.format<kind = int2, group = 32, activationGroup = 32, offsets = true>
     #moe.format<kind = int1, group = 32, activationGroup = 32, refines = true>
@@ -180,7 +181,9 @@ def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    bool isQuantized() const { return getKind() >= WeightKind::kInt8; }
+    bool isQuantized() const {
+      return getKind() >= WeightKind::kInt8 && getKind() <= WeightKind::kInt1;
+    }
   }];
 }
 

@@ -16,9 +16,13 @@ LogicalResult WeightOp::verify() {
   if (std::optional<uint32_t> bits = getBits())
     if (getRole() != WeightRole::kMatrix || !llvm::is_contained({16, 8, 4}, *bits))
       return emitOpError() << "has " << *bits << " bits, expected 16, 8 or 4 of a matrix";
+  if (getSource().getType() == WeightKind::kMxfp4)
+    return emitOpError("a source of mxfp4, which only experts have");
   std::optional<FormatAttr> format = getFormat();
   if (!format)
     return success();
+  if (format->getKind() == WeightKind::kMxfp4)
+    return emitOpError("stored as mxfp4, which only experts are");
   const bool isTaps = getRole() == WeightRole::kTaps;
   if ((isTaps || getRole() == WeightRole::kVector) && format->getKind() != WeightKind::kF32)
     return emitOpError() << (isTaps ? "taps" : "a vector") << " stored as "
@@ -57,6 +61,16 @@ static LogicalResult verifyMatrices(MoeLayerOp op) {
   return success();
 }
 
+/// MXFP4 is kept from a checkpoint that has it; nothing is rounded to it.
+static LogicalResult verifyMxfp4(MoeLayerOp op, uint32_t expert) {
+  for (ExpertPart part : {ExpertPart::kGate, ExpertPart::kUp, ExpertPart::kDown})
+    if (WeightKind type = op.sourceOf(part, expert).getType(); type != WeightKind::kMxfp4)
+      return op.emitOpError() << "expert " << expert << ": slices of mxfp4, but "
+                              << stringifyExpertPart(part) << " is stored as "
+                              << stringifyWeightKind(type);
+  return success();
+}
+
 static LogicalResult verifySlices(MoeLayerOp op) {
   std::optional<ArrayAttr> slices = op.getSlices();
   if (!slices)
@@ -72,6 +86,9 @@ static LogicalResult verifySlices(MoeLayerOp op) {
       formats.push_back(toWeightFormat(format));
     if (moert::Status status = moert::checkSliceFormats(formats); !status.isOk())
       return op.emitOpError() << "expert " << expert << ": " << status.message();
+    if (formats.front().kind == moert::WeightKind::kMxfp4 &&
+        failed(verifyMxfp4(op, static_cast<uint32_t>(expert))))
+      return failure();
   }
   return success();
 }

@@ -10,6 +10,8 @@ WeightKind kindOf(moec::StoredType type) {
     return WeightKind::kF16;
   case moec::StoredType::kBf16:
     return WeightKind::kBF16;
+  case moec::StoredType::kMxfp4:
+    return WeightKind::kMxfp4;
   }
   llvm_unreachable("a stored type without a name");
 }

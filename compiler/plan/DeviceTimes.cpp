@@ -179,7 +179,8 @@ constexpr StandIns kStandIns[] = {
     {"int2", {"int4", "int8", "int8"}},     {"int2+1", {"int2+2", "int4", "int8"}},
     {"int2+2", {"int4", "int8", "int8"}},   {"int2+2+2", {"int2+2+4", "int8", "int8"}},
     {"int2+2+4", {"int8", "int8", "int8"}}, {"int4", {"int2+2", "int8", "int8"}},
-    {"bf16", {"f16", "f32", "f32"}},        {"f16", {"bf16", "f32", "f32"}}};
+    {"mxfp4", {"bf16", "f16", "f32"}},      {"bf16", {"f16", "f32", "f32"}},
+    {"f16", {"bf16", "f32", "f32"}}};
 
 std::vector<TokenRate> standInRates(const DeviceProfile &device, const Product &product) {
   for (const StandIns &entry : kStandIns)

@@ -16,6 +16,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace moert;
 using mlir::moe::ExpertBits;
@@ -40,16 +41,45 @@ struct SizedModel {
   ModelFootprint footprint;
 };
 
-constexpr struct {
-  uint32_t bits;
-  ExpertBits option;
-} kWidths[] = {{8, ExpertBits::k8}, {4, ExpertBits::k4}, {3, ExpertBits::k3}, {2, ExpertBits::k2}};
+struct Width {
+  std::string_view option; // As --bits names it.
+  double bits;
+  ExpertBits value;
+};
+
+constexpr Width kWidths[] = {{"8", 8, ExpertBits::k8},
+                             {"4", 4, ExpertBits::k4},
+                             {"3", 3, ExpertBits::k3},
+                             {"2", 2, ExpertBits::k2}};
+
+/// Widest first, with the checkpoint's own width where that is one of 4 bits.
+std::vector<Width> widthsOf(const ConfigOnly &config) {
+  std::vector<Width> widths(std::begin(kWidths), std::end(kWidths));
+  if (config.expertType == StoredType::kMxfp4)
+    widths.insert(widths.begin() + 1, {"source", 4.25, ExpertBits::kSource});
+  return widths;
+}
+
+/// The tensors of the experts' matrices.
+std::set<std::string_view> expertTensors(const ModelDescription &model) {
+  std::set<std::string_view> tensors;
+  for (const LayerDescription &layer : model.layers)
+    if (layer.moe)
+      for (const GluDescription &expert : layer.moe->experts)
+        for (const LinearDescription *matrix : {&expert.gate, &expert.up, &expert.down})
+          tensors.insert(matrix->weight.tensor);
+  return tensors;
+}
 
 Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &request,
                              ExpertBits bits, const Session &session) {
   IrContext ir(session);
-  auto module = buildModel(ir.context(), config.description, request.directory,
-                           [&](const WeightSource &) { return Result<StoredType>(config.type); });
+  const std::set<std::string_view> experts = expertTensors(config.description);
+  auto module =
+      buildModel(ir.context(), config.description, request.directory,
+                 [&](const WeightSource &source) -> Result<StoredType> {
+                   return experts.contains(source.tensor) ? config.expertType : config.type;
+                 });
   if (!module)
     return ir.failure("building the IR");
   mlir::PassManager passes(ir.context());
@@ -107,14 +137,15 @@ class OutlookMaker {
 public:
   OutlookMaker(const OutlookRequest &asked, const Session &told) : request(asked), session(told) {}
 
-  Result<WidthOutlook> at(const ConfigOnly &config, uint32_t bits, ExpertBits option) {
-    MOERT_ASSIGN_OR_RETURN(SizedModel model, sizeModel(config, request, option, session));
+  Result<WidthOutlook> at(const ConfigOnly &config, const Width &width) {
+    MOERT_ASSIGN_OR_RETURN(SizedModel model, sizeModel(config, request, width.value, session));
     use.contextTokens = model.artifact.plans.front().contextTokens;
     use.contextBlock = kKvBlockTokens;
     kvBytes = model.footprint.kvBytesPerToken * use.contextTokens;
     stateBytes = model.footprint.stateBytes;
     WidthOutlook outlook;
-    outlook.bits = bits;
+    outlook.option = width.option;
+    outlook.bits = width.bits;
     outlook.fileBytes = model.artifact.recordsOffset + model.artifact.recordsBytes;
     outlook.residentBytes = model.artifact.residentBytes;
     outlook.expertBytes = model.footprint.expertPayloadBytes;
@@ -191,9 +222,9 @@ Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session)
     outlook.topK = layer.moe->router.topK;
   }
   OutlookMaker maker(request, session);
-  for (const auto &[bits, option] : kWidths) {
-    MOERT_ASSIGN_OR_RETURN(WidthOutlook width, maker.at(config, bits, option));
-    outlook.widths.push_back(std::move(width));
+  for (const Width &width : widthsOf(config)) {
+    MOERT_ASSIGN_OR_RETURN(WidthOutlook of, maker.at(config, width));
+    outlook.widths.push_back(std::move(of));
   }
   outlook.contextTokens = maker.contextTokens();
   outlook.kvBytes = maker.contextBytes();

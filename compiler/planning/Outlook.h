@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moec {
@@ -40,8 +41,9 @@ struct BudgetOutlook {
 
 /// Sizes with all experts at one width and resident weights at 8 bits.
 struct WidthOutlook {
-  uint32_t bits = 0;
-  uint64_t fileBytes = 0; // Without the tokenizer and the results of calibration.
+  std::string_view option; // As --bits names the width; static memory.
+  double bits = 0;         // Per weight; "source" counts the scales too: 4.25 for MXFP4.
+  uint64_t fileBytes = 0;  // Without the tokenizer and the results of calibration.
   uint64_t residentBytes = 0;
   uint64_t expertBytes = 0; // Stored size of all experts.
   uint64_t recordBytes = 0; // The largest record.

@@ -23,15 +23,15 @@ static std::string sizesText(const Outlook &outlook) {
   TextTable table(
       {{"bits"}, {"artifact"}, {"resident"}, {"experts"}, {"an expert"}, {"smallest budget"}});
   for (const WidthOutlook &width : outlook.widths)
-    table.addRow({std::to_string(width.bits), formatBytes(width.fileBytes),
+    table.addRow({std::string(width.option), formatBytes(width.fileBytes),
                   formatBytes(width.residentBytes), formatBytes(width.expertBytes),
                   formatBytes(width.recordBytes), formatBytes(width.smallestBudget)});
-  return strCat("sizes, by the experts' width in bits, with resident weights at 8 bits:\n",
+  return strCat("sizes, by the experts' --bits, with resident weights at 8 bits:\n",
                 table.text(kIndent));
 }
 
 static std::vector<std::string> rowOf(const WidthOutlook &width, const BudgetOutlook &budget) {
-  const std::string bits = std::to_string(width.bits);
+  const std::string bits(width.option);
   if (!budget.isEnough)
     return {bits, "does not fit"};
   if (!budget.speed)
@@ -156,6 +156,7 @@ std::string outlookJson(const Outlook &outlook, const OutlookRequest &request) {
   json.key("widths").beginArray();
   for (const WidthOutlook &width : outlook.widths) {
     json.beginObject();
+    json.key("option").string(width.option);
     json.key("bits").number(width.bits);
     json.key("file_bytes").number(width.fileBytes);
     json.key("resident_bytes").number(width.residentBytes);

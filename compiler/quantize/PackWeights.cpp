@@ -55,9 +55,31 @@ Result<std::vector<PackedWeights>> packWeights(const MatrixShape &shape,
                            quantizeNearest({rowCount, shape.cols}, gridOf(slices), rows, firstRow));
     return packGrid(matrix, slices);
   }
+  if (slices.front().kind == WeightKind::kMxfp4)
+    return invalidInput("f32 values, expected mxfp4 codes and scales");
   MOERT_RETURN_IF_ERROR(checkFinite(shape, firstRow, rows));
   std::vector<PackedWeights> packed(1);
   MOERT_ASSIGN_OR_RETURN(packed[0], packFloats(shape, slices.front(), rowCount, rows));
+  return packed;
+}
+
+Result<PackedWeights> packMxfp4(const MatrixShape &shape, std::span<const std::byte> rows) {
+  MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(shape, floatFormat(WeightKind::kMxfp4)));
+  const size_t codeBytes = shape.cols / 2, rowBytes = codeBytes + layout.groupsPerRow;
+  assert(rows.size() == shape.rows * rowBytes);
+  PackedWeights packed;
+  packed.codes.resize(roundUp(shape.rows, kPanelRows) * codeBytes);
+  packed.scales.resize(roundUp(shape.rows, kPanelRows) * layout.groupsPerRow);
+  for (size_t row = 0; row < shape.rows; ++row) {
+    const std::span<const std::byte> stored = rows.subspan(row * rowBytes, rowBytes);
+    const size_t firstOfPanel = row / kPanelRows * kPanelRows, lane = row % kPanelRows;
+    for (size_t pair = 0; pair < codeBytes; ++pair)
+      packed.codes[firstOfPanel * codeBytes + pair / 4 * kPanelRows * 4 + lane * 4 + pair % 4] =
+          stored[pair];
+    for (size_t group = 0; group < layout.groupsPerRow; ++group)
+      packed.scales[firstOfPanel * layout.groupsPerRow + group * kPanelRows + lane] =
+          stored[codeBytes + group];
+  }
   return packed;
 }
 

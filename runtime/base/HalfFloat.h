@@ -1,4 +1,4 @@
-// Conversions of the 16-bit types: f32 to 16 bits rounds to nearest even, 16 bits to f32 is exact.
+// Conversions of narrow floats. f32 to 16 bits rounds to nearest even, all others to f32 are exact.
 // Integer arithmetic gives the same bits for every processor and rounding mode.
 #pragma once
 
@@ -55,5 +55,22 @@ constexpr float f16ToF32(uint16_t bits) {
   const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
 }
+
+/// The codes of MXFP4, 0 to 15: 1 sign, 2 exponent (bias 1), 1 fraction bits. Source: OCP
+/// Microscaling Formats (MX) 1.0, section 5.3.3.
+constexpr float e2m1ToF32(uint8_t code) {
+  constexpr float kValues[] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
+                               -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+  return kValues[code];
+}
+
+/// The scales of MXFP4, 2^(code - 127); 255 is NaN there, and infinity here. Source: section 5.4.1.
+constexpr float e8m0ToF32(uint8_t code) {
+  return std::bit_cast<float>(code == 0 ? uint32_t{0x00400000} : uint32_t{code} << 23);
+}
+
+constexpr uint8_t kNanE8M0 = 255;
+/// The largest scale with which every code of MXFP4 is finite in f32.
+constexpr uint8_t kSafeE8M0 = 251;
 
 } // namespace moert

@@ -17,7 +17,7 @@ static MatrixShape decodeShape(const fb::MatrixShape &shape) {
 }
 
 Status ManifestDecoder::decodeFormat(const fb::WeightFormat &format, WeightFormat &value) {
-  MOERT_RETURN_IF_ERROR(decodeEnum(format.kind(), WeightKind::kInt1, "weight kind", value.kind));
+  MOERT_RETURN_IF_ERROR(decodeEnum(format.kind(), kLastWeightKind, "weight kind", value.kind));
   MOERT_RETURN_IF_ERROR(decodeFlag(format.has_offsets(), "has_offsets", value.hasOffsets));
   MOERT_RETURN_IF_ERROR(decodeFlag(format.refines(), "refines", value.refines));
   value.group = format.group();

@@ -2,9 +2,11 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/HalfFloat.h"
 #include "runtime/format/FilePrefix.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace moert {
 
@@ -12,7 +14,8 @@ namespace {
 
 constexpr uint64_t kChunkBytes = uint64_t(8) << 20;
 
-/// Reads a file once, from front to back. Borrows the source.
+/// Reads a file from front to back: every byte once, and the numbers of MXFP4 records once more.
+/// Borrows the source.
 class Verification {
 public:
   Verification(const ByteSource &file, const std::function<void(uint64_t, uint64_t)> &listener)
@@ -25,6 +28,9 @@ private:
   Status checkPadding(uint64_t offset, uint64_t end, const std::string &what);
   Status checkSection(uint64_t offset, uint64_t bytes, uint64_t checksum, const char *what);
   Status checkRecords(const Artifact &artifact);
+  Status checkMxfp4(const MoeLayer &layer, const Slice &slice, uint64_t offset);
+  Status checkMxfp4(const MatrixLayout &layout, uint64_t offset);
+  Status checkMxfp4Group(uint64_t offset, uint32_t lane, uint8_t scale);
 
   void advance(uint64_t bytes) {
     done += bytes;
@@ -87,8 +93,55 @@ Status Verification::checkRecords(const Artifact &artifact) {
         MOERT_RETURN_IF_ERROR(checkContent(offset, slice.payloadBytes, slice.checksum, name));
         MOERT_RETURN_IF_ERROR(
             checkPadding(offset + slice.payloadBytes, offset + slice.bytes, name));
+        if (slice.format.kind == WeightKind::kMxfp4)
+          MOERT_RETURN_IF_ERROR(checkMxfp4(layer, slice, offset).withContext(name));
       }
     }
+  return {};
+}
+
+Status Verification::checkMxfp4(const MoeLayer &layer, const Slice &slice, uint64_t offset) {
+  MOERT_ASSIGN_OR_RETURN(SliceLayout stored, sliceLayoutOf(layer, slice.format));
+  for (size_t m = 0; m < layer.matrices.size(); ++m) {
+    MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(layer.matrices[m].shape, slice.format));
+    MOERT_RETURN_IF_ERROR(
+        checkMxfp4(layout, offset + stored.matrixOffsets[m]).withContext(strCat("matrix ", m)));
+  }
+  return {};
+}
+
+// Every scale is a number, and every value is finite in f32.
+Status Verification::checkMxfp4(const MatrixLayout &layout, uint64_t offset) {
+  const uint64_t scales = uint64_t(layout.panels) * layout.groupsPerRow * kPanelRows;
+  for (uint64_t first = 0; first < scales;) {
+    std::span<std::byte> part =
+        std::span(chunk).first(std::min<uint64_t>(chunk.size(), scales - first));
+    MOERT_RETURN_IF_ERROR(source.read(offset + layout.scalesOffset + first, part));
+    for (uint64_t i = first; i < first + part.size(); ++i) {
+      const auto scale = uint8_t(part[i - first]);
+      if (scale == kNanE8M0)
+        return invalidInput("scale ", i, " is NaN, expected a power of two");
+      if (scale > kSafeE8M0)
+        MOERT_RETURN_IF_ERROR(checkMxfp4Group(offset + i / kPanelRows * kMxfp4GroupBytes,
+                                              uint32_t(i % kPanelRows), scale)
+                                  .withContext(strCat("scale ", i, " is 2^", scale - 127)));
+    }
+    first += part.size();
+  }
+  return {};
+}
+
+/// The codes of one output in the group of a panel that is stored at `offset`.
+Status Verification::checkMxfp4Group(uint64_t offset, uint32_t lane, uint8_t scale) {
+  std::byte group[kMxfp4GroupBytes];
+  MOERT_RETURN_IF_ERROR(source.read(offset, group));
+  for (uint32_t pair = 0; pair < kMxfp4Group / 2; ++pair) {
+    const auto codes = uint32_t(group[pair / 4 * kPanelRows * 4 + lane * 4 + pair % 4]);
+    for (const uint32_t code : {codes & 15, codes >> 4})
+      if (std::isinf(e2m1ToF32(uint8_t(code)) * e8m0ToF32(scale)))
+        return invalidInput("the code ", e2m1ToF32(uint8_t(code)),
+                            " is infinite with it, expected finite values");
+  }
   return {};
 }
 

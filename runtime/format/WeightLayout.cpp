@@ -9,15 +9,26 @@
 namespace moert {
 
 const char *nameOf(WeightKind kind) {
-  constexpr const char *kNames[] = {"f32", "f16", "bf16", "int8", "int4", "int2", "int1"};
+  constexpr const char *kNames[] = {"f32", "f16", "bf16", "int8", "int4", "int2", "int1", "mxfp4"};
   return kNames[static_cast<uint8_t>(kind)];
 }
 
-static Status checkFormat(const WeightFormat &format) {
+static Status checkFloatGroups(const WeightFormat &format) {
+  if (format.kind == WeightKind::kMxfp4) {
+    if (format.group != kMxfp4Group || format.activationGroup != 0 || format.hasOffsets)
+      return invalidInput("an mxfp4 matrix has weight groups of ", format.group,
+                          " inputs, activation groups of ", format.activationGroup, " and ",
+                          format.hasOffsets ? "" : "no ", "offsets, expected weight groups of ",
+                          kMxfp4Group, " alone");
+  } else if (format.group != 0 || format.activationGroup != 0 || format.hasOffsets) {
+    return invalidInput("a ", nameOf(format.kind), " matrix has groups or offsets, expected none");
+  }
+  return {};
+}
+
+Status checkFormat(const WeightFormat &format) {
   if (!isQuantized(format.kind)) {
-    if (format.group != 0 || format.activationGroup != 0 || format.hasOffsets)
-      return invalidInput("a ", nameOf(format.kind),
-                          " matrix has groups or offsets, expected none");
+    MOERT_RETURN_IF_ERROR(checkFloatGroups(format));
     if (format.refines)
       return invalidInput("a ", nameOf(format.kind), " matrix cannot refine another");
     return {};
@@ -51,9 +62,15 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
     return invalidInput("a matrix of ", shape.rows, " x ", shape.cols,
                         ", expected at most 2^44 elements");
 
+  const bool isMxfp4 = format.kind == WeightKind::kMxfp4;
+  if (isMxfp4 && shape.cols % kMxfp4Group != 0)
+    return invalidInput("an mxfp4 matrix of ", shape.cols, " inputs, expected a multiple of ",
+                        kMxfp4Group);
+  const bool hasScales = (isQuantized(format.kind) && !format.refines) || isMxfp4;
+
   MatrixLayout layout;
   layout.paddedCols = static_cast<uint32_t>(paddedCols);
-  layout.isPanels = isQuantized(format.kind) || shape.rows >= kPanelRows;
+  layout.isPanels = isQuantized(format.kind) || isMxfp4 || shape.rows >= kPanelRows;
   if (!layout.isPanels) {
     layout.codesBytes = uint64_t(shape.rows) * shape.cols * bitsOf(format.kind) / 8;
     layout.bytes = layout.codesBytes;
@@ -62,10 +79,11 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
   layout.panels = static_cast<uint32_t>(paddedRows / kPanelRows);
   layout.codesBytes = paddedRows * paddedCols * bitsOf(format.kind) / 8;
   layout.bytes = layout.codesBytes;
-  if (!isQuantized(format.kind) || format.refines)
+  if (!hasScales)
     return layout;
   layout.groupsPerRow = static_cast<uint32_t>(divideUp(paddedCols, format.group));
-  uint64_t tableBytes = paddedRows * layout.groupsPerRow * sizeof(uint16_t);
+  const uint64_t entryBytes = isMxfp4 ? sizeof(uint8_t) : sizeof(uint16_t);
+  const uint64_t tableBytes = paddedRows * layout.groupsPerRow * entryBytes;
   layout.scalesOffset = roundUp(layout.codesBytes, kRegionAlignment);
   layout.bytes = layout.scalesOffset + tableBytes;
   if (format.hasOffsets) {

@@ -4,22 +4,28 @@
 //
 // A matrix has `rows` outputs and `cols` inputs: y = W x.
 //
-// Panel layout, for every quantized matrix and for float matrices of 16 rows and more. 16 outputs
-// make a panel (the last one is padded with zero rows), and inputs run inside it:
+// Panel layout, for every quantized or MXFP4 matrix and for other float matrices of 16 rows and
+// more. 16 outputs make a panel (the last one is padded with zero rows), and inputs run inside it:
 //   float   [panel][input][16 outputs]
+//   mxfp4   [panel][input / 8][16 outputs][4]    byte i holds inputs 2i (low half) and 2i + 1
 //   int8    [panel][input / 4][16 outputs][4]    a byte is one code
 //   int4    [panel][input / 8][16 outputs][4]    a byte holds input i (low half) and i + 4
 //   int2    [panel][input / 16][16 outputs][4]   i, i + 4, i + 8, i + 12, low first
 //   int1    [panel][input / 32][16 outputs][4]   i to i + 28 in the order of bitPlaceOf()
-// Each is a run of units of 64 bytes (bf16, f16: 32 bytes) for 16 outputs that vector instructions
-// load without rearranging. Codes are offset binary, code = q + 2^(bits-1). The codes are followed,
-// at the next multiple of kRegionAlignment, by the scales, f16 [panel][weight group][16 outputs],
-// and these, where the format has offsets, by the offsets in the same shape. The value of a code is
+// Each is a run of units of 64 bytes (bf16, f16: 32 bytes) for 16 outputs that vector
+// instructions load without rearranging. Integer codes are offset binary, code = q + 2^(bits-1).
+// The codes are followed, at the next multiple of kRegionAlignment, by the scales, f16
+// [panel][weight group][16 outputs], and these, where the format has offsets, by the offsets in the
+// same shape. The value of a code is
 //   w = scale * q + offset.
 // A slice that refines another holds lower bits of the same codes and neither scales nor offsets:
 // docs/format.md, "Records", lists the combinations of slices and the value of each prefix.
 // Inputs are padded to a multiple of the activation group with q = 0; the scale and the offset of a
 // weight group that has real inputs apply to its padding too, where the activation is zero.
+//
+// MXFP4 (OCP Microscaling Formats 1.0) is a float kind, whose products take f32 activations: codes
+// of E2M1, and as scales, in the same place, powers of two as E8M0, a byte each. Its groups are 32
+// inputs and are never padded. Only experts have it.
 //
 // Row layout, for float matrices with fewer than 16 rows, vectors among them (1 x n): [row][input].
 //
@@ -41,22 +47,31 @@ enum class WeightKind : uint8_t {
   kInt8 = 3,
   kInt4 = 4,
   kInt2 = 5,
-  kInt1 = 6, // Only as a refinement.
+  kInt1 = 6,  // Only as a refinement.
+  kMxfp4 = 7, // Only in experts.
 };
+constexpr WeightKind kLastWeightKind = WeightKind::kMxfp4;
 
 constexpr uint32_t kPanelRows = 16;
 constexpr uint64_t kRegionAlignment = 1024;
 
+/// Inputs of an MXFP4 matrix that share a scale, and the bytes of their codes in a panel.
+constexpr uint32_t kMxfp4Group = 32;
+constexpr uint32_t kMxfp4GroupBytes = kMxfp4Group / 2 * kPanelRows;
+
+/// Whether elements are integers, whose products take activations in int8. The others are floats.
 constexpr bool isQuantized(WeightKind kind) {
-  return kind >= WeightKind::kInt8;
+  return kind >= WeightKind::kInt8 && kind <= WeightKind::kInt1;
 }
 
-/// Bits of one stored element, without scales and offsets: 32, 16, 16, 8, 4, 2, 1.
+/// Bits of one stored element, without scales and offsets: 32, 16, 16, 8, 4, 2, 1, 4.
 constexpr uint32_t bitsOf(WeightKind kind) {
-  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2, 1};
+  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2, 1, 4};
   return kBits[static_cast<uint8_t>(kind)];
 }
-const char *nameOf(WeightKind kind); // "f32", "f16", "bf16", "int8", "int4", "int2", "int1"
+
+/// "f32", "f16", "bf16", "int8", "int4", "int2", "int1", "mxfp4"
+const char *nameOf(WeightKind kind);
 
 /// Bit position, in the byte of input i, of the lowest bit of the code of input i + 4 * part.
 constexpr uint32_t bitPlaceOf(WeightKind kind, uint32_t part) {
@@ -64,7 +79,8 @@ constexpr uint32_t bitPlaceOf(WeightKind kind, uint32_t part) {
   return kind == WeightKind::kInt1 ? kInt1Places[part] : part * bitsOf(kind);
 }
 
-/// How the numbers of a matrix are stored. The groups count inputs; both are 0 for float kinds.
+/// How the numbers of a matrix are stored. The groups count inputs; both are 0 for float kinds,
+/// except that the group of MXFP4 is kMxfp4Group.
 struct WeightFormat {
   WeightKind kind = WeightKind::kF32;
   uint32_t group = 0;           // Inputs that share a scale; a multiple of activationGroup.
@@ -74,6 +90,11 @@ struct WeightFormat {
 
   friend bool operator==(const WeightFormat &, const WeightFormat &) = default;
 };
+
+/// The format of a float kind.
+constexpr WeightFormat floatFormat(WeightKind kind) {
+  return {kind, kind == WeightKind::kMxfp4 ? kMxfp4Group : 0, 0, false, false};
+}
 
 struct MatrixShape {
   uint32_t rows = 0;
@@ -87,12 +108,15 @@ struct MatrixLayout {
   bool isPanels = false;
   uint32_t panels = 0;       // 0 in row layout.
   uint32_t paddedCols = 0;   // cols, up to a multiple of activationGroup where quantized.
-  uint32_t groupsPerRow = 0; // Weight groups along the inputs; 0 for float kinds.
+  uint32_t groupsPerRow = 0; // Weight groups along the inputs; 0 without scales.
   uint64_t codesBytes = 0;
-  uint64_t scalesOffset = 0;  // 0 for float kinds.
+  uint64_t scalesOffset = 0;  // 0 without scales.
   uint64_t offsetsOffset = 0; // 0 without offsets.
   uint64_t bytes = 0;         // Total; the next matrix starts at the next kRegionAlignment.
 };
+
+/// Refuses combinations that the rules above exclude for matrices of every shape.
+Status checkFormat(const WeightFormat &format);
 
 /// The layout of a matrix. Refuses formats that the rules above exclude, zero sizes, and sizes that
 /// do not fit in 2^48 bytes.

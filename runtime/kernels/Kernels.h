@@ -115,7 +115,7 @@ struct KernelTable {
                           uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd);
 
   /// The same for a float matrix in panel layout: blocks of 256 inputs, fma ascending inside a
-  /// block from 0, block sums added ascending.
+  /// block from 0, block sums added ascending. MXFP4 values are converted to f32 exactly.
   void (*linearFloat)(const WeightView &w, const float *x, uint64_t xStride, uint32_t rows,
                       float *y, uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd);
 

@@ -8,7 +8,7 @@ import itertools
 import json
 import platform
 
-from support import DONE, FULL, POCKET, REFUSED, ROOT, E2eTest, artifact, pocket, run, sizes, smallest_budget
+from support import DATA, DONE, FULL, POCKET, REFUSED, ROOT, E2eTest, artifact, pocket, run, sizes, smallest_budget
 
 PRESETS = ("auto", "load-on-demand", "lru", "edgemoe", "fate")
 PROMPT = ("The old man looked at the sea and said nothing for a long while. Then he counted: 12 nets, 7 boats and "
@@ -58,7 +58,10 @@ class ExactTest(E2eTest):
 
     def check(self, bits):
         path = pocket(bits)
-        ids = self.write_ids(self.expect(DONE, "moert", "tokenize", path, "-f", "-", stdin=PROMPT).out.split())
+        self.check_matrix(path, self.write_ids(
+            self.expect(DONE, "moert", "tokenize", path, "-f", "-", stdin=PROMPT).out.split()))
+
+    def check_matrix(self, path, ids):
         settings = self.available(path, ids)
         rows = list(itertools.product(*settings.values())) if FULL else spanning(settings)
         smallest = {}
@@ -97,6 +100,11 @@ class ExactTest(E2eTest):
 
     def test_logits_at_source_are_the_same_bytes_however_they_are_computed(self):
         self.check("source")
+
+    def test_logits_of_experts_in_mxfp4_are_the_same_bytes_however_they_are_computed(self):
+        path = artifact(DATA / "golden/gpt_oss", "--bits", "source", "--resident-bits", "source")
+        self.assertEqual({expert["slices"][0]["kind"] for expert in sizes(path)["experts"]}, {"mxfp4"})
+        self.check_matrix(path, self.write_ids(range(5, 45)))
 
     def test_logits_at_four_bits_are_the_same_bytes_however_they_are_computed(self):
         self.check("4")

@@ -32,6 +32,10 @@ public:
   /// needed for its values or not (scales of activations are not).
   virtual std::vector<std::string> companions(std::string_view plainName) const = 0;
 
+  /// The type that holds the values of every weight that it codes exactly, where the config alone
+  /// decides that.
+  virtual std::optional<StoredType> exactType() const { return std::nullopt; }
+
   /// Checks types and shapes of the weight's tensors. `codes` has this plain name.
   virtual moert::Result<CodedWeight> describe(const StoredTensors &stored,
                                               const TensorLocation &codes,

@@ -20,6 +20,8 @@ class Mxfp4Codec final : public WeightCodec {
 public:
   std::string text() const override { return "mxfp4, groups of 32 inputs"; }
 
+  std::optional<StoredType> exactType() const override { return StoredType::kMxfp4; }
+
   std::optional<std::string> plainName(const SafetensorsTensor &stored) const override {
     return withEnding(stored.name, "_blocks", "");
   }

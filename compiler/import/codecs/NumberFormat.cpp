@@ -1,5 +1,7 @@
 #include "compiler/import/codecs/NumberFormat.h"
 
+#include "runtime/base/HalfFloat.h"
+
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -21,11 +23,8 @@ constexpr float e4m3Value(uint32_t code) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
 }
 
-/// Code 0 is 2^-127, which is subnormal in f32.
 constexpr float e8m0Value(uint32_t code) {
-  if (code == 255)
-    return kNan;
-  return std::bit_cast<float>(code == 0 ? uint32_t{1} << 22 : code << 23);
+  return code == 255 ? kNan : moert::e8m0ToF32(static_cast<uint8_t>(code));
 }
 
 constexpr float int8Value(uint32_t code) {
@@ -33,8 +32,7 @@ constexpr float int8Value(uint32_t code) {
 }
 
 constexpr float e2m1Value(uint32_t code) {
-  constexpr float kMagnitudes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
-  return code & 8 ? -kMagnitudes[code & 7] : kMagnitudes[code & 7];
+  return moert::e2m1ToF32(static_cast<uint8_t>(code));
 }
 
 constexpr float unsigned4Value(uint32_t code) {

@@ -14,6 +14,7 @@ struct Lanes {
 };
 
 constexpr int kValueSums = 6; // Out of 8 register pairs; the others hold values and weights.
+constexpr int kMxfp4Panels = 2;
 
 /// All ones in the first `count` of the 8 lanes that start at lane `from`.
 inline __m256i firstLanes(uint32_t count, int from) {
@@ -130,6 +131,38 @@ inline __m256 widenBF16(__m128i eight) {
 }
 inline Lanes loadBF16(const std::byte *from) {
   return {widenBF16(loadEight(from)), widenBF16(loadEight(from + 16))};
+}
+
+/// Also negated, since a lookup has room for the magnitudes of codes alone.
+struct Powers {
+  Lanes positive, negative;
+};
+inline __m256 widenE8M0(__m128i eight) {
+  __m256i shifted = _mm256_slli_epi32(_mm256_cvtepu8_epi32(eight), 23);
+  return _mm256_castsi256_ps(_mm256_max_epi32(shifted, _mm256_set1_epi32(0x00400000)));
+}
+inline Powers loadE8M0(const std::byte *from) {
+  __m128i codes = loadEight(from);
+  Lanes powers = {widenE8M0(codes), widenE8M0(_mm_unpackhi_epi64(codes, codes))};
+  return {powers, negate(powers)};
+}
+struct E2M1Unit {
+  __m256i low, high;
+};
+inline E2M1Unit loadE2M1(const std::byte *from) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from + 32))};
+}
+template <int kInput> inline __m256 valuesOf(__m256i codes, __m256 positive, __m256 negative) {
+  // The lowest three bits of an index count; the fourth of the code is the sign.
+  __m256 magnitudes = _mm256_permutevar8x32_ps(_mm256_setr_ps(0, 0.5f, 1, 1.5f, 2, 3, 4, 6),
+                                               _mm256_srli_epi32(codes, 4 * kInput));
+  __m256 signs = _mm256_castsi256_ps(_mm256_slli_epi32(codes, 28 - 4 * kInput));
+  return _mm256_mul_ps(magnitudes, _mm256_blendv_ps(positive, negative, signs));
+}
+template <int kInput> inline Lanes valuesOf(const E2M1Unit &codes, const Powers &scales) {
+  return {valuesOf<kInput>(codes.low, scales.positive.low, scales.negative.low),
+          valuesOf<kInput>(codes.high, scales.positive.high, scales.negative.high)};
 }
 
 struct Magnitudes {

@@ -19,6 +19,9 @@ struct Lanes {
 
 /// Sums of values that attention keeps in registers, over all heads that it computes together.
 constexpr int kValueSums = 12;
+/// Panels of MXFP4 that are multiplied together with a single row: several sums are in progress at
+/// once, and their codes and scales stay in registers.
+constexpr int kMxfp4Panels = 4;
 
 /// The first `count` of 16 lanes.
 inline __mmask16 firstLanes(uint32_t count) {
@@ -130,6 +133,31 @@ inline Lanes loadF16(const std::byte *from) {
 inline Lanes loadBF16(const std::byte *from) {
   __m256i narrow = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16))};
+}
+
+/// 16 scales of MXFP4: 2^(code - 127). 2^-127 is subnormal: its exponent field is 0.
+struct Powers {
+  __m512 v;
+};
+inline Powers loadE8M0(const std::byte *from) {
+  __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
+  return {_mm512_castsi512_ps(
+      _mm512_max_epi32(_mm512_slli_epi32(codes, 23), _mm512_set1_epi32(0x00400000)))};
+}
+/// A unit of MXFP4 codes: 8 inputs of 16 outputs.
+struct E2M1Unit {
+  __m512i v;
+};
+inline E2M1Unit loadE2M1(const std::byte *from) {
+  return {_mm512_loadu_si512(from)};
+}
+/// The values of one of the inputs, times the outputs' scales.
+template <int kInput> inline Lanes valuesOf(E2M1Unit codes, Powers scales) {
+  __m512 values =
+      _mm512_setr_ps(0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6);
+  // The lowest four bits of an index count.
+  __m512 found = _mm512_permutexvar_ps(_mm512_srli_epi32(codes.v, 4 * kInput), values);
+  return {_mm512_mul_ps(found, scales.v)};
 }
 
 /// The largest magnitudes so far, per lane, compared as integers: NaN > infinity > all numbers.

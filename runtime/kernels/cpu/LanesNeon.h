@@ -16,6 +16,7 @@ struct Lanes {
 
 constexpr int kValueSums = 6; // Out of 8 times four registers; the others hold values and weights.
 constexpr int kFloatRows = 4;
+constexpr int kMxfp4Panels = 2;
 
 /// Applies to one quarter after the other.
 template <typename Apply> inline Lanes perQuarter(Apply apply) {
@@ -139,6 +140,39 @@ inline Lanes loadBF16(const std::byte *from) {
            vreinterpretq_f32_u32(vshll_high_n_u16(low, 16)),
            vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(high), 16)),
            vreinterpretq_f32_u32(vshll_high_n_u16(high, 16))}};
+}
+
+struct Powers {
+  Lanes v;
+};
+inline Powers loadE8M0(const std::byte *from) {
+  uint8x16_t codes = loadBytes(from);
+  uint16x8_t halves[2] = {vmovl_u8(vget_low_u8(codes)), vmovl_high_u8(codes)};
+  return {perQuarter([&](int i) {
+    uint16x8_t half = halves[i / 2];
+    uint32x4_t wide = i % 2 == 0 ? vmovl_u16(vget_low_u16(half)) : vmovl_high_u16(half);
+    return vreinterpretq_f32_u32(vmaxq_u32(vshlq_n_u32(wide, 23), vdupq_n_u32(0x00400000)));
+  })};
+}
+/// Register i has byte i of each output's four.
+struct E2M1Unit {
+  uint8x16x4_t v;
+};
+inline E2M1Unit loadE2M1(const std::byte *from) {
+  return {vld4q_u8(reinterpret_cast<const uint8_t *>(from))};
+}
+/// A code's f16 has a lower byte of 0, and its upper byte is looked up.
+template <int kInput> inline Lanes valuesOf(const E2M1Unit &codes, const Powers &scales) {
+  constexpr uint8_t kUppers[16] = {0x00, 0x38, 0x3c, 0x3e, 0x40, 0x42, 0x44, 0x46,
+                                   0x80, 0xb8, 0xbc, 0xbe, 0xc0, 0xc2, 0xc4, 0xc6};
+  uint8x16_t both = codes.v.val[kInput / 2], zero = vdupq_n_u8(0);
+  uint8x16_t code = kInput % 2 == 0 ? vandq_u8(both, vdupq_n_u8(0x0f)) : vshrq_n_u8(both, 4);
+  uint8x16_t upper = vqtbl1q_u8(vld1q_u8(kUppers), code);
+  float16x8_t first = vreinterpretq_f16_u8(vzip1q_u8(zero, upper));
+  float16x8_t second = vreinterpretq_f16_u8(vzip2q_u8(zero, upper));
+  Lanes values = {{vcvt_f32_f16(vget_low_f16(first)), vcvt_high_f32_f16(first),
+                   vcvt_f32_f16(vget_low_f16(second)), vcvt_high_f32_f16(second)}};
+  return multiply(values, scales.v);
 }
 
 struct Magnitudes {

@@ -16,8 +16,21 @@ inline uint16_t loadU16(const std::byte *from) {
   return value;
 }
 
+/// Element (row, col) of an MXFP4 matrix. The product is exact: the factor has two significant
+/// bits, and no MXFP4 value is below f32's.
+inline float mxfp4Element(const WeightView &w, uint32_t row, uint32_t col) {
+  const uint64_t panel = row / kPanelRows, lane = row % kPanelRows;
+  const uint64_t unit = (panel * w.shape.cols + col) / 8;
+  const uint64_t group = panel * w.layout.groupsPerRow + col / kMxfp4Group;
+  auto codes = static_cast<uint8_t>(*w.bytes.at(unit * 64 + lane * 4 + col % 8 / 2));
+  auto scale = static_cast<uint8_t>(*w.bytes.at(w.layout.scalesOffset + group * kPanelRows + lane));
+  return e2m1ToF32(col % 2 == 0 ? codes & 15 : codes >> 4) * e8m0ToF32(scale);
+}
+
 /// Element (row, col) of a float matrix in either layout.
 inline float floatElement(const WeightView &w, uint32_t row, uint32_t col) {
+  if (w.format.kind == WeightKind::kMxfp4)
+    return mxfp4Element(w, row, col);
   uint64_t index = uint64_t(row) * w.shape.cols + col;
   if (w.layout.isPanels)
     index = (uint64_t(row / kPanelRows) * w.shape.cols + col) * kPanelRows + row % kPanelRows;

@@ -517,3 +517,14 @@ func.func @f(%x: tensor<?x64xf32>) {
   %a = moe.attention %x query <@q> key <@k> value <@k> output <@q> slot @kv heads 4 scale 0.25 sinks @s : tensor<?x64xf32>
   return
 }
+
+// -----
+
+// Experts are MXFP4 where the checkpoint has them so; nothing is rounded to it.
+// expected-error@+1 {{expert 1: slices of mxfp4, but up is stored as bf16}}
+moe.moe_layer @experts layer 0 silu experts 2
+  matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = mxfp4>]>,
+            #moe.expert_matrix<up, [<tensor = "u.0", rows = 96, cols = 64, type = mxfp4>,
+                                    <tensor = "u.1", rows = 96, cols = 64, type = bf16>]>,
+            #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = mxfp4>]>]
+  slices [[<kind = mxfp4, group = 32>], [<kind = mxfp4, group = 32>]]

@@ -14,8 +14,30 @@ moe.weight @w matrix from <tensor = "w", rows = 0, cols = 4, type = bf16>
 // -----
 
 // Checkpoints store floats.
-// expected-error@+1 {{a source stored as int8, expected f32, f16 or bf16}}
+// expected-error@+1 {{a source stored as int8, expected f32, f16, bf16 or mxfp4}}
 moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = int8>
+
+// -----
+
+// A weight that every token needs is not MXFP4, neither its source nor its format.
+// expected-error@+1 {{a source of mxfp4, which only experts have}}
+moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = mxfp4>
+
+// -----
+
+// expected-error@+1 {{stored as mxfp4, which only experts are}}
+moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> as <kind = mxfp4, group = 32>
+
+// -----
+
+// A group of MXFP4 has 32 inputs, all of them real.
+// expected-error@+1 {{a source of mxfp4 with 48 inputs, expected a multiple of 32}}
+moe.weight @w matrix from <tensor = "w", rows = 64, cols = 48, type = mxfp4>
+
+// -----
+
+// expected-error@+1 {{an mxfp4 matrix has weight groups of 16 inputs, activation groups of 0 and no offsets, expected weight groups of 32 alone}}
+moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> as <kind = mxfp4, group = 16>
 
 // -----
 

@@ -23,6 +23,8 @@
 // DEFAULT-DAG: #int2g32a32r = #moe.format<kind = int2, group = 32, activationGroup = 32, refines = true>
 // NARROW-DAG: #int2g64a16 = #moe.format<kind = int2, group = 64, activationGroup = 16>
 
+// SOURCE-DAG: #mxfp4 = #moe.format<kind = mxfp4, group = 32>
+
 // DEFAULT: moe.expert_bits = "4"
 // DEFAULT-NOT: moe.head_bits
 // DEFAULT-SAME: moe.resident_bits = "8"
@@ -83,6 +85,14 @@ module {
               #moe.expert_matrix<up, [<tensor = "u.0", rows = 96, cols = 64, type = bf16>,
                                       <tensor = "u.1", rows = 96, cols = 64, type = f16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+  // MXFP4 is kept at the source's width and quantized at any other; f32 holds it and f16.
+  // SOURCE: @four {{.*}} slices {{\[\[}}#mxfp4], [#f32]]
+  // WHOLE: @four {{.*}} slices {{\[\[}}#int4g32a32], [#int4g32a32]]
+  moe.moe_layer @four layer 2 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = mxfp4>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = mxfp4>]>,
+              #moe.expert_matrix<down, [<tensor = "d.0", rows = 64, cols = 96, type = mxfp4>,
+                                        <tensor = "d.1", rows = 64, cols = 96, type = f16>]>]
   func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x96xf32> {
     %l = moe.head %x linear <@head> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     return %l : tensor<?x96xf32>

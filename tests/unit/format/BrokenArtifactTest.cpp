@@ -54,10 +54,13 @@ TEST_CASE("broken facts about the model are refused") {
 
 TEST_CASE("broken resident weights are refused") {
   checkAllRefused({
-      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(7); },
-       "resident weight 0: unknown weight kind 7, this reads 0 to 6"},
+      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(8); },
+       "resident weight 0: unknown weight kind 8, this reads 0 to 7"},
       {"a float with groups", [](Artifact &a) { a.residents[1].format.group = 32; },
        "resident weight 1: a f32 matrix has groups or offsets"},
+      {"MXFP4, which only experts have",
+       [](Artifact &a) { a.residents[2].format = floatFormat(WeightKind::kMxfp4); },
+       "resident weight 2: it is mxfp4, which only experts are"},
       {"an activation group that no kernel has",
        [](Artifact &a) { a.residents[0].format.activationGroup = 8; },
        "activation group 8, expected 16, 32 or 64"},
@@ -128,6 +131,46 @@ TEST_CASE("one bit in activation groups of 16 is refused") {
   CHECK(checkSliceFormats(std::vector{kBase}).isOk());
   Status status = checkSliceFormats(std::vector{kBase, kOneBit});
   CHECK(status.message() == "slice 1: int1 with activation group 16, expected 32 or 64");
+}
+
+TEST_CASE("experts of MXFP4 with other groups, shapes or neighbours are refused") {
+  const auto format = [](Artifact &a) -> WeightFormat & {
+    return a.moeLayers[0].experts[1].slices[0].format;
+  };
+  checkAllRefused(
+      {{"no group", [&](Artifact &a) { format(a).group = 0; },
+        "MoE layer 0: expert 1: slice 0: an mxfp4 matrix has weight groups of 0 inputs, activation "
+        "groups of 0 and no offsets, expected weight groups of 32 alone"},
+       {"another group", [&](Artifact &a) { format(a).group = 16; }, "weight groups of 16 inputs"},
+       {"activations in int8", [&](Artifact &a) { format(a).activationGroup = 32; },
+        "activation groups of 32"},
+       {"offsets", [&](Artifact &a) { format(a).hasOffsets = true; }, "and offsets, expected"},
+       {"one that refines",
+        [&](Artifact &a) {
+          a.moeLayers[0].experts[1].slices.push_back(a.moeLayers[0].experts[1].slices[0]);
+          a.moeLayers[0].experts[1].slices[1].format.refines = true;
+        },
+        "slice 1: a mxfp4 matrix cannot refine another"},
+       {"a second slice",
+        [&](Artifact &a) {
+          a.moeLayers[0].experts[1].slices.push_back({{WeightKind::kInt2, 32, 32, false, true}});
+        },
+        "groups of 32 and 32, those of the slice that it refines are 32 and 0"},
+       {"an integer expert among them",
+        [&](Artifact &a) {
+          format(a) = {WeightKind::kInt4, 32, 32, false};
+        },
+        "int4 with activation group 32, the layer's first expert is mxfp4"},
+       {"inputs that groups do not divide",
+        [](Artifact &a) {
+          a.moeLayers[0].matrices[0].shape.rows = a.moeLayers[0].matrices[1].shape.rows =
+              a.moeLayers[0].matrices[2].shape.cols = 24;
+        },
+        "an mxfp4 matrix of 24 inputs, expected a multiple of 32"},
+       {"a payload of another size",
+        [](Artifact &a) { --a.moeLayers[0].experts[1].slices[0].payloadBytes; },
+        "the payload is 5151, expected 5152"}},
+      tinyMxfp4Artifact());
 }
 
 TEST_CASE("broken experts and records are refused") {

@@ -63,6 +63,7 @@ static void writeSeeds(const std::string &corpus) {
       {"whole_tiny", tinyArtifact()},
       {"whole_planned", tinyPlannedArtifact()},
       {"whole_chat", withConversation(tinyArtifact())},
+      {"whole_mxfp4", tinyMxfp4Artifact()},
       {"whole_measured", withMeasured(tinyArtifact(), tinyMeasured())},
       {"whole_measured_on_items", withMeasured(tinyArtifact(), tinyMeasuredOnItems())}};
   for (const auto &[name, artifact] : seeds) {
@@ -75,6 +76,7 @@ TEST_CASE("frozen files are written on demand") {
   if (!std::getenv("MOE_WRITE_FROZEN"))
     return;
   writeWhole(frozenPath("v2.1-chat.moe"), withConversation(tinyArtifact()));
+  writeWhole(frozenPath("v2.1-mxfp4.moe"), tinyMxfp4Artifact());
   writeWhole(frozenPath("v2.1.moe"), withMeasured(tinyPlannedArtifact(), tinyMeasured()));
   writeSeeds(std::string(MOE_TEST_DATA_DIR) + "/../fuzz/corpus");
 }
@@ -192,8 +194,18 @@ TEST_CASE("what a frozen file of version 2.1 has for conversations is read") {
   CHECK_FALSE(readVerified(openFrozen("v2.0.moe")).chat);
 }
 
+TEST_CASE("experts of MXFP4 are read from the frozen file of version 2.1") {
+  const Artifact artifact = readVerified(openFrozen("v2.1-mxfp4.moe"));
+  const std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  CHECK(experts[3].slices[0].format == WeightFormat{WeightKind::kMxfp4, 32, 0, false, false});
+  // 512 bytes of codes and 32 of scales, each matrix at a multiple of 1024.
+  CHECK(experts[3].slices[0].payloadBytes == 2 * 2048 + 1024 + 32);
+  CHECK(experts[2].slices[0].format.kind == WeightKind::kBF16);
+}
+
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
-  for (const char *name : {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1.moe"}) {
+  for (const char *name :
+       {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-mxfp4.moe", "v2.1.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());

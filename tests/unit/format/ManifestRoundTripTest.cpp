@@ -79,7 +79,8 @@ private:
   }
   MatrixShape shape() { return {u32(), u32()}; }
   WeightFormat format() {
-    return {WeightKind(below(7)), u32(), u32(), below(2) == 1, below(2) == 1};
+    return {WeightKind(below(uint32_t(kLastWeightKind) + 1)), u32(), u32(), below(2) == 1,
+            below(2) == 1};
   }
   MoeLayer moeLayer() {
     auto slice = [&] { return Slice{format(), u64(), u64(), u64(), u64()}; };

@@ -149,6 +149,18 @@ static MoeLayer tinyMoeLayer(uint32_t number) {
   return layer;
 }
 
+static void layOutWithPlans(Artifact &artifact) {
+  if (!layOutArtifact(artifact, {kTinyTokenizerBytes}).isOk())
+    throw std::string("the tiny artifact cannot be laid out");
+  CacheShape::Layer pages[2];
+  for (size_t i = 0; i < 2; ++i)
+    pages[i] = cacheLayerOf(recordBytesOf(artifact.moeLayers[i]), artifact.pageBytes, kTopK);
+  auto most = uint32_t(std::max(pages[0].recordPages, pages[1].recordPages));
+  artifact.plans = {
+      {"default", 0, 16, 128, most, {uint32_t(pages[0].allPages), uint32_t(pages[1].allPages)}},
+      {"1MiB", uint64_t(1) << 20, 4, 64, most, {uint32_t(pages[0].recordPages), 0}}};
+}
+
 static Artifact tinyArtifactWithoutChecksums() {
   Artifact artifact;
   artifact.model = {"tiny", kVocabulary, kHidden, 2, 128, 1, {2, 3}};
@@ -164,15 +176,40 @@ static Artifact tinyArtifactWithoutChecksums() {
   artifact.ropes = {{moert::RopeStyle::kHalf, 1, {1, 0.5f, 0.25f, 0.125f}, 0, 0, {}}};
   artifact.programs = {tinyProgram("decode"), tinyProgram("prefill")};
   artifact.provenance = {{"compiler", "moec test"}, {"bits", "4"}};
-  if (!layOutArtifact(artifact, {kTinyTokenizerBytes}).isOk())
-    throw std::string("the tiny artifact cannot be laid out");
-  CacheShape::Layer pages[2];
-  for (size_t i = 0; i < 2; ++i)
-    pages[i] = cacheLayerOf(recordBytesOf(artifact.moeLayers[i]), artifact.pageBytes, kTopK);
-  auto most = uint32_t(std::max(pages[0].recordPages, pages[1].recordPages));
-  artifact.plans = {
-      {"default", 0, 16, 128, most, {uint32_t(pages[0].allPages), uint32_t(pages[1].allPages)}},
-      {"1MiB", uint64_t(1) << 20, 4, 64, most, {uint32_t(pages[0].recordPages), 0}}};
+  layOutWithPlans(artifact);
+  return artifact;
+}
+
+/// Experts of 32 x 32, whose products take f32 activations: all but one in MXFP4.
+static void useMxfp4(Artifact &artifact) {
+  using B = TinyBuffers;
+  for (MoeLayer &layer : artifact.moeLayers)
+    for (ExpertMatrix &matrix : layer.matrices)
+      matrix.shape = {kHidden, kHidden};
+  for (MoeLayer &layer : artifact.moeLayers)
+    for (Expert &expert : layer.experts)
+      expert.slices = {{floatFormat(WeightKind::kMxfp4)}};
+  artifact.moeLayers[1].experts[2].slices = {{floatFormat(WeightKind::kBF16)}};
+  for (Program &program : artifact.programs) {
+    for (int32_t index : {B::kGathered, B::kGate, B::kUp}) {
+      Buffer &buffer = program.buffers[size_t(index)];
+      buffer = {BufferKind::kF32, kHidden, 0, program.arenaBytesPerToken,
+                bufferBytesPerToken(BufferKind::kF32, kHidden, 0)};
+      program.arenaBytesPerToken += buffer.bytesPerToken;
+    }
+    for (Instruction &instruction : program.instructions)
+      if (auto *experts = std::get_if<ExpertsInstruction>(&instruction)) {
+        experts->src = B::kNormed;
+        experts->hidden = kNone;
+      }
+  }
+}
+
+Artifact tinyMxfp4Artifact() {
+  Artifact artifact = tinyArtifactWithoutChecksums();
+  useMxfp4(artifact);
+  layOutWithPlans(artifact);
+  fileOf(artifact);
   return artifact;
 }
 
@@ -285,9 +322,10 @@ Artifact tinyArtifact() {
   return artifact;
 }
 
-static uint64_t fillWithPattern(std::vector<std::byte> &file, uint64_t offset, uint64_t bytes) {
+static uint64_t fillWithPattern(std::vector<std::byte> &file, uint64_t offset, uint64_t bytes,
+                                uint32_t mask = 0xff) {
   for (uint64_t i = offset; i < offset + bytes; ++i)
-    file[i] = std::byte(i * 31 + (i >> 8));
+    file[i] = std::byte((i * 31 + (i >> 8)) & mask);
   return checksum64(std::span<const std::byte>(file).subspan(offset, bytes));
 }
 
@@ -309,8 +347,10 @@ std::vector<std::byte> fileOf(Artifact &artifact) {
     for (Expert &expert : layer.experts)
       for (Slice &slice : expert.slices)
         if (rangeFits(expert.fileOffset + slice.offset, slice.payloadBytes, rawEnd))
+          // Scales of MXFP4 must be numbers, and small enough for every code.
           slice.checksum =
-              fillWithPattern(file, expert.fileOffset + slice.offset, slice.payloadBytes);
+              fillWithPattern(file, expert.fileOffset + slice.offset, slice.payloadBytes,
+                              slice.format.kind == WeightKind::kMxfp4 ? 0x7f : 0xff);
 
   FilePrefix prefix = {kFormatMajor, kFormatMinor, 0, {}};
   uint64_t end = kPrefixBytes;

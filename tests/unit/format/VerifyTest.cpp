@@ -1,8 +1,12 @@
 // Damage to any byte of a file is found, and the message names the place.
 #include "runtime/format/Verify.h"
+#include "runtime/base/Checksum.h"
+#include "runtime/format/Manifest.h"
 #include "tests/unit/format/TinyArtifact.h"
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 using namespace moert;
 
@@ -11,7 +15,7 @@ static Status verify(std::span<const std::byte> file) {
 }
 
 TEST_CASE("an unchanged file passes") {
-  for (Artifact artifact : {tinyArtifact(), tinyPlannedArtifact()}) {
+  for (Artifact artifact : {tinyArtifact(), tinyPlannedArtifact(), tinyMxfp4Artifact()}) {
     Status status = verify(fileOf(artifact));
     CHECK_MESSAGE(status.isOk(), status.message());
   }
@@ -104,4 +108,52 @@ TEST_CASE("a file that was cut short is refused with both sizes") {
     REQUIRE(!status.isOk());
     CHECK(status.message().find(std::to_string(bytes)) != std::string::npos);
   }
+}
+
+/// The file of the artifact with MXFP4 experts after a change to the first slice of layer 1, expert
+/// 3, whose checksum is that of the changed bytes.
+static std::vector<std::byte> withChangedMxfp4(void (*change)(std::span<std::byte> payload)) {
+  Artifact artifact = tinyMxfp4Artifact();
+  std::vector<std::byte> file = fileOf(artifact);
+  Slice &slice = artifact.moeLayers[1].experts[3].slices[0];
+  const std::span<std::byte> payload =
+      std::span(file).subspan(artifact.moeLayers[1].experts[3].fileOffset, slice.payloadBytes);
+  change(payload);
+  slice.checksum = checksum64(payload);
+  auto entry = readArtifact(MemorySource("tiny.moe", file));
+  REQUIRE(entry.isOk());
+  const std::vector<std::byte> manifest = encodeManifest(artifact);
+  REQUIRE(manifest.size() == entry->manifestBytes);
+  std::copy(manifest.begin(), manifest.end(), file.begin() + ptrdiff_t(entry->manifestOffset));
+  repairChecksums(file);
+  return file;
+}
+
+TEST_CASE("an MXFP4 scale that is NaN is refused though its checksum is right") {
+  // Matrix 1 begins at 2048, its scales at 1024 after that.
+  const Status status = verify(withChangedMxfp4(
+      [](std::span<std::byte> payload) { payload[2048 + 1024 + 21] = std::byte(255); }));
+  CHECK(status.code() == StatusCode::kInvalidInput);
+  CHECK(status.message() == "tiny.moe: the record of layer 1, expert 3, slice 0: matrix 1: "
+                            "scale 21 is NaN, expected a power of two");
+}
+
+TEST_CASE("an MXFP4 value beyond f32 is refused, and the largest one below is not") {
+  // Output 5 of the first panel: code 7, which is 6, in input 3, and code 5, which is 3.
+  const auto largest = [](std::span<std::byte> payload) {
+    for (size_t i = 0; i < 16; ++i)
+      payload[i / 4 * 64 + 5 * 4 + i % 4] = std::byte(0x55);
+    payload[1024 + 5] = std::byte(253);
+  };
+  CHECK(verify(withChangedMxfp4(largest)).message() == "");
+  const auto beyond = [](std::span<std::byte> payload) {
+    for (size_t i = 0; i < 16; ++i)
+      payload[i / 4 * 64 + 5 * 4 + i % 4] = std::byte(0x55);
+    payload[5 * 4 + 1] = std::byte(0x75);
+    payload[1024 + 5] = std::byte(253);
+  };
+  CHECK(
+      verify(withChangedMxfp4(beyond)).message() ==
+      "tiny.moe: the record of layer 1, expert 3, slice 0: matrix 0: scale 5 is 2^126: the code 6 "
+      "is infinite with it, expected finite values");
 }

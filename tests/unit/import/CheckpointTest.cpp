@@ -188,7 +188,7 @@ TEST_CASE("1 is added where the source says so, but not to stored bytes") {
   norm.addsOne = true;
   CHECK(readAll(opened.checkpoint, norm) == std::vector<float>{1, 2, 3, 4});
   std::vector<std::byte> bytes(4 *
-                               moec::storedTypeBytes(opened.checkpoint.storedType(norm).value()));
+                               moec::storedBlock(opened.checkpoint.storedType(norm).value()).bytes);
   const moert::Status refused = opened.checkpoint.readStoredRows(norm, 0, 1, bytes);
   CHECK(refused.message().find("found a weight to change, expected stored rows") !=
         std::string::npos);

@@ -151,6 +151,12 @@ TEST_CASE("DeepSeek-V4's FP4 experts have a power of two for 32 inputs") {
   expected[32] = -1.5f;
   expected[33] = 0.125f;
   CHECK(decoded(files, wholeWeight("e.w1.weight", 1, 40)) == expected);
+  CHECK(storedTypeOf(files, wholeWeight("e.w1.weight", 1, 40)) == moec::StoredType::kBf16);
+  CHECK(storedTypeOf(
+            quantizedTensors(
+                kBlocks, {byteTensor("e.w1.weight", "I8", {1, 32}, std::vector<uint32_t>(32, 0xb2)),
+                          byteTensor("e.w1.scale", "F8_E8M0", {1, 2}, {128, 125})}),
+            wholeWeight("e.w1.weight", 1, 64)) == moec::StoredType::kMxfp4);
   files.tensor("e.w1.scale").type = "U8";
   checkRefused(decodingStatus(files, wholeWeight("e.w1.weight", 1, 40)),
                {"\"e.w1.scale\": found dtype U8, expected F8_E8M0"});

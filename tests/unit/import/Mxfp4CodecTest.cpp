@@ -83,11 +83,66 @@ TEST_CASE(
     for (const float value : values)
       CHECK(moert::bf16ToF32(moert::f32ToBf16(value)) == value);
   }
+  WeightSource inputs = wholeWeight("e.up", kCols, kRows);
+  inputs.index = 0;
+  CHECK(storedTypeOf(fused(), inputs) == moec::StoredType::kBf16);
+}
+
+/// A row's codes as they are stored, then its scales.
+static std::vector<uint8_t> storedRow(uint64_t row) {
+  std::vector<uint8_t> bytes;
+  for (uint64_t i = 0; i < kGroups * 16; ++i)
+    bytes.push_back(static_cast<uint8_t>(kBytes[row * kGroups * 16 + i]));
+  for (uint64_t i = 0; i < kGroups; ++i)
+    bytes.push_back(static_cast<uint8_t>(kScales[row * kGroups + i]));
+  return bytes;
+}
+
+TEST_CASE("rows of whole MXFP4 groups are read as they are stored, interleaved ones too") {
   const TemporaryDirectory directory;
   fused().write(directory);
   const auto opened = moec::Checkpoint::open(directory.path());
   REQUIRE(opened.isOk());
-  CHECK(*opened->storedType(expert(0)) == moec::StoredType::kBf16);
+  const auto check = [&](const WeightSource &source, std::vector<uint64_t> rows) {
+    CHECK(*opened->storedType(source) == moec::StoredType::kMxfp4);
+    std::vector<std::byte> found(rows.size() * (kGroups * 16 + kGroups));
+    const moert::Status status =
+        opened->readStoredRows(source, 0, static_cast<uint32_t>(rows.size()), found);
+    CHECK_MESSAGE(status.isOk(), status.message());
+    std::vector<std::byte> expected;
+    for (const uint64_t row : rows)
+      for (const uint8_t byte : storedRow(row))
+        expected.push_back(std::byte(byte));
+    CHECK(found == expected);
+  };
+  check(expert(1), {3, 4, 5});
+  WeightSource odd = expert(1);
+  odd.rowStep = 2;
+  odd.rows = 2;
+  check(odd, {3, 5});
+}
+
+TEST_CASE("stored MXFP4 rows with a scale or value that is not finite are refused by name") {
+  const auto refusal = [](TestCheckpoint files) {
+    const TemporaryDirectory directory;
+    files.write(directory);
+    const auto opened = moec::Checkpoint::open(directory.path());
+    REQUIRE(opened.isOk());
+    std::vector<std::byte> rows(3 * (kGroups * 16 + kGroups));
+    return std::string(opened->readStoredRows(expert(1), 0, 3, rows).message());
+  };
+  TestCheckpoint files = fused();
+  files.tensor("e.up_scales").bytes[9] = '\xff';
+  CHECK(refusal(files).find("model.safetensors: tensor \"e.up_scales\": found the scale NaN at row "
+                            "1, column 1, expected a finite number") != std::string::npos);
+  files = fused();
+  files.tensor("e.up_scales").bytes[7] = '\xfd';
+  for (int i = 0; i < 16; ++i)
+    files.tensor("e.up_blocks").bytes[3 * 32 + 16 + i] = '\x55'; // 3 * 2^126 is finite.
+  CHECK(refusal(files) == "");
+  files.tensor("e.up_blocks").bytes[3 * 32 + 31] = '\xf5'; // -6 * 2^126 is not.
+  CHECK(refusal(files).find("\"e.up_blocks\": found the value infinity at row 0 in group 1, "
+                            "expected a finite number") != std::string::npos);
 }
 
 TEST_CASE(

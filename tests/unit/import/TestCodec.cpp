@@ -126,6 +126,16 @@ Status decodingStatus(const TestCheckpoint &checkpoint, const WeightSource &sour
   return decode(checkpoint, source, values);
 }
 
+moec::StoredType storedTypeOf(const TestCheckpoint &checkpoint, const WeightSource &source) {
+  const TemporaryDirectory directory;
+  checkpoint.write(directory);
+  const auto opened = moec::Checkpoint::open(directory.path());
+  REQUIRE(opened.isOk());
+  const auto type = opened->storedType(source);
+  REQUIRE(type.isOk());
+  return *type;
+}
+
 std::vector<float> tabulate(uint64_t rows, uint64_t cols,
                             const std::function<float(uint64_t, uint64_t)> &value) {
   std::vector<float> values;

@@ -47,6 +47,7 @@ TestCheckpoint quantizedTensors(nlohmann::json quantization, std::vector<TestTen
 moec::WeightSource wholeWeight(std::string tensor, uint64_t rows, uint64_t cols);
 /// All rows of a weight; fails the test if it is refused.
 std::vector<float> decoded(const TestCheckpoint &checkpoint, const moec::WeightSource &source);
+moec::StoredType storedTypeOf(const TestCheckpoint &checkpoint, const moec::WeightSource &source);
 moert::Status decodingStatus(const TestCheckpoint &checkpoint, const moec::WeightSource &source);
 
 /// value(row, col) for all elements.

@@ -207,6 +207,19 @@ TEST_CASE("sinks, biases of all experts and the numbers of an activation are the
   CHECK(layer.getLimitAttr().getValue().convertToFloat() == 7);
 }
 
+TEST_CASE("experts say that they are MXFP4, and a resident weight stored so is BF16") {
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module = buildCase(context, "gpt_oss");
+  MoeLayerOp layer = *module->getOps<MoeLayerOp>().begin();
+  for (ExpertPart part : {ExpertPart::kGate, ExpertPart::kUp, ExpertPart::kDown})
+    CHECK(layer.sourceOf(part, 11).getType() == WeightKind::kMxfp4);
+  module = moec::buildModel(&context, importCase("gpt_oss").description, "somewhere",
+                            [](const moec::WeightSource &) { return moec::StoredType::kMxfp4; });
+  REQUIRE(module);
+  for (WeightOp weight : module->getOps<WeightOp>())
+    CHECK(weight.getSource().getType() == WeightKind::kBF16);
+}
+
 TEST_CASE("a description whose shapes disagree is refused by the ops' verifiers") {
   Compiler compiler;
   moec::ModelDescription model = importCase("mixtral").description;

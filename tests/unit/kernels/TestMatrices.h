@@ -140,6 +140,7 @@ struct LogicalMatrix {
   std::vector<float> values;          // Float kinds: [rows][cols].
   std::vector<int> quants;            // Quantized kinds: q [rows][paddedCols].
   std::vector<float> scales, offsets; // [rows][groupsPerRow].
+  std::vector<uint8_t> codes, powers; // MXFP4: E2M1 [rows][cols], E8M0 [rows][groupsPerRow].
 
   float scale(uint32_t row, uint32_t col) const {
     return scales[row * layout.groupsPerRow + col / format.group];
@@ -149,10 +150,41 @@ struct LogicalMatrix {
   }
 };
 
+/// An MXFP4 value, by the definitions of the formats: E2M1 is (-1)^s * 2^(e - 1) * (1 + m / 2), or
+/// m / 2 if e is 0; E8M0 is 2^(code - 127).
+inline float mxfp4Value(uint32_t code, uint32_t power) {
+  const int exponent = static_cast<int>(code >> 1 & 3);
+  const float half = static_cast<float>(code & 1) / 2;
+  const float magnitude = exponent == 0 ? half : std::ldexp(1 + half, exponent - 1);
+  return std::ldexp(code & 8 ? -magnitude : magnitude, static_cast<int>(power) - 127);
+}
+
+/// A matrix of these codes and powers.
+inline LogicalMatrix mxfp4Matrix(MatrixShape shape, std::vector<uint8_t> codes,
+                                 std::vector<uint8_t> powers) {
+  const WeightFormat format = floatFormat(WeightKind::kMxfp4);
+  auto layout = layoutOf(shape, format);
+  REQUIRE(layout.isOk());
+  LogicalMatrix m = {shape, format, *layout, {}, {}, {}, {}, std::move(codes), std::move(powers)};
+  for (uint64_t i = 0; i < m.codes.size(); ++i)
+    m.values.push_back(mxfp4Value(m.codes[i], m.powers[i / kMxfp4Group]));
+  return m;
+}
+
+/// Every code, with powers around 1, and some of the smallest, whose values are subnormal.
+inline LogicalMatrix randomMxfp4(Random &random, MatrixShape shape) {
+  std::vector<uint8_t> codes(uint64_t(shape.rows) * shape.cols), powers(codes.size() / kMxfp4Group);
+  for (uint8_t &code : codes)
+    code = static_cast<uint8_t>(random.below(16));
+  for (uint8_t &power : powers)
+    power = static_cast<uint8_t>(random.below(8) == 0 ? random.below(3) : 120 + random.below(14));
+  return mxfp4Matrix(shape, std::move(codes), std::move(powers));
+}
+
 inline LogicalMatrix randomMatrix(Random &random, MatrixShape shape, WeightFormat format) {
   auto layout = layoutOf(shape, format);
   REQUIRE(layout.isOk());
-  LogicalMatrix m = {shape, format, *layout, {}, {}, {}, {}};
+  LogicalMatrix m = {shape, format, *layout, {}, {}, {}, {}, {}, {}};
   if (!isQuantized(format.kind)) {
     uint32_t mantissaBits = format.kind == WeightKind::kF32   ? 23
                             : format.kind == WeightKind::kF16 ? 10
@@ -242,11 +274,32 @@ inline void putTable(std::vector<std::byte> &bytes, const LogicalMatrix &m,
       }
 }
 
+inline void putMxfp4(std::vector<std::byte> &bytes, const LogicalMatrix &m) {
+  const uint32_t cols = m.shape.cols;
+  auto code = [&](uint64_t row, uint32_t col) {
+    return row < m.shape.rows ? uint32_t(m.codes[row * cols + col]) : 0;
+  };
+  for (uint64_t panel = 0; panel < m.layout.panels; ++panel)
+    for (uint32_t unit = 0; unit < cols; unit += 8)
+      for (uint64_t row = panel * kPanelRows; row < (panel + 1) * kPanelRows; ++row)
+        for (uint32_t col = unit; col < unit + 8; col += 2)
+          bytes.push_back(static_cast<std::byte>(code(row, col) | code(row, col + 1) << 4));
+  bytes.resize(roundUp(bytes.size(), kRegionAlignment));
+  for (uint64_t panel = 0; panel < m.layout.panels; ++panel)
+    for (uint32_t group = 0; group < cols / kMxfp4Group; ++group)
+      for (uint64_t row = panel * kPanelRows; row < (panel + 1) * kPanelRows; ++row)
+        bytes.push_back(row < m.shape.rows
+                            ? static_cast<std::byte>(m.powers[row * cols / kMxfp4Group + group])
+                            : std::byte(0));
+}
+
 } // namespace detail
 
 inline std::vector<std::byte> packed(const LogicalMatrix &m) {
   std::vector<std::byte> bytes;
-  if (!isQuantized(m.format.kind)) {
+  if (m.format.kind == WeightKind::kMxfp4) {
+    detail::putMxfp4(bytes, m);
+  } else if (!isQuantized(m.format.kind)) {
     detail::putFloats(bytes, m);
   } else {
     detail::putCodes(bytes, m);

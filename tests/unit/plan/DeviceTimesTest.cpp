@@ -111,6 +111,7 @@ TEST_CASE("weights that were not measured take the rates of the next wider ones,
   CHECK(productNs(device, {"int2+1", 1000, 1, 1}).value == doctest::Approx(2000));
   CHECK(productNs(device, {"int2+1", 1000, 1, 1}).origin == Origin::kDerived);
   CHECK(productNs(device, {"bf16", 1000, 1, 1}).value == doctest::Approx(1000));
+  CHECK(productNs(device, {"mxfp4", 1000, 1, 1}).value == doctest::Approx(1000));
   device.products.push_back(rate("int4", 1, 1, 4e9));
   CHECK(productNs(device, {"int2+1", 1000, 1, 1}).value == doctest::Approx(250));
   CHECK(productNs(device, {"int2+2", 1000, 1, 1}).value == doctest::Approx(250));

@@ -15,6 +15,7 @@ TEST_CASE("text and JSON mark budgets that do not fit") {
   Outlook outlook;
   outlook.modelType = "some";
   WidthOutlook &width = outlook.widths.emplace_back();
+  width.option = "4";
   width.bits = 4;
   width.budgets.emplace_back().budget = "1MiB";
   OutlookRequest request;

@@ -187,6 +187,7 @@ TEST_CASE("nested slices are named by their bits") {
   CHECK(productWeightsOf(artifact.moeLayers[1].experts[0]) == "int2+2+4");
   CHECK(productWeightsOf(artifact.moeLayers[1].experts[1]) == "int2+1");
   CHECK(productWeightsOf(artifact.moeLayers[1].experts[3]) == "int2");
+  CHECK(productWeightsOf(tinyMxfp4Artifact().moeLayers[0].experts[0]) == "mxfp4");
 }
 
 TEST_CASE("a problem has the trace's layer passes, the records and the gates' predictions") {

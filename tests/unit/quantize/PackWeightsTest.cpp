@@ -308,3 +308,37 @@ TEST_CASE("values that a format cannot hold are refused with their row and colum
                   packed.status().message());
   }
 }
+
+TEST_CASE("MXFP4 codes and scales are moved to their places in panels, and nothing else") {
+  constexpr uint32_t kRows = 19, kCols = 64, kRowBytes = kCols / 2 + kCols / 32;
+  std::vector<std::byte> rows(kRows * kRowBytes);
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i] = std::byte(i * 37 + (i >> 7));
+  auto packed = packMxfp4({kRows, kCols}, rows);
+  REQUIRE(packed.isOk());
+  REQUIRE(packed->codes.size() == 32 * kCols / 2);
+  REQUIRE(packed->scales.size() == 32 * kCols / 32);
+  CHECK(packed->offsets.empty());
+  for (size_t row = 0; row < 32; ++row) {
+    auto stored = [&](size_t i) { return row < kRows ? rows[row * kRowBytes + i] : std::byte(0); };
+    for (size_t pair = 0; pair < kCols / 2; ++pair)
+      CHECK(packed->codes[(row / 16 * kCols / 8 + pair / 4) * 64 + row % 16 * 4 + pair % 4] ==
+            stored(pair));
+    for (size_t group = 0; group < kCols / 32; ++group)
+      CHECK(packed->scales[(row / 16 * kCols / 32 + group) * 16 + row % 16] ==
+            stored(kCols / 2 + group));
+  }
+  // The rows after the first panel, alone.
+  auto rest = packMxfp4({3, kCols}, std::span(rows).subspan(16 * kRowBytes));
+  REQUIRE(rest.isOk());
+  CHECK(std::equal(rest->codes.begin(), rest->codes.end(), packed->codes.begin() + 16 * kCols / 2,
+                   packed->codes.end()));
+}
+
+TEST_CASE("f32 rows are not rounded to MXFP4") {
+  const std::vector<float> rows(32, 1.0f);
+  const WeightFormat format = floatFormat(WeightKind::kMxfp4);
+  auto packed = packWeights({1, 32}, {&format, 1}, 0, 1, rows);
+  REQUIRE(!packed.isOk());
+  CHECK(packed.status().message() == "f32 values, expected mxfp4 codes and scales");
+}

@@ -45,9 +45,10 @@ static constexpr StoredWidth kStored[] = {
     {"int2+2+4", grouped(kInt2), {kInt2, kInt4}, 2},
     {"int4", grouped(kInt4), {}, 0},
     {"int8", grouped(WeightKind::kInt8), {}, 0},
-    {"bf16", {WeightKind::kBF16, 0, 0, false, false}, {}, 0},
-    {"f16", {WeightKind::kF16, 0, 0, false, false}, {}, 0},
-    {"f32", {WeightKind::kF32, 0, 0, false, false}, {}, 0},
+    {"mxfp4", floatFormat(WeightKind::kMxfp4), {}, 0},
+    {"bf16", floatFormat(WeightKind::kBF16), {}, 0},
+    {"f16", floatFormat(WeightKind::kF16), {}, 0},
+    {"f32", floatFormat(WeightKind::kF32), {}, 0},
 };
 
 std::span<const StoredWidth> storedWidths() {

@@ -1,0 +1,85 @@
+#include "compiler/import/codecs/Mxfp4Codes.h"
+
+#include "compiler/import/StoredType.h"
+#include "runtime/base/HalfFloat.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace moec {
+
+using moert::invalidInput;
+using moert::Status;
+
+namespace {
+
+constexpr uint64_t kGroup = 32, kGroupBytes = kGroup / 2;
+
+/// Bytes [first, first + out.size()) of a row's line.
+Status readLine(const StoredTensors &stored, const Plane &plane, uint64_t matrix, uint64_t row,
+                uint64_t first, std::span<std::byte> out) {
+  return stored.read(plane.location, matrix * plane.matrixBytes() + row * plane.lineBytes() + first,
+                     out);
+}
+
+/// Whether a code of the group is beyond f32's range with this scale.
+bool isInfinite(std::span<const std::byte> codes, uint8_t scale) {
+  const auto isBeyond = [scale](uint32_t code) {
+    return std::isinf(moert::e2m1ToF32(uint8_t(code)) * moert::e8m0ToF32(scale));
+  };
+  return std::any_of(codes.begin(), codes.end(), [&](std::byte both) {
+    return isBeyond(uint32_t(both) & 15) || isBeyond(uint32_t(both) >> 4);
+  });
+}
+
+Status checkRow(const StoredTensors &stored, const CodedWeight &weight, uint64_t row,
+                uint64_t firstGroup, std::span<const std::byte> codes,
+                std::span<const std::byte> scales) {
+  for (size_t group = 0; group < scales.size(); ++group) {
+    const auto scale = uint8_t(scales[group]);
+    if (scale == moert::kNanE8M0)
+      return invalidInput(stored.subject(weight.scales.location), ": found the scale NaN at row ",
+                          row, ", column ", firstGroup + group, ", expected a finite number");
+    if (scale > moert::kSafeE8M0 &&
+        isInfinite(codes.subspan(group * kGroupBytes, kGroupBytes), scale))
+      return invalidInput(stored.subject(weight.codes.location),
+                          ": found the value infinity at row ", row, " in group ",
+                          firstGroup + group, ", expected a finite number");
+  }
+  return Status();
+}
+
+} // namespace
+
+bool isMxfp4(const CodedWeight &weight) {
+  const auto isPlane = [](const Plane &plane, const NumberFormat &format) {
+    return plane.format.values.data() == format.values.data() && !plane.linesAreColumns &&
+           plane.rowsPerElement == 1;
+  };
+  const NibblePacking packing, &found = weight.codes.packing;
+  return isPlane(weight.codes, e2m1Format()) && isPlane(weight.scales, e8m0Format()) &&
+         weight.codes.colsPerElement == 1 && weight.scales.colsPerElement == kGroup &&
+         weight.cols % kGroup == 0 && found.nibbles == packing.nibbles && !found.isAcrossLines &&
+         !weight.zeroPoints && !weight.globalScale && !weight.groupOfColumn;
+}
+
+Status readMxfp4(const StoredTensors &stored, const CodedWeight &weight, const CodedRegion &region,
+                 std::span<std::byte> out) {
+  const uint64_t firstGroup = region.firstCol / kGroup, groups = region.colCount / kGroup;
+  const uint64_t rowBytes = storedBytes(StoredType::kMxfp4, region.colCount);
+  assert(isMxfp4(weight) && region.firstCol % kGroup == 0 && region.colCount % kGroup == 0 &&
+         out.size() == region.rowCount * rowBytes);
+  for (uint64_t r = 0; r < region.rowCount; ++r) {
+    const uint64_t row = region.firstRow + r;
+    const std::span<std::byte> both = out.subspan(r * rowBytes, rowBytes);
+    const std::span<std::byte> codes = both.first(groups * kGroupBytes), scales = both.last(groups);
+    MOERT_RETURN_IF_ERROR(
+        readLine(stored, weight.codes, region.matrix, row, firstGroup * kGroupBytes, codes));
+    MOERT_RETURN_IF_ERROR(readLine(stored, weight.scales, region.matrix, row, firstGroup, scales));
+    MOERT_RETURN_IF_ERROR(checkRow(stored, weight, row, firstGroup, codes, scales));
+  }
+  return Status();
+}
+
+} // namespace moec
