@@ -193,6 +193,53 @@ Result<std::unique_ptr<Session>> Engine::createSession(uint32_t tokens) {
   return impl->createSession(sessionTokensFor(tokens), Populate::kNo);
 }
 
+/// Rows of a head follow each other over all blocks.
+static void copyHeads(const float *from, float *to, uint32_t heads, uint64_t fromRows,
+                      uint64_t toRows, uint64_t rows, uint64_t rowDim) {
+  for (uint64_t head = 0; head < heads; ++head)
+    std::copy_n(from + head * fromRows * rowDim, rows * rowDim, to + head * toRows * rowDim);
+}
+
+Status Engine::copyPrefix(Session &from, Session &to, uint32_t tokens) {
+  for (const Session *session : {&from, &to})
+    if (std::find(impl->sessions.begin(), impl->sessions.end(), session) == impl->sessions.end())
+      return invalidInput("a session that is not one of this engine, or has ended");
+  const Session::Impl &source = *from.impl;
+  Session::Impl &target = *to.impl;
+  if (target.length != 0 || source.areStatesLost)
+    return invalidInput("a session with ", target.length,
+                        " tokens that takes over a prefix, expected an empty one and a source "
+                        "whose last step did not fail");
+  if (tokens > source.length || tokens > to.capacity())
+    return invalidInput("a prefix of ", tokens, " tokens, expected at most the source's ",
+                        source.length, " and the target's ", to.capacity());
+  if (hasStates() && tokens != source.length)
+    return invalidInput("a prefix of ", tokens,
+                        " tokens of a sequence with recurrent states, "
+                        "expected all ",
+                        source.length);
+  for (size_t i = 0; i < source.slots.size() && tokens > 0; ++i) {
+    const KvSlot &slot = impl->artifact->kvSlots[i];
+    auto *keys = const_cast<float *>(target.slots[i].keyBlocks[0]);
+    copyHeads(source.slots[i].keyBlocks[0], keys, slot.kvHeads, source.capacity, target.capacity,
+              tokens, slot.keyDim);
+    if (slot.valueDim != 0)
+      copyHeads(source.slots[i].valueBlocks[0], const_cast<float *>(target.slots[i].valueBlocks[0]),
+                slot.kvHeads, source.capacity, target.capacity, tokens, slot.valueDim);
+  }
+  for (size_t i = 0; i < source.states.size(); ++i) {
+    const StateSlot &slot = impl->artifact->stateSlots[i];
+    std::copy_n(source.states[i], uint64_t(slot.rows) * slot.width, target.states[i]);
+  }
+  target.length = tokens;
+  target.areStatesLost = false;
+  return {};
+}
+
+bool Engine::hasStates() const {
+  return !impl->artifact->stateSlots.empty();
+}
+
 uint32_t Engine::sessionTokensFor(uint32_t tokens) {
   return static_cast<uint32_t>(roundUp(tokens, kKvBlockTokens));
 }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,6 +17,9 @@
 #include <vector>
 
 namespace moert {
+
+class Grammar;
+class TokenTexts;
 
 /// One sequence to generate. Without maxTokens only the prompt is computed, for its scores.
 struct AnswerRequest {
@@ -26,6 +30,9 @@ struct AnswerRequest {
   bool ignoresEndTokens = false;
   std::optional<uint32_t> topScores = {}; // Best tokens listed with each score; absent: no scores.
   bool scoresPrompt = false;              // Scores the prompt's tokens too.
+  /// What the text has to fit, with the tokens' texts; absent: anything.
+  std::shared_ptr<const Grammar> grammar = {}; // Shared by a request's sequences.
+  const TokenTexts *tokenTexts = nullptr;
 };
 
 /// How probable a token was in its place, before temperature and cuts, with the most probable

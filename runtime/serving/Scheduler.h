@@ -6,6 +6,11 @@
 // prompt and all tokens that it may generate; those that wait are admitted in the order in which
 // they came.
 //
+// A sequence that has ended is kept while there is room. One whose prompt begins as a kept or
+// running sequence does takes over the keys, values and states of the common tokens, so that a
+// system prompt is computed once; one that would share more with a prompt that is being computed
+// waits for it.
+//
 // An answer does not depend on what is computed beside it: results are batch-invariant
 // (docs/numbers.md), and every sequence has a sampler of its own.
 #pragma once
@@ -32,11 +37,16 @@ struct SchedulerNumbers {
   uint64_t stopped = 0, full = 0, cancelled = 0, failed = 0; // Sequences by their end.
 };
 
+struct SchedulerLimits {
+  uint32_t running = 1;       // Sequences that are computed at a time.
+  uint32_t kept = 0;          // That have ended; with the running ones, the engine's sessions.
+  uint64_t sessionTokens = 0; // All of them together.
+};
+
 /// Used by the engine's thread. The engine must outlive it and have no sessions of others.
 class Scheduler : private StepObserver {
 public:
-  /// sequences: the most that are computed at a time; at most the engine's sessions.
-  Scheduler(Engine &loadedEngine, uint32_t sequences, uint64_t sessionTokens);
+  Scheduler(Engine &loadedEngine, const SchedulerLimits &schedulerLimits);
   ~Scheduler() override;
 
   /// The sequence's mostTokens() must be within the engine's context.
@@ -56,16 +66,40 @@ private:
 
   void dropCancelled();
   void admit();
+  /// Begins the first waiting sequence. Returns false if it has to wait.
+  bool begin(Sequence &sequence);
+  /// An earlier sequence and how many of a prompt's first tokens it has.
+  struct Prefix {
+    Session *session = nullptr;
+    uint32_t tokens = 0;
+    uint64_t keptId = 0; // 0: a running one.
+  };
+  Prefix longestPrefix(const Sequence &sequence) const;
+  bool waitsForPrefix(const Sequence &sequence, const Prefix &prefix) const;
+  uint32_t usableTokens(const std::vector<int32_t> &computed, const Session &session,
+                        const Sequence &sequence) const;
+  /// Ends kept sequences, the oldest first, until so many tokens are free; not `except` unless
+  /// there is no other way.
+  void makeRoom(uint32_t tokens, uint64_t &except);
+  void keep(Sequence &sequence);
+  uint64_t keptTokens() const;
   void makeBatch();
   void finishStep(const Status &computed);
   void countEnd(AnswerEnd end);
 
   Engine &engine;
-  const uint32_t mostRunning;
-  const uint64_t mostSessionTokens;
+  const SchedulerLimits limits;
   std::deque<std::unique_ptr<Sequence>> waiting;
   /// Those whose prompt had the last part are at the end.
   std::vector<std::unique_ptr<Sequence>> running;
+  struct Kept {
+    uint64_t id;       // From 1.
+    uint32_t reserved; // Tokens of the sessions' memory.
+    std::vector<int32_t> tokens;
+    std::unique_ptr<Session> session;
+  };
+  std::deque<Kept> kept; // The one that was used last is at the end.
+  uint64_t lastKeptId = 0;
   std::vector<Sequence *> stepping; // Entry i of the batch.
   std::vector<SessionTokens> batch;
   SchedulerNumbers counts;

@@ -57,7 +57,11 @@ Result<std::unique_ptr<Sequence>> Sequence::create(const Model &model, AnswerReq
 void Sequence::begin(std::unique_ptr<Session> created) {
   assert(created->length() < asked.prompt.size());
   ownSession = std::move(created);
+  // Not before: it takes memory, and more of the stack than other threads have.
+  if (asked.grammar)
+    constraint.emplace(asked.grammar, *asked.tokenTexts, model.artifact().model.eosTokens);
   shared->setCachedTokens(ownSession->length());
+  sampler.addPrompt(asked.prompt);
 }
 
 uint32_t Sequence::promptRest() const {
@@ -78,6 +82,16 @@ SessionTokens Sequence::part(uint32_t most) {
           true};
 }
 
+Result<int32_t> Sequence::sample(std::span<const float> logits) {
+  Result<int32_t> token = sampler.sample(logits);
+  if (!constraint || !token.isOk() || constraint->allows(*token))
+    return token;
+  maskedLogits.assign(logits.begin(), logits.end());
+  if (!constraint->mask(maskedLogits))
+    return invalidInput("no token of the vocabulary continues the text as its format requires");
+  return sampler.sample(maskedLogits);
+}
+
 void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {
   const bool isInPrompt = position + 1 < asked.prompt.size();
   auto take = [&]() -> Status {
@@ -89,7 +103,7 @@ void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {
       shared->addPromptScore(std::move(scored));
       return {};
     }
-    MOERT_ASSIGN_OR_RETURN(int32_t token, sampler.sample(logits));
+    MOERT_ASSIGN_OR_RETURN(int32_t token, sample(logits));
     sampled = token;
     if (asked.topScores) {
       MOERT_ASSIGN_OR_RETURN(score, scoreToken(logits, token, *asked.topScores));
@@ -128,12 +142,17 @@ std::optional<AnswerEnd> Sequence::finishStep() {
   if (isEndToken(token))
     return end(AnswerEnd::kStop);
   output.push_back(token);
+  sampler.addGenerated(token);
+  if (constraint)
+    constraint->take(token);
   AnswerPiece piece = {token, {}, std::move(score)};
   score.reset();
   const bool isStopped = text && text->take(token, piece.text);
   shared->addPiece(std::move(piece));
   if (isStopped || output.size() == asked.maxTokens)
     return end(isStopped ? AnswerEnd::kStop : AnswerEnd::kLength);
+  if (constraint && constraint->hasEnded())
+    return end(AnswerEnd::kStop);
   next = token;
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include "moert/Engine.h"
 #include "runtime/generation/GeneratedText.h"
 #include "runtime/generation/Sampler.h"
+#include "runtime/grammar/TokenConstraint.h"
 #include "runtime/serving/Answer.h"
 
 #include <cstdint>
@@ -64,6 +65,10 @@ private:
            Sampler tokenSampler, StopText stops);
 
   bool isEndToken(int32_t token) const;
+  /// Samples a token that the grammar allows. Sampling again among the allowed ones after one that
+  /// is not has the probabilities of sampling among them at once, and most tokens need no second
+  /// time.
+  Result<int32_t> sample(std::span<const float> logits);
   /// Passes on the held-back text and ends the answer. Returns the end.
   AnswerEnd end(AnswerEnd end);
 
@@ -73,6 +78,8 @@ private:
   std::shared_ptr<Answer> shared;
   Sampler sampler;
   std::optional<GeneratedText> text; // With a tokenizer.
+  std::optional<TokenConstraint> constraint;
+  std::vector<float> maskedLogits; // With a constraint.
   std::unique_ptr<Session> ownSession;
   std::optional<int32_t> next;    // The token to compute next, after the prompt.
   std::optional<int32_t> sampled; // By the step under way.

@@ -20,6 +20,7 @@ struct ServingLimits {
   uint32_t contextTokens = 0; // A sequence's prompt and what it may generate.
   uint32_t running = 1;       // Sequences that are computed at a time.
   uint32_t waiting = 0;       // That wait for room.
+  uint32_t kept = 0;          // That have ended and whose prefixes may be used again.
   uint64_t sessionTokens = 0; // All running sequences together.
 };
 

@@ -7,6 +7,7 @@
 #include "runtime/tokenizer/DecoderChain.h"
 #include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/PreTokenizer.h"
+#include "runtime/tokenizer/TokenBytes.h"
 #include "runtime/tokenizer/TokenizerTable.h"
 #include "runtime/tokenizer/UnigramModel.h"
 
@@ -256,6 +257,10 @@ bool Tokenizer::isSpecial(int32_t id) const {
 std::string_view Tokenizer::contentOf(int32_t id) const {
   const VocabularyView &vocabulary = state->table.vocabulary;
   return vocabulary.hasId(id) ? vocabulary.token(id) : std::string_view();
+}
+
+std::string Tokenizer::bytesOf(int32_t id) const {
+  return tokenBytes(state->table.pipeline, contentOf(id));
 }
 
 StreamingDecoder::StreamingDecoder(const Tokenizer &source, bool skipSpecial)

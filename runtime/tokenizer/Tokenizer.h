@@ -57,6 +57,10 @@ public:
   /// the table.
   std::string_view contentOf(int32_t id) const;
 
+  /// The bytes that a token adds in the middle of a text, which may be a part of a character. Empty
+  /// if the id has no token.
+  std::string bytesOf(int32_t id) const;
+
 private:
   friend class StreamingDecoder;
   explicit Tokenizer(std::unique_ptr<TokenizerState> loadedState);

@@ -204,6 +204,93 @@ class AnswerTest(ServeTest):
         self.assertEqual(self.server.metric("moert_sequences_running"), 0)
 
 
+class FormatTest(ServeTest):
+    """On a model that writes nonsense: what it writes has the format all the same."""
+
+    def formatted(self, format, **fields):
+        status, reply = self.server.ask(CHAT, chat(response_format=format, max_tokens=200, **fields))
+        self.assertEqual(status, 200, reply)
+        (choice,) = reply["choices"]
+        return choice["message"]["content"], choice["finish_reason"]
+
+    def test_any_object_is_json(self):
+        for seed in range(4):
+            text, reason = self.formatted({"type": "json_object"}, seed=seed, logit_bias={})
+            with self.subTest(text):
+                self.assertEqual(text[0], "{")
+                if reason == "stop":
+                    self.assertIsInstance(json.loads(text), dict)
+
+    def test_values_have_their_schema_and_end_with_it(self):
+        schema = {"type": "object", "properties": {
+            "colour": {"enum": ["red", "green"]}, "count": {"type": "integer"}, "tags": {"type": "array", "maxItems": 2,
+                       "items": {"type": "string", "maxLength": 4}}, "note": {"anyOf": [{"type": "null"}, {"type": "boolean"}]}},
+            "required": ["colour", "count", "tags", "note"], "additionalProperties": False}
+        format = {"type": "json_schema", "json_schema": {"name": "thing", "schema": schema, "strict": True}}
+        for fields in ({"temperature": 0}, {"seed": 1}, {"seed": 2, "top_p": 0.9, "presence_penalty": 1}):
+            text, reason = self.formatted(format, **fields)
+            with self.subTest(text):
+                self.assertEqual(reason, "stop")
+                value = json.loads(text)
+                self.assertEqual(list(value), ["colour", "count", "tags", "note"])
+                self.assertIn(value["colour"], ("red", "green"))
+                self.assertIsInstance(value["count"], int)
+                self.assertLessEqual(len(value["tags"]), 2)
+                self.assertTrue(all(len(tag) <= 4 for tag in value["tags"]))
+                self.assertIn(value["note"], (None, True, False))
+                # The same once more, streamed.
+                events = self.server.events(CHAT, chat(response_format=format, max_tokens=200, **fields))
+                self.assertEqual("".join(e["choices"][0]["delta"].get("content", "") for e in events[:-1]), text)
+
+    def test_a_schema_that_would_not_be_kept_is_refused_by_its_keyword(self):
+        for format, mention in (
+                ({"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "string", "pattern": "a"}}},
+                 "Invalid schema for response_format 'x': schema: the keyword 'pattern' is not supported"),
+                ({"type": "json_schema", "json_schema": {"schema": {}}}, "response_format.json_schema.name"),
+                ({"type": "yaml"}, "'yaml'")):
+            status, reply = self.server.ask(CHAT, chat(response_format=format))
+            self.assertEqual(status, 400)
+            self.assertIn(mention, reply["error"]["message"])
+
+
+class PrefixTest(E2eTest):
+    def test_a_system_prompt_is_computed_once(self):
+        system = {"role": "system", "content": "You are an old sailor who answers every question with a story of the sea."}
+
+        def answer(server, question):
+            messages = [system, {"role": "user", "content": question}]
+            return server.ask(CHAT, chat(messages=messages, temperature=0, max_tokens=20))[1]
+
+        with Server("--sessions", "2", "--kv-tokens", "4096") as server, Server("--keep", "0") as forgetful:
+            first, second = answer(server, "Who are you?"), answer(server, "What is a ship?")
+            cached = second["usage"]["prompt_tokens_details"]["cached_tokens"]
+            self.assertEqual(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+            self.assertGreater(cached, 20)
+            self.assertEqual(server.metric("moert_cached_tokens_total"), cached)
+            self.assertEqual(server.metric("moert_prompt_tokens_total"), first["usage"]["prompt_tokens"] +
+                             second["usage"]["prompt_tokens"] - cached)
+            alone = answer(forgetful, "What is a ship?")
+            self.assertEqual(second["choices"], alone["choices"])
+            answer(forgetful, "Who are you?")
+            self.assertEqual(forgetful.metric("moert_cached_tokens_total"), 0)
+
+    def test_choices_of_one_prompt_share_it(self):
+        with Server() as server:
+            usage = server.text(PROMPT * 4, n=3, max_tokens=2, temperature=1)["usage"]
+            self.assertEqual(server.metric("moert_prompt_tokens_total"), usage["prompt_tokens"] + 2)
+
+
+class SamplingTest(ServeTest):
+    def test_biases_and_penalties_change_the_answer(self):
+        plain = self.server.text(max_tokens=12, logprobs=0)["choices"][0]
+        done = run("moert", "tokenize", pocket(), "-f", "-", stdin=PROMPT + plain["text"])
+        first = int(done.out.split()[-12])
+        for fields in ({"logit_bias": {str(first): -100}}, {"presence_penalty": 2, "frequency_penalty": 2},
+                       {"repetition_penalty": 5}):
+            other = self.server.text(max_tokens=12, **fields)["choices"][0]["text"]
+            self.assertNotEqual(other, plain["text"], fields)
+
+
 class RefusalTest(ServeTest):
     def error(self, path, body, status, param, code, mention=None, **options):
         found, reply = self.server.ask(path, body, **options)
@@ -232,7 +319,9 @@ class RefusalTest(ServeTest):
                 ({"prompt": [[1], "a", 2]}, "prompt", "invalid_type"),
                 ({"stream_options": {}}, "stream_options", "invalid_value"),
                 ({"suffix": "x"}, "suffix", "unsupported_value"),
-                ({"logit_bias": {"5": 1}}, "logit_bias", "unsupported_value"),
+                ({"logit_bias": {"x": 1}}, "logit_bias", "invalid_value"),
+                ({"logit_bias": {"5": 101}}, "logit_bias.5", "decimal_above_max_value"),
+                ({"presence_penalty": 3}, "presence_penalty", "decimal_above_max_value"),
                 ({"max_tokens": 512}, "prompt", "context_length_exceeded"),
                 ({"tokens": 3}, "tokens", "unknown_parameter")):
             with self.subTest(fields):

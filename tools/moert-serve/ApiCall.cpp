@@ -1,9 +1,13 @@
 #include "tools/moert-serve/ApiCall.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
+#include "runtime/grammar/JsonSchema.h"
 #include "tools/moert-serve/ChatPrompt.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 
 namespace moert::serve {
 
@@ -26,6 +30,32 @@ ApiError tooLong(uint64_t prompt, std::optional<uint64_t> tokens, const ServedMo
                       what, "context_length_exceeded");
 }
 
+/// "json_schema": {"name": ..., "schema": {...}}
+void readSchema(Fields &format, AnswerRequest &request) {
+  format.require("json_schema");
+  const Json *member = format.objectAt("json_schema");
+  if (!member)
+    return;
+  Fields fields(*member, format.nameOf("json_schema") + ".");
+  fields.require("name");
+  const std::string name = fields.text("name").value_or("");
+  fields.ignore({"description", "strict"}); // The schema is always kept.
+  fields.require("schema");
+  const Json *schema = fields.objectAt("schema");
+  fields.refuseOthers();
+  if (schema && !fields.error()) {
+    Result<Grammar> grammar = grammarOfSchema(*schema);
+    if (grammar.isOk())
+      request.grammar = std::make_shared<const Grammar>(std::move(grammar).value());
+    else
+      fields.fail(invalidField(strCat("Invalid schema for response_format '", excerpt(name),
+                                      "': ", grammar.status().message(), "."),
+                               "response_format"));
+  }
+  if (fields.error())
+    format.fail(*fields.error());
+}
+
 /// The members that both calls have.
 class CallReader {
 public:
@@ -41,9 +71,8 @@ public:
 
   void readCommon() {
     readModel();
-    base.sampling.temperature =
-        static_cast<float>(fields.number("temperature", 0, kMostTemperature).value_or(1));
-    base.sampling.topP = static_cast<float>(fields.number("top_p", 0, 1).value_or(1));
+    base.sampling.temperature = decimal("temperature", 0, kMostTemperature, 1);
+    base.sampling.topP = decimal("top_p", 0, 1, 1);
     if (base.sampling.topP == 0)
       base.sampling.topP = 1e-6f; // The API's 0 means the most likely token.
     base.sampling.topK = static_cast<uint32_t>(fields.integer("top_k", 0, UINT32_MAX).value_or(0));
@@ -56,9 +85,11 @@ public:
       base.sampling.seed = fields.integer("seed", 0, UINT64_MAX).value_or(info.drawSeed());
     readStops();
     readStream();
-    for (const char *name : {"presence_penalty", "frequency_penalty"})
-      readPenalty(name);
-    fields.only("logit_bias", Json::object(), "biases are not supported");
+    base.sampling.presencePenalty = decimal("presence_penalty", -2, 2, 0);
+    base.sampling.frequencyPenalty = decimal("frequency_penalty", -2, 2, 0);
+    base.sampling.repetitionPenalty = decimal("repetition_penalty", 0.01, 100, 1);
+    base.sampling.minP = decimal("min_p", 0, 1, 0);
+    readBiases();
     fields.ignore(
         {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
   }
@@ -97,9 +128,34 @@ public:
   uint32_t choices = 1;
 
 private:
-  void readPenalty(const char *name) {
-    if (fields.number(name, -2, 2).value_or(0) != 0)
-      fields.only(name, 0, "penalties are not supported");
+  float decimal(const char *name, double minimum, double maximum, double otherwise) {
+    return static_cast<float>(fields.number(name, minimum, maximum).value_or(otherwise));
+  }
+
+  /// {"50256": -100}: -100 bans a token, as in OpenAI's API.
+  void readBiases() {
+    const Json *biases = fields.objectAt("logit_bias");
+    if (!biases)
+      return;
+    Fields inner(*biases, "logit_bias.");
+    for (const auto &member : biases->items()) {
+      const std::string &name = member.key();
+      uint32_t token = 0;
+      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), token);
+      if (error != std::errc() || end != name.data() + name.size() ||
+          token >= info.model->artifact().model.vocabularySize)
+        return fields.fail(
+            invalidField(strCat("Invalid key in 'logit_bias': ", excerpt(name),
+                                ", expected a token id from 0 to ",
+                                info.model->artifact().model.vocabularySize - 1, "."),
+                         "logit_bias"));
+      if (const auto bias = inner.number(name, -100, 100))
+        base.sampling.logitBias.push_back(
+            {static_cast<int32_t>(token),
+             *bias == -100 ? -std::numeric_limits<float>::infinity() : static_cast<float>(*bias)});
+    }
+    if (inner.error())
+      fields.fail(*inner.error());
   }
 
   void readStops() {
@@ -145,6 +201,30 @@ private:
       fields.fail(*inner.error());
   }
 };
+
+/// "response_format": a text, any JSON object, or values of a schema.
+void readFormat(CallReader &reader) {
+  Fields &fields = reader.fields;
+  const Json *format = fields.objectAt("response_format");
+  if (!format)
+    return;
+  Fields inner(*format, "response_format.");
+  inner.require("type");
+  const std::string type = inner.text("type").value_or("text");
+  if (type == "json_object")
+    reader.base.grammar = std::make_shared<const Grammar>(grammarOfJsonObject());
+  else if (type == "json_schema")
+    readSchema(inner, reader.base);
+  else if (type != "text")
+    inner.fail(invalidField(strCat("Invalid value: '", excerpt(type),
+                                   "'. Supported values are: 'text', 'json_object' and "
+                                   "'json_schema'."),
+                            "response_format.type"));
+  inner.refuseOthers();
+  if (inner.error())
+    fields.fail(*inner.error());
+  reader.base.tokenTexts = reader.info.tokenTexts;
+}
 
 /// A text, an array of texts, an array of ids, or an array of arrays of ids.
 class PromptReader {
@@ -254,7 +334,7 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
                                "enabled.",
                                "top_logprobs"));
   }
-  fields.only("response_format", {{"type", "text"}}, "output cannot be constrained yet");
+  readFormat(reader);
   fields.only("tools", Json::array(), "tools are not supported yet");
   fields.only("tool_choice", "none", "tools are not supported yet");
   fields.ignore({"parallel_tool_calls"});

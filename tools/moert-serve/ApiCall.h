@@ -2,6 +2,7 @@
 #pragma once
 
 #include "moert/Engine.h"
+#include "runtime/grammar/TokenConstraint.h"
 #include "runtime/serving/Answer.h"
 #include "tools/moert-serve/Fields.h"
 
@@ -18,7 +19,8 @@ struct ServedModelInfo {
   const Model *model = nullptr; // Has a tokenizer.
   std::string name;             // The API's "model".
   uint32_t contextTokens = 0;
-  uint32_t mostSequences = 1; // In one request.
+  uint32_t mostSequences = 1;             // In one request.
+  const TokenTexts *tokenTexts = nullptr; // For formats.
   /// A seed for a request without one.
   std::function<uint64_t()> drawSeed;
 };

@@ -308,15 +308,15 @@ Json HttpServer::modelEntry() const {
 
 void HttpServer::answerCall(const Request &request, Response &response, bool isChat) {
   ApiCall call;
-  {
-    const std::lock_guard<std::mutex> lock(parsing);
+  std::optional<ApiError> error;
+  parser.run([&] {
     Json body;
-    std::optional<ApiError> error = parseBody(request.body, options.json, body);
+    error = parseBody(request.body, options.json, body);
     if (!error)
       error = isChat ? readChatCall(body, info, call) : readCompletionCall(body, info, call);
-    if (error)
-      return sendError(*error, response);
-  }
+  });
+  if (error)
+    return sendError(*error, response);
   Submission submission = loop.submit(call.sequences);
   if (submission.refusal)
     return sendError(serve::errorOf(submission), response);

@@ -5,13 +5,13 @@
 #include "tools/moert-serve/ApiCall.h"
 #include "tools/moert-serve/Connection.h"
 #include "tools/moert-serve/ConnectionThreads.h"
+#include "tools/moert-serve/ParsingThread.h"
 
 #include <httplib.h>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -69,7 +69,7 @@ private:
   std::atomic<bool> isStopping = false;
   std::atomic<uint64_t> replies = 0;
   std::atomic<uint32_t> connected = 0;
-  std::mutex parsing; // One parsed body at a time: it is many times as large as its text.
+  ParsingThread parser;
   std::thread thread;
 };
 

@@ -36,6 +36,7 @@ struct ServeOptions {
   std::optional<uint64_t> sessionTokens;
   uint32_t sessions = kDefaultSessions;
   uint32_t waiting = kDefaultWaiting;
+  std::optional<uint32_t> kept;
   uint32_t graceSeconds = 10;
   cli::EngineFlags engine;
 };
@@ -54,6 +55,7 @@ ServingLimits limitsOf(const ServeOptions &options, const ModelInfo &model) {
       options.contextTokens.value_or(std::min(kDefaultContext, model.maxPositions));
   limits.running = options.sessions;
   limits.waiting = options.waiting;
+  limits.kept = options.kept.value_or(options.sessions);
   limits.sessionTokens = Engine::sessionTokensFor(limits.contextTokens);
   limits.sessionTokens =
       options.sessionTokens.value_or(limits.sessionTokens * std::min(2u, options.sessions));
@@ -75,12 +77,18 @@ uint64_t servingBytes(const ServeOptions &options, const ServingLimits &limits,
   SamplingOptions cuts;
   cuts.temperature = 1;
   cuts.topK = 1;
-  uint64_t bytes = kPerConnection * options.http.connections;
+  cuts.presencePenalty = 1;
+  uint64_t bytes = kPerConnection * options.http.connections + ParsingThread::kStackBytes;
   bytes += options.http.json.values * kPerValue;
   bytes += 4 * options.http.limits.bodyBytes;
   bytes += limits.sessionTokens * kPerToken;
   bytes += sequences * (uint64_t(limits.contextTokens) * 2 * sizeof(int32_t) + 16 * 1024);
   bytes += limits.running * Sampler::memoryBytes(cuts, vocabulary);
+  // Texts of the tokens; for each sequence with a format a row of logits, and the tokens that it
+  // allows in some states.
+  constexpr uint64_t kTextBytesPerToken = 16;
+  bytes += TokenTexts::memoryBytes(vocabulary, vocabulary * kTextBytesPerToken);
+  bytes += limits.running * uint64_t(vocabulary) * 8;
   return bytes;
 }
 
@@ -122,16 +130,18 @@ Status serveModel(ServeOptions options) {
   // What a miss rule changes depends on what the cache holds, and so on the other sequences.
   engine.isExact = true;
   engine.contextTokens = limits.contextTokens;
-  engine.sessions = limits.running;
+  engine.sessions = limits.running + limits.kept;
   engine.sessionTokens = limits.sessionTokens;
   engine.logitsRows = std::min(limits.running, kDefaultSessions);
   engine.extraBytes = servingBytes(options, limits, info.vocabularySize);
   MOERT_ASSIGN_OR_RETURN(cli::LoadedModel loaded, cli::loadModel(std::move(model), engine));
 
+  const TokenTexts tokenTexts(*loaded.model->tokenizer());
   ServingLoop loop(*loaded.engine, limits);
-  ServedModelInfo served = {loaded.model.get(),
-                            options.modelName.value_or(nameOf(options.artifact)),
-                            limits.contextTokens, limits.running + limits.waiting, drawSeed};
+  ServedModelInfo served = {
+      loaded.model.get(),   options.modelName.value_or(nameOf(options.artifact)),
+      limits.contextTokens, limits.running + limits.waiting,
+      &tokenTexts,          drawSeed};
   options.http.budgetBytes = loaded.account.budgetBytes;
   HttpServer server(options.http, loop, served);
   const std::atomic<bool> &stop = cli::catchInterrupts();
@@ -195,6 +205,11 @@ void addLimitOptions(CLI::App &command, ServeOptions &options) {
       command, "--queue", 0, 65536, [&options](uint32_t n) { options.waiting = n; },
       strCat("Most sequences that wait; further ones are refused with 429 (default: ",
              kDefaultWaiting, ")"))
+      ->group(group);
+  cli::addCount(
+      command, "--keep", 0, kMaxSessions, [&options](uint32_t n) { options.kept = n; },
+      "Most sequences that are kept after their end, while there is room: a prompt that begins as "
+      "one of them does is computed from there on (default: as many as --sessions)")
       ->group(group);
   cli::addCount(
       command, "--connections", 1, 1024, [&options](uint32_t n) { options.http.connections = n; },

@@ -175,6 +175,13 @@ public:
   /// would exceed EngineOptions::sessionTokens.
   Result<std::unique_ptr<Session>> createSession(uint32_t tokens);
 
+  /// Begins the empty sequence `to` with the first `tokens` tokens of `from`, as if they had been
+  /// computed for it: copies their keys and values, and the recurrent states, which exist for all
+  /// tokens of `from` only. Both sessions are this engine's.
+  Status copyPrefix(Session &from, Session &to, uint32_t tokens);
+  /// Whether sessions have recurrent states, so that only whole sequences can be copied.
+  bool hasStates() const;
+
   /// Tokens that a session for `tokens` tokens takes of EngineOptions::sessionTokens.
   static uint32_t sessionTokensFor(uint32_t tokens);
 

@@ -9,7 +9,7 @@ TEST_CASE("metrics are families of samples, each with a help text and a type") {
   SchedulerNumbers numbers;
   numbers.cancelled = 3;
   numbers.stepNs = 1'500'000'000;
-  const std::string text = serve::metricsOf(numbers, 7, {64, 2, 3, 128}, 1000);
+  const std::string text = serve::metricsOf(numbers, 7, {64, 2, 3, 0, 128}, 1000);
   std::string family;
   size_t samples = 0;
   std::istringstream lines(text);

@@ -52,7 +52,7 @@ TEST_CASE("an answer has the same tokens and scores alone and among others, to t
     options.hasStates = hasStates;
     ServedModel model(servingOptions(5), options);
     const std::vector<AnswerRequest> requests = mixedRequests();
-    Scheduler scheduler(*model.loaded.engine, 5, 5 * 64);
+    Scheduler scheduler(*model.loaded.engine, {5, 0, 5 * 64});
     std::vector<std::shared_ptr<Answer>> answers;
     // They come one by one while others are computed.
     for (const AnswerRequest &request : requests) {
@@ -80,7 +80,7 @@ TEST_CASE("an answer has the same tokens and scores alone and among others, to t
 TEST_CASE(
     "every step has a token for each sequence that generates, while a long prompt is computed") {
   ServedModel model(servingOptions(2));
-  Scheduler scheduler(*model.loaded.engine, 2, 128);
+  Scheduler scheduler(*model.loaded.engine, {2, 0, 128});
   const auto first = model.add(scheduler, requestOf(promptOf(1, 2), 30));
   REQUIRE(scheduler.step());
   const auto second = model.add(scheduler, requestOf(promptOf(2, 40), 2));
@@ -99,7 +99,7 @@ TEST_CASE(
 
 TEST_CASE("prompts take turns: a short one does not wait for the end of a long one") {
   ServedModel model(servingOptions(2));
-  Scheduler scheduler(*model.loaded.engine, 2, 128);
+  Scheduler scheduler(*model.loaded.engine, {2, 0, 128});
   const auto longer = model.add(scheduler, requestOf(promptOf(1, 60), 1));
   const auto shorter = model.add(scheduler, requestOf(promptOf(2, 8), 1));
   Served first, second;
@@ -114,7 +114,7 @@ TEST_CASE("prompts take turns: a short one does not wait for the end of a long o
 TEST_CASE(
     "a sequence waits until there is room for all its tokens, and those that came first go first") {
   ServedModel model(servingOptions(3));
-  Scheduler scheduler(*model.loaded.engine, 3, 96);
+  Scheduler scheduler(*model.loaded.engine, {3, 0, 96});
   // A block has 32 tokens: 64 and 64 of 96, then 32.
   const auto first = model.add(scheduler, requestOf(promptOf(1, 8), 30));
   const auto second = model.add(scheduler, requestOf(promptOf(2, 8), 30));
@@ -142,7 +142,7 @@ TEST_CASE(
 
 TEST_CASE("a cancelled sequence ends before its next token, and its room is free") {
   ServedModel model(servingOptions(1));
-  Scheduler scheduler(*model.loaded.engine, 1, 64);
+  Scheduler scheduler(*model.loaded.engine, {1, 0, 64});
   const auto running = model.add(scheduler, requestOf(promptOf(1, 4), 50));
   const auto waiting = model.add(scheduler, requestOf(promptOf(2, 4), 50));
   const auto last = model.add(scheduler, requestOf(promptOf(3, 4), 2));
@@ -165,7 +165,7 @@ TEST_CASE("a cancelled sequence ends before its next token, and its room is free
 
 TEST_CASE("a step that fails ends its sequences with the reason, and later ones are computed") {
   ServedModel model(servingOptions(2));
-  Scheduler scheduler(*model.loaded.engine, 2, 128);
+  Scheduler scheduler(*model.loaded.engine, {2, 0, 128});
   const auto first = model.add(scheduler, requestOf(promptOf(1, 4), 5));
   // Longer than the engine's context of 64 tokens.
   AnswerRequest impossible = requestOf(promptOf(2, 4), 5);
@@ -181,6 +181,116 @@ TEST_CASE("a step that fails ends its sequences with the reason, and later ones 
   CHECK(refused.message == "a session of 74 tokens, expected 1 to the context of 64");
   CHECK(scheduler.numbers().failed == 1);
   CHECK(scheduler.numbers().full == 1);
+}
+
+namespace {
+
+std::vector<int32_t> joined(std::vector<int32_t> a, const std::vector<int32_t> &b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+void finishAll(Scheduler &scheduler) {
+  while (scheduler.step()) {
+  }
+}
+
+} // namespace
+
+TEST_CASE(
+    "a prompt that begins as an earlier sequence takes over its tokens and has the same answer") {
+  for (bool hasStates : {false, true}) {
+    CAPTURE(hasStates);
+    SyntheticOptions options;
+    options.hasStates = hasStates;
+    ServedModel model(servingOptions(4), options);
+    Scheduler scheduler(*model.loaded.engine, {2, 2, 4 * 64});
+    Served first, turn, branch;
+    const auto before = model.add(scheduler, requestOf(promptOf(1, 20), 6));
+    finishAll(scheduler);
+    takeInto(first, *before);
+    CHECK(first.cachedTokens == 0);
+
+    // The session has all but the last generated token.
+    const AnswerRequest continued =
+        requestOf(joined(joined(promptOf(1, 20), first.tokens), promptOf(2, 5)), 6);
+    const auto second = model.add(scheduler, continued);
+    const uint64_t computed = scheduler.numbers().promptTokens;
+    finishAll(scheduler);
+    takeInto(turn, *second);
+    CHECK(turn.cachedTokens == 25);
+    CHECK(scheduler.numbers().promptTokens - computed == 6);
+    CHECK(turn.tokens == model.alone(continued).tokens);
+
+    // A state is that of all tokens: a part of the sequence cannot be taken over.
+    const AnswerRequest other = requestOf(joined(promptOf(1, 18), promptOf(3, 5)), 6);
+    const auto third = model.add(scheduler, other);
+    finishAll(scheduler);
+    takeInto(branch, *third);
+    CHECK(branch.cachedTokens == (hasStates ? 0 : 18));
+    CHECK(branch.tokens == model.alone(other).tokens);
+    CHECK(scheduler.numbers().cachedTokens == (hasStates ? 25 : 43));
+  }
+}
+
+TEST_CASE("the same prompt at the same time is computed once") {
+  ServedModel model(servingOptions(4));
+  Scheduler scheduler(*model.loaded.engine, {4, 0, 4 * 64});
+  std::vector<std::shared_ptr<Answer>> answers;
+  std::vector<AnswerRequest> requests;
+  for (uint32_t i = 0; i < 4; ++i) {
+    requests.push_back(requestOf(promptOf(7, 40), 4 + i));
+    requests.back().sampling.temperature = 1;
+    requests.back().sampling.seed = i;
+    answers.push_back(model.add(scheduler, requests.back()));
+  }
+  finishAll(scheduler);
+  CHECK(scheduler.numbers().promptTokens == 40 + 3);
+  for (uint32_t i = 0; i < 4; ++i) {
+    Served served;
+    takeInto(served, *answers[i]);
+    CHECK(served.cachedTokens == (i == 0 ? 0 : 39));
+    CHECK(served.tokens == model.alone(requests[i]).tokens);
+  }
+}
+
+TEST_CASE("kept sequences give way to those that need their room, the oldest first") {
+  ServedModel model(servingOptions(4));
+  Scheduler scheduler(*model.loaded.engine, {1, 3, 128});
+  for (uint32_t seed : {1, 2, 3}) {
+    model.add(scheduler, requestOf(promptOf(seed, 20), 4));
+    finishAll(scheduler);
+  }
+  auto cachedOf = [&](std::vector<int32_t> prompt, uint32_t tokens) {
+    Served served;
+    const auto answer = model.add(scheduler, requestOf(std::move(prompt), tokens));
+    finishAll(scheduler);
+    takeInto(served, *answer);
+    CHECK(served.end == AnswerEnd::kLength);
+    return served.cachedTokens;
+  };
+  // Three blocks of 32 are kept, one is free: two more are needed.
+  CHECK(cachedOf(promptOf(4, 20), 44) == 0);
+  CHECK(cachedOf(promptOf(1, 20), 4) == 0); // Ended; and so is the second one now.
+  CHECK(cachedOf(promptOf(3, 20), 4) == 19);
+  CHECK(cachedOf(promptOf(2, 20), 4) == 0);
+}
+
+TEST_CASE("a prefix is only copied from and to sessions that it fits") {
+  ServedModel model(servingOptions(3));
+  Engine &engine = *model.loaded.engine;
+  auto source = engine.createSession(64).value(), target = engine.createSession(32).value();
+  Silent silent;
+  REQUIRE(engine.prefill({source.get(), promptOf(1, 40)}, silent).isOk());
+  CHECK(engine.copyPrefix(*source, *target, 33).message() ==
+        "a prefix of 33 tokens, expected at most the source's 40 and the target's 32");
+  CHECK(engine.copyPrefix(*target, *source, 0).message().find("a session with 40 tokens") == 0);
+  REQUIRE(engine.copyPrefix(*source, *target, 20).isOk());
+  CHECK(target->length() == 20);
+  ServedModel other(servingOptions(1));
+  auto foreign = other.loaded.engine->createSession(32).value();
+  CHECK(engine.copyPrefix(*source, *foreign, 20).message() ==
+        "a session that is not one of this engine, or has ended");
 }
 
 TEST_CASE("a prompt is scored without generating") {

@@ -64,7 +64,7 @@ struct ServedModel {
 
   /// The answer to a request with nothing beside it.
   Served alone(const AnswerRequest &request) const {
-    Scheduler scheduler(*loaded.engine, 1, 64);
+    Scheduler scheduler(*loaded.engine, {1, 0, 64});
     const std::shared_ptr<Answer> answer = add(scheduler, request);
     while (scheduler.step()) {
     }

@@ -10,7 +10,7 @@ using namespace moert::test;
 
 namespace {
 
-constexpr ServingLimits kLimits = {64, 2, 3, 128};
+constexpr ServingLimits kLimits = {64, 2, 3, 0, 128};
 
 /// A loop that runs until the end of the test.
 struct RunningLoop {

@@ -1,0 +1,21 @@
+// Grammars of JSON texts: any object, or the values that a JSON schema describes.
+//
+// A generated text always fits the schema, but not every text that fits can be generated: listed
+// properties come in the schema's order and no others beside them, values of enum and const are
+// spelled one way, numbers have at most 16 digits before and after the point, and white space is
+// short. A keyword that would not be kept is refused by its name.
+#pragma once
+
+#include "runtime/grammar/Grammar.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace moert {
+
+/// Any JSON object.
+Grammar grammarOfJsonObject();
+
+/// The schema is untrusted; its depth must be bounded. Errors name the place and the keyword.
+Result<Grammar> grammarOfSchema(const nlohmann::ordered_json &schema);
+
+} // namespace moert

@@ -1,0 +1,31 @@
+// Any bytes as a schema, and the rest of the input as choices among the bytes that its grammar
+// allows: what is generated is JSON, unless the choices end before the text does.
+#include "runtime/grammar/JsonSchema.h"
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  using namespace moert;
+  const std::string_view input(reinterpret_cast<const char *>(data), size);
+  const size_t end = std::min(input.find('\0'), size);
+  const auto schema = nlohmann::ordered_json::parse(input.substr(0, end), nullptr, false);
+  if (schema.is_discarded())
+    return 0;
+  Result<Grammar> grammar = grammarOfSchema(schema);
+  if (!grammar.isOk())
+    return 0;
+  GrammarState state(*grammar);
+  std::string text;
+  for (size_t i = end + 1; i < size && state.canContinue(); ++i) {
+    const auto byte = static_cast<unsigned char>(data[i]);
+    GrammarState next = state;
+    if (!next.take(byte))
+      continue;
+    state = next;
+    text += static_cast<char>(byte);
+  }
+  if (state.canEnd() && !nlohmann::json::accept(text))
+    std::abort();
+  return 0;
+}

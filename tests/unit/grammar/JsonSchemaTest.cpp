@@ -1,0 +1,147 @@
+// Schemas: the texts that their grammars take and refuse, and the keywords that are refused.
+#include "runtime/grammar/JsonSchema.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+using namespace moert;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+bool matches(const Grammar &grammar, std::string_view text) {
+  GrammarState state(grammar);
+  for (char byte : text)
+    if (!state.take(static_cast<unsigned char>(byte)))
+      return false;
+  return state.canEnd();
+}
+
+void check(const char *schema, const std::vector<const char *> &fitting,
+           const std::vector<const char *> &others) {
+  CAPTURE(schema);
+  auto grammar = grammarOfSchema(Json::parse(schema));
+  REQUIRE_MESSAGE(grammar.isOk(), grammar.status().message());
+  for (const char *text : fitting) {
+    CAPTURE(text);
+    CHECK(matches(*grammar, text));
+    CHECK(Json::accept(text));
+  }
+  for (const char *text : others) {
+    CAPTURE(text);
+    CHECK_FALSE(matches(*grammar, text));
+  }
+}
+
+std::string refusalOf(const char *schema) {
+  return grammarOfSchema(Json::parse(schema)).status().message();
+}
+
+} // namespace
+
+TEST_CASE("values of each type are JSON and nothing else is") {
+  check(R"({"type": "string"})", {R"("")", R"("aé\n\"\u00e9€𝄞")"},
+        {"\"\n\"", "\"\xFF\"", "\"\xC0\xAF\"", "\"\xED\xA0\x80\"", R"("\ud800")", R"("\x")", "a",
+         R"("a)"});
+  check(R"({"type": "integer"})", {"0", "-7", "1234567890123456"},
+        {"", "-", "01", "1.0", "1e5", "12345678901234567"});
+  check(R"({"type": "number"})", {"0", "-0.5", "12.25e-10", "1E+9"},
+        {".5", "1.", "1e", "+1", "1e100"});
+  check(R"({"type": "boolean"})", {"true", "false"}, {"True", "1"});
+  check(R"({"type": "null"})", {"null"}, {"nul", "None"});
+  check(R"({"type": ["integer", "null"]})", {"3", "null"}, {"true", "\"3\""});
+  check("{}", {"3", "null", R"([1, {"a": []}])", R"({"a": {"b": "c"}})"}, {"[1,]", "{a: 1}"});
+}
+
+TEST_CASE("objects have their properties in order, and optional ones may be missing") {
+  const char *schema = R"({"type": "object", "properties": {"a": {"type": "integer"},
+      "b": {"type": "string"}, "c": {"type": "boolean"}}, "required": ["b"],
+      "additionalProperties": false})";
+  check(schema, {R"({"b":"x"})", R"({"a": 1, "b": "x"})", R"({"b": "x", "c": true})", R"({
+  "a": 1,
+  "b": "x",
+  "c": false
+})"},
+        {"{}", R"({"a": 1})", R"({"b": "x", "a": 1})", R"({"b": 1})", R"({"b": "x",})",
+         R"({"b": "x", "d": 1})", R"({"b": "x" "c": true})"});
+  check(R"({"type": "object"})", {"{}", R"({"any": [1], "thing": null})"}, {"[]", "{1:2}"});
+  check(R"({"type": "object", "additionalProperties": {"type": "integer"}})",
+        {"{}", R"({"x": 1, "y": 2})"}, {R"({"x": "1"})"});
+  check(R"({"type": "object", "additionalProperties": false})", {"{}"}, {R"({"x": 1})"});
+  check(R"({"type": "object", "properties": {"a": {}}, "required": ["a", "z"]})",
+        {R"({"a": 1, "z": [2]})"}, {R"({"a": 1})"});
+}
+
+TEST_CASE("arrays and strings keep the bounds of their lengths") {
+  check(R"({"type": "array", "items": {"type": "integer"}})", {"[]", "[1]", "[1, 2,3]"},
+        {"[,]", "[a]"});
+  check(R"({"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 3})",
+        {"[1,2]", "[1, 2, 3]"}, {"[]", "[1]", "[1,2,3,4]"});
+  check(R"({"type": "array", "minItems": 2})", {"[1,2]", "[1,2,3,4,5]"}, {"[]", "[1]"});
+  check(R"({"type": "array", "maxItems": 1})", {"[]", "[true]"}, {"[1,2]"});
+  check(R"({"type": "array", "maxItems": 0})", {"[]"}, {"[1]"});
+  check(R"({"type": "string", "minLength": 2, "maxLength": 3})", {R"("ab")", R"("é\u00e9€")"},
+        {R"("")", R"("a")", R"("abcd")"});
+  check(R"({"type": "string", "minLength": 1})", {R"("abcdef")"}, {R"("")"});
+}
+
+TEST_CASE("enumerations, alternatives and references are followed") {
+  check(R"({"enum": ["red", 3, null, {"a": [1]}]})", {"\"red\"", "3", "null", R"({"a":[1]})"},
+        {"\"blue\"", "4"});
+  check(R"({"type": "string", "enum": ["red", 3]})", {"\"red\""}, {"3"});
+  check(R"({"const": "é\n"})", {"\"é\\n\""}, {"\"e\""});
+  check(R"({"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "null"}}]})",
+        {"5", "[null]"}, {"[5]"});
+  check(R"({"allOf": [{"type": "integer"}]})", {"5"}, {"null"});
+  check(R"({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties":
+         {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["next"],
+         "additionalProperties": false}}})",
+        {R"({"next": null})", R"({"next": {"next": null}})"}, {R"({"next": 1})"});
+  check(R"({"type": "array", "items": {"$ref": "#"}})", {"[]", "[[], [[]]]"}, {"[1]"});
+  check(R"({"properties": {"a/b~c": {"type": "null"}, "x": {"$ref": "#/properties/a~1b~0c"}},
+         "required": ["x"]})",
+        {R"({"x": null})"}, {R"({"x": 1})"});
+}
+
+TEST_CASE("what would not be kept is refused by name and place") {
+  CHECK(refusalOf(R"({"type": "string", "pattern": "a+"})") ==
+        "schema: the keyword 'pattern' is not supported");
+  CHECK(
+      refusalOf(R"({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}})") ==
+      "schema.properties.n: the keyword 'minimum' is not supported");
+  CHECK(refusalOf(R"({"oneOf": [{}]})") == "schema: the keyword 'oneOf' is not supported");
+  CHECK(refusalOf(R"({"anyOf": [{}], "type": "object"})") ==
+        "schema: 'type' beside 'anyOf' is not supported");
+  CHECK(refusalOf(R"({"allOf": [{}, {}]})") ==
+        "schema: 'allOf' of 2 schemas is not supported, only of 1");
+  CHECK(refusalOf(R"({"type": "text"})") ==
+        "schema.type: \"text\", expected object, array, string, "
+        "number, integer, boolean or null");
+  CHECK(refusalOf(R"({"$ref": "http://x"})") ==
+        "schema.$ref: \"http://x\", expected a place in this schema, such as \"#/$defs/name\"");
+  CHECK(refusalOf(R"({"$ref": "#/$defs/x"})") ==
+        "schema.$ref: there is no #/$defs/x in this schema");
+  CHECK(refusalOf(R"({"$ref": "#"})") == "schema: it refers to itself without any text between");
+  CHECK(refusalOf(R"({"enum": []})") == "schema.enum: expected an array that is not empty");
+  CHECK(refusalOf(R"({"type": "integer", "enum": ["a"]})") ==
+        "schema: no value has the type that 'type' asks for");
+  CHECK(refusalOf(R"({"type": "array", "minItems": -1})") ==
+        "schema.minItems: -1, expected a whole number of at most 1024");
+  CHECK(refusalOf(R"({"type": "array", "minItems": 3, "maxItems": 2})") ==
+        "schema: 'maxItems' 2 is below 'minItems' 3");
+  CHECK(refusalOf(R"({"required": ["a"], "additionalProperties": false})") ==
+        "schema.required: 'a' is not among the properties, and no others are allowed");
+  CHECK(refusalOf("false") == "schema is false, expected an object or true");
+  CHECK(refusalOf(R"({"properties": {"a": 3}})") ==
+        "schema.properties.a is 3, expected an object or true");
+}
+
+TEST_CASE("without a schema any object is described") {
+  const Grammar grammar = grammarOfJsonObject();
+  REQUIRE(grammar.check().isOk());
+  CHECK(matches(grammar, R"({"a": [1, 2.5, "x", null, {"b": true}]})"));
+  CHECK(matches(grammar, "{}"));
+  CHECK_FALSE(matches(grammar, "[]"));
+}
