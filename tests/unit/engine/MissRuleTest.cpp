@@ -65,26 +65,25 @@ struct Run : StepObserver {
   }
 };
 
-/// A prompt of six tokens, then twice the whole text token by token.
+/// A prompt of six tokens, then the whole text token by token.
 Run run(Loaded &loaded) {
   Run run;
   const std::span<const int32_t> prompt = std::span(kPrompt).first(6);
   Status done = loaded.engine->prefill({loaded.session.get(), prompt, LogitsWanted::kLast}, run);
   REQUIRE_MESSAGE(done.isOk(), done.message());
-  for (int round = 0; round < 2; ++round)
-    for (const int32_t &token : kPrompt) {
-      SessionTokens one = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
-      done = loaded.engine->step({&one, 1}, run);
-      REQUIRE_MESSAGE(done.isOk(), done.message());
-      for (const LayerProfile &layer : loaded.engine->lastStep()) {
-        run.sum.hits += layer.hits;
-        run.sum.misses += layer.misses;
-        run.sum.bytesRead += layer.bytesRead;
-        run.sum.lowered += layer.lowered;
-        run.sum.skipped += layer.skipped;
-        run.sum.substituted += layer.substituted;
-      }
+  for (const int32_t &token : kPrompt) {
+    SessionTokens one = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
+    done = loaded.engine->step({&one, 1}, run);
+    REQUIRE_MESSAGE(done.isOk(), done.message());
+    for (const LayerProfile &layer : loaded.engine->lastStep()) {
+      run.sum.hits += layer.hits;
+      run.sum.misses += layer.misses;
+      run.sum.bytesRead += layer.bytesRead;
+      run.sum.lowered += layer.lowered;
+      run.sum.skipped += layer.skipped;
+      run.sum.substituted += layer.substituted;
     }
+  }
   return run;
 }
 
@@ -128,6 +127,7 @@ public:
     return count;
   }
   size_t readsUnderWay() const override { return late.size(); }
+  void registerRegions(std::span<const MemoryPiece>) override {}
 
 private:
   SynchronousQueue inner;
@@ -153,10 +153,10 @@ TEST_CASE("a lossy plan computes the same with every number of threads, kernel a
       EngineOptions options = model.options;
       options.readQueue = makeSynchronousQueue;
       const Run expected = model.runWith(options);
-      for (uint32_t seed = 1; seed <= 5; ++seed) {
+      for (uint32_t seed = 1; seed <= 3; ++seed) {
         CAPTURE(seed);
         options.readQueue = lateQueues(seed);
-        options.threads = 1 + seed % 3;
+        options.threads = seed;
         CHECK(model.runWith(options).isSame(expected));
       }
       options = model.options;
