@@ -527,4 +527,4 @@ moe.moe_layer @experts layer 0 silu experts 2
             #moe.expert_matrix<up, [<tensor = "u.0", rows = 96, cols = 64, type = mxfp4>,
                                     <tensor = "u.1", rows = 96, cols = 64, type = bf16>]>,
             #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = mxfp4>]>]
-  slices [[<kind = mxfp4, group = 32>], [<kind = mxfp4, group = 32>]]
+  slices [[#moe.format<kind = mxfp4, group = 32>], [#moe.format<kind = mxfp4, group = 32>]]
