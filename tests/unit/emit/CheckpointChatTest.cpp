@@ -134,7 +134,7 @@ TEST_CASE("a tokenizer_config.json in an unexpected form is left out with a warn
 TEST_CASE("more templates than a file may have are left out with a warning") {
   Files files;
   for (char name = 'a'; name < 'a' + 17; ++name)
-    files[std::string("chat_templates/") + name + ".jinja"] = "T";
+    files.insert({std::string("chat_templates/") + name + ".jinja", std::string(1, 'T')});
   const Conversation many(files);
   many.checkWarned("chat_templates/q.jinja: more than 16 chat templates");
   CHECK(many.chat->templates.size() == 16);
