@@ -44,8 +44,8 @@ MissRule missRuleOf(Preset preset) {
     return {};
   // Section 3.2: 0.6 and 0.9 for Mixtral, so that 67% of the experts stay important.
   return {.action = MissAction::kLower,
-          .waitUpTo = kFixedPointOne / 10 * 6,
-          .skipBeyond = kFixedPointOne / 10 * 9};
+          .waitUpTo = (kFixedPointOne * 6 + 5) / 10,
+          .skipBeyond = (kFixedPointOne * 9 + 5) / 10};
 }
 
 CacheRules rulesOf(Preset preset) {

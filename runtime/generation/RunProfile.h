@@ -76,8 +76,8 @@ struct RunFacts {
   uint64_t promptTokens = 0, generatedTokens = 0;
   std::string end; // Why the run ended: "length", "eos", "stop", "context", "interrupted".
   uint64_t budgetBytes = 0, accountedBytes = 0, peakMemoryBytes = 0;
-  uint64_t availableBytes = 0; // The memory that the run could have taken without a budget.
-  uint64_t poolPages = 0;      // Pages of the expert cache.
+  uint64_t availableBytes = 0;         // The memory that the run could have taken without a budget.
+  uint64_t poolPages = 0;              // Pages of the expert cache.
   std::vector<RunBudget> budgets = {}; // Changes, in order.
   PartNumbers partWeightBytes{};
   uint64_t kvBytesPerToken = 0;

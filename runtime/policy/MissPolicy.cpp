@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 namespace moert {
 
@@ -13,15 +15,19 @@ std::string_view missActionName(MissAction action) {
   return kNames[static_cast<size_t>(action)];
 }
 
-/// ":0.6". Seven digits are enough for the number to be found again.
+/// ":0.6": the fewest digits from which the number is found again.
 static std::string fractionText(uint32_t fraction) {
-  char text[16];
-  std::snprintf(text, sizeof text, ":%.7f", double(fraction) / kFixedPointOne);
-  std::string trimmed = text;
+  std::array<char, 16> text;
+  for (int digits = 1;; ++digits) {
+    std::snprintf(text.data(), text.size(), "%.*f", digits, double(fraction) / kFixedPointOne);
+    if (std::lround(std::strtod(text.data(), nullptr) * kFixedPointOne) == long(fraction))
+      break;
+  }
+  std::string trimmed = text.data();
   trimmed.erase(trimmed.find_last_not_of('0') + 1);
   if (trimmed.back() == '.')
     trimmed.pop_back();
-  return trimmed;
+  return ":" + trimmed;
 }
 
 std::string missRuleText(const MissRule &rule) {

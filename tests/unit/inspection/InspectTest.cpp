@@ -141,7 +141,7 @@ TEST_CASE("page and JSON have what the artifact holds for conversations, if ther
   const std::string text = describeArtifact(artifact, "tiny.moe");
   for (const char *line : {
            "conversations:\n",
-           "  template default   53 bytes\n",
+           "  template default   51 bytes\n",
            "  template tool_use  11 bytes\n",
            "  bos_token          <s>\n",
            "  eos_token          \\x1b[31m\n",

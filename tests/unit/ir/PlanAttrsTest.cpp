@@ -104,14 +104,14 @@ TEST_CASE("a forecast or a miss rule with impossible numbers is refused") {
   CHECK(errors.find("expected finite f64 numbers of at least 0") != std::string::npos);
   CHECK(refused("tokens = 448", "tokens = 1793"));
   CHECK(errors.find("a forecast for 1793 tokens of a trace of 1792") != std::string::npos);
-  CHECK(refused(", miss = #moe.miss<action = lower, lowSlices = 2, waitUpTo = 31, skipBeyond = 99, "
+  CHECK(refused(", miss = <action = lower, lowSlices = 2, waitUpTo = 31, skipBeyond = 99, "
                 "substituteWithin = 7>",
                 ""));
   CHECK(errors.find("with a loss, expected a miss rule") != std::string::npos);
   CHECK(refused("confidence = ", "confidence = 0x7FF0000000000000 : f64, no = "));
-  CHECK(refused("evictionWeights = array<i32: 1, ", "evictionWeights = array<i32: "));
+  CHECK(refused("evictionWeights = [1, ", "evictionWeights = ["));
   CHECK(errors.find("expected 4 weights of eviction from 0 to 16777216") != std::string::npos);
-  CHECK(refused("evictionWeights = array<i32: 1, ", "evictionWeights = array<i32: -1, "));
+  CHECK(refused("evictionWeights = [1, ", "evictionWeights = [-1, "));
   CHECK(refused("lowSlices = 2", "lowSlices = 0"));
   CHECK(errors.find("a miss rule with 0 slices, scores of 31 and 99") != std::string::npos);
   CHECK(refused("waitUpTo = 31", "waitUpTo = 100"));

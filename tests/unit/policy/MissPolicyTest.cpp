@@ -10,7 +10,7 @@ using namespace moert;
 namespace {
 
 constexpr uint32_t part(double fraction) {
-  return static_cast<uint32_t>(fraction * kFixedPointOne);
+  return static_cast<uint32_t>(fraction * kFixedPointOne + 0.5);
 }
 
 /// Eight experts of three slices. The router chose 5, 2, 7 and 0, with half, a quarter, an eighth
