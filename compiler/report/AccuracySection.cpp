@@ -24,14 +24,45 @@ static Table textsTable(const Measured &measured, const Source &source) {
   return table;
 }
 
-Section accuracySection(const ReportInputs &inputs) {
-  Section section{.id = "accuracy", .title = "Accuracy"};
-  if (!inputs.artifact.measured) {
-    section.sentences.push_back("Nothing was measured: the artifact was compiled to given widths. "
-                                "moec compile --accuracy-loss measures the loss.");
-    return section;
+/// What the plan's miss rule does to the output, on top of the widths.
+static void addMissRule(const Plan &plan, const std::optional<Measured> &measured,
+                        Section &section) {
+  if (!plan.miss.isLossy()) {
+    section.sentences.push_back("The plan waits for every expert that the router asks for, so that "
+                                "no budget changes the output and a miss adds no loss.");
+    return;
   }
-  const Measured &measured = *inputs.artifact.measured;
+  const Source stated{Origin::kStated, "artifact: plan"};
+  section.facts.push_back(
+      {"accuracy.miss_rule", "miss rule", missRuleText(plan.miss), Unit::kNone, stated});
+  if (!plan.loss) {
+    section.sentences.push_back(strCat("The plan's miss rule ", missRuleText(plan.miss),
+                                       " changes the output; what it loses was not measured."));
+    return;
+  }
+  const Source source{Origin::kMeasured, "artifact: loss of the plan, while it decodes"};
+  const Unit unit = plan.loss->metric == "kl" ? Unit::kNats : Unit::kFraction;
+  const bool isComparable = measured && measured->metric == plan.loss->metric;
+  section.facts.push_back({"accuracy.plan_loss",
+                           strCat("loss in ", plan.loss->metric, " with the miss rule"),
+                           plan.loss->loss, unit, source});
+  section.facts.push_back(
+      {"accuracy.plan_upper_bound", "its upper bound", plan.loss->upperBound, unit, source});
+  if (isComparable)
+    section.facts.push_back({"accuracy.miss_loss",
+                             "of it by misses",
+                             plan.loss->loss - measured->loss,
+                             unit,
+                             {Origin::kDerived, "the plan's loss minus that of the widths, each on "
+                                                "its own text"}});
+  section.sentences.push_back(
+      strCat("With the miss rule ", missRuleText(plan.miss), " the plan loses ",
+             shownText(plan.loss->loss, unit), " in ", plan.loss->metric, ", at most ",
+             shownText(plan.loss->upperBound, unit), " with ",
+             shownText(plan.loss->confidence, Unit::kFraction), " confidence."));
+}
+
+static void addMeasured(const Measured &measured, Section &section) {
   const Source source{Origin::kMeasured, "artifact: measured"};
   const Unit unit = measured.metric == "kl" ? Unit::kNats : Unit::kFraction;
   const bool isMet = measured.upperBound <= measured.target;
@@ -41,8 +72,6 @@ Section accuracySection(const ReportInputs &inputs) {
              shownText(measured.upperBound, unit), " with ",
              shownText(measured.confidence, Unit::kFraction), " confidence, against a target of ",
              shownText(measured.target, unit), "."));
-  section.sentences.push_back("Every expert that the router asks for is waited for, so that no "
-                              "budget changes the output and a miss adds no loss.");
   const auto add = [&](const char *id, const char *label, Value value, Unit of) {
     section.facts.push_back({strCat("accuracy.", id), label, std::move(value), of, source});
   };
@@ -61,6 +90,17 @@ Section accuracySection(const ReportInputs &inputs) {
   add("measurements", "measurements of the search", measured.measurements, Unit::kCount);
   add("calibration_tokens", "calibration tokens", measured.calibrationTokens, Unit::kCount);
   section.tables.push_back(textsTable(measured, source));
+}
+
+Section accuracySection(const RunFindings &findings) {
+  const ReportInputs &inputs = findings.simulation.inputs();
+  Section section{.id = "accuracy", .title = "Accuracy"};
+  if (inputs.artifact.measured)
+    addMeasured(*inputs.artifact.measured, section);
+  else
+    section.sentences.push_back("Nothing was measured: the artifact was compiled to given widths. "
+                                "moec compile --accuracy-loss measures the loss.");
+  addMissRule(planOf(inputs, findings.simulation.run()), inputs.artifact.measured, section);
   return section;
 }
 

@@ -2,7 +2,9 @@
 
 #include "compiler/report/ReportSections.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 using namespace moert;
 
@@ -18,7 +20,7 @@ static Result<std::vector<Section>> sectionsOf(const ReportInputs &inputs, const
   std::vector<Section> sections;
   sections.push_back(verdictSection(findings));
   sections.push_back(changeSection(findings));
-  sections.push_back(accuracySection(inputs));
+  sections.push_back(accuracySection(findings));
   MOERT_ASSIGN_OR_RETURN(Section experts, expertSection(findings));
   MOERT_ASSIGN_OR_RETURN(Section cache, cacheSection(findings, experts));
   sections.push_back(std::move(experts));
@@ -31,13 +33,20 @@ static Result<std::vector<Section>> sectionsOf(const ReportInputs &inputs, const
 
 Result<Report> makeReport(const ReportInputs &inputs, const Session &session) {
   Report report;
-  report.title = strCat("Run of ", std::filesystem::path(inputs.artifactPath).filename().string());
+  const std::string name = std::filesystem::path(inputs.artifactPath).filename().string();
+  report.title = strCat(inputs.runs.size() == 1 ? "Run of " : "Two runs of ", name);
+  std::vector<std::vector<Section>> runs;
   for (const RunRecord &run : inputs.runs) {
-    Result<std::vector<Section>> sections = sectionsOf(inputs, run, session);
-    if (!sections.isOk())
-      return sections.status();
-    report.sections = std::move(sections).value();
+    MOERT_ASSIGN_OR_RETURN(std::vector<Section> sections, sectionsOf(inputs, run, session));
+    runs.push_back(std::move(sections));
   }
+  if (runs.size() == 2) {
+    report.sections.push_back(compareSection(inputs.runs[0], runs[0], inputs.runs[1], runs[1]));
+    addPrefix(runs[0], "a.", "A: ");
+    addPrefix(runs[1], "b.", "B: ");
+  }
+  for (std::vector<Section> &sections : runs)
+    std::ranges::move(sections, std::back_inserter(report.sections));
   return report;
 }
 

@@ -18,4 +18,10 @@ std::string reportText(const Report &report);
 /// One object with every number, its unit and its origin (docs/reports.md).
 std::string reportJson(const Report &report);
 
+/// As one HTML page that needs no other file and loads none.
+std::string reportPage(const Report &report);
+
+/// The runs' steps as trace events for perfetto and chrome://tracing.
+std::string reportTrace(const ReportInputs &inputs);
+
 } // namespace moec

@@ -47,6 +47,7 @@ public:
   bool isText() const { return std::holds_alternative<std::string>(content); }
   double number() const { return std::get<double>(content); }
   const std::string &text() const { return std::get<std::string>(content); }
+  friend bool operator==(const Value &, const Value &) = default;
 
 private:
   std::variant<std::monostate, double, std::string> content;
@@ -87,10 +88,11 @@ struct Table {
 /// A table drawn by a specification (compiler/report/pictures).
 struct Picture {
   std::string id, title, description;
-  std::string specification; // A name: "lines".
-  std::string table;         // The id of a table of the same section.
-  std::string x, y;          // Columns; the specification defines their use.
-  std::string series = {};   // A column, or empty.
+  std::string specification;  // A name: "lines".
+  std::string table;          // The id of a table of the same section.
+  std::string x, y;           // Columns; the specification defines their use.
+  std::string series = {};    // A column, or empty.
+  bool isLogarithmic = false; // The x axis of "lines".
 };
 
 struct Section {

@@ -12,6 +12,9 @@ namespace moec {
 /// The shortest decimal that reads back as the same value; "null" for infinity and NaN.
 std::string numberJson(double value);
 
+/// Rows that a page has of a table, at most; heat maps of 48 layers of 128 experts have 6,144.
+constexpr size_t kMostPageRows = 8192;
+
 /// Writes the key "rows" of an open object; `text` is the writer's output.
 void appendRows(moert::JsonWriter &json, std::string &text,
                 const std::vector<const std::vector<Value> *> &rows);

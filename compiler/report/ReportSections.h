@@ -16,13 +16,20 @@ struct RunFindings {
 
 Section verdictSection(const RunFindings &findings);
 Section changeSection(const RunFindings &findings);
-Section accuracySection(const ReportInputs &inputs);
+Section accuracySection(const RunFindings &findings);
 moert::Result<Section> expertSection(const RunFindings &findings);
 /// `experts`: expertSection() of the same findings.
 moert::Result<Section> cacheSection(const RunFindings &findings, const Section &experts);
 Section prefetchSection(const RunFindings &findings);
 Section timeSection(const RunFindings &findings);
 Section provenanceSection(const RunFindings &findings);
+
+/// For two runs, whose sections have the same ids.
+Section compareSection(const RunRecord &runA, const std::vector<Section> &a, const RunRecord &runB,
+                       const std::vector<Section> &b);
+
+/// Distinguishes the sections of a second run from those of the first: ids and titles.
+void addPrefix(std::vector<Section> &sections, const std::string &prefix, const std::string &title);
 
 /// Sources that many numbers share.
 Source measuredIn(const char *keys);

@@ -123,6 +123,11 @@ static void addAdvice(const RunFindings &findings, Section &section) {
         strCat("Best change: ", advice[0].change, "; predicted ",
                shownText(advice[0].predicted.tokensPerSecond, Unit::kTokensPerSecond), ", ",
                shownText(advice[0].predicted.gain, Unit::kFraction), " faster."));
+  const Plan &plan = planOf(findings.simulation.inputs(), findings.simulation.run());
+  if (plan.miss.isLossy())
+    section.sentences.push_back(strCat("Predictions are for waiting for every expert: the plan's "
+                                       "miss rule ",
+                                       missRuleText(plan.miss), " is not simulated."));
   if (!findings.whatIf.unsearched.empty())
     section.sentences.push_back(
         strCat("Other plans were not searched: ", findings.whatIf.unsearched, "."));
@@ -243,7 +248,8 @@ Section changeSection(const RunFindings &findings) {
                               .table = "change.disks",
                               .x = "rate",
                               .y = "tokens_per_second",
-                              .series = "latency_factor"});
+                              .series = "latency_factor",
+                              .isLogarithmic = true});
   return section;
 }
 

@@ -1,8 +1,13 @@
 """moec report: a run explained from its profile: the numbers are those of the profile, and bad inputs are refused."""
 import functools
 import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
 
-from support import DATA, DONE, POCKET, ROOT, SCRATCH, E2eTest, pocket, run
+import cgroups
+from support import DATA, DONE, POCKET, ROOT, SCRATCH, E2eTest, copied, pocket, program, run
 
 DEVICE = ROOT / "profiles" / "laptop-nvme.yaml"
 TOKENS = 48
@@ -39,6 +44,40 @@ def facts_of(said):
 
 def tables_of(said):
     return {table["id"]: table for section in said["sections"] for table in section["tables"]}
+
+
+class Page(HTMLParser):
+    """The numbers of a page: of its facts by id, of its tables row by row."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.facts, self.tables, self.texts, self.links = {}, {}, [], []
+        self.figures = 0
+        self.table = None
+        self.feed(text)
+
+    def handle_starttag(self, tag, given):
+        attributes = dict(given)
+        self.links += [attributes[name] for name in ("src", "href", "action", "data") if name in attributes]
+        if tag == "figure":
+            self.figures += 1
+        if tag == "table":
+            self.table = self.tables.setdefault(attributes["data-table"], []) if "data-table" in attributes else None
+        if tag == "tr" and self.table is not None:
+            self.table.append([])
+        if tag == "td":
+            number = float(attributes["data-v"]) if "data-v" in attributes else None
+            if "data-fact" in attributes:
+                self.facts[attributes["data-fact"]] = number
+            elif self.table is not None:
+                self.table[-1].append(number)
+
+    def handle_data(self, text):
+        self.texts.append(text)
+
+
+def numbers(row):
+    return [value if isinstance(value, (int, float)) else None for value in row]
 
 
 class ReportTest(E2eTest):
@@ -117,3 +156,140 @@ class ReportTest(E2eTest):
     def test_the_json_is_documented(self):
         said = self.said(profiled("--memory", "25%"))
         self.documented(said, "docs/reports.md")
+
+
+class PageTest(E2eTest):
+    def page(self, *runs, model=None, flags=()):
+        path = self.scratch / "report.html"
+        done = self.expect(DONE, "moec", "report", model or planned(), "--run", *runs, "-o", path, "--json", *flags)
+        return path, path.read_text(), json.loads(done.out)
+
+    def assert_same_numbers(self, text, said):
+        page, facts, tables = Page(text), facts_of(said), tables_of(said)
+        self.assertEqual(page.facts, {name: fact["value"] if isinstance(fact["value"], (int, float)) else None
+                                      for name, fact in facts.items()})
+        shown = {name: [row for row in rows if row] for name, rows in page.tables.items()}
+        self.assertEqual(shown, {name: [numbers(row) for row in table["rows"]] for name, table in tables.items() if table["rows"]})
+        return page
+
+    def test_every_number_of_the_page_is_that_of_the_json(self):
+        _, text, said = self.page(profiled("--memory", "25%"))
+        page = self.assert_same_numbers(text, said)
+        self.assertGreater(page.figures, 10)
+        data = json.loads(re.search(r'<script type="application/json" id=data>(.*?)</script>', text, re.S)[1])
+        for picture in data["pictures"].values():
+            self.assertEqual(data["tables"][picture["table"]]["rows"], tables_of(said)[picture["table"]]["rows"])
+
+    def test_the_page_names_nothing_outside_itself(self):
+        _, text, _ = self.page(profiled("--memory", "25%"))
+        self.assertEqual({link for link in Page(text).links if not link.startswith("#")}, set())
+        self.assertIn("default-src 'none'", text)
+        self.assertNotRegex(text, r"@import|url\(\s*['\"]?http|sourceMappingURL")
+        self.assertLess(len(text), 3 << 20)
+
+    def test_two_runs_are_compared(self):
+        path, text, said = self.page(profiled("--memory", "25%"), profiled("--memory", "100%"))
+        self.assert_same_numbers(text, said)
+        ids = [section["id"] for section in said["sections"]]
+        self.assertEqual(ids[:2], ["compare", "a.verdict"])
+        self.assertIn("b.provenance", ids)
+        facts = facts_of(said)
+        rows = {row[0]: row for row in tables_of(said)["compare.figures"]["rows"]}
+        self.assertAlmostEqual(rows["measured"][3],
+                               facts["b.verdict.tokens_per_second"]["value"] / facts["a.verdict.tokens_per_second"]["value"])
+
+    def test_a_hostile_name_is_escaped(self):
+        name = "a<script>alert(1)<b>&\"'.moe"
+        model = copied(planned(), self.scratch, name)
+        _, text, said = self.page(profiled("--memory", "25%"), model=model)
+        self.assertNotIn("<script>alert", text)
+        self.assertIn("Run of " + name, "".join(Page(text).texts))
+        self.assertEqual(said["title"], "Run of " + name)
+
+    def test_outputs_that_would_replace_an_input_are_refused(self):
+        profile = profiled("--memory", "25%")
+        before = profile.read_bytes()
+        for flag in ("-o", "--trace"):
+            self.refused("moec", "report", planned(), "--run", profile, flag, profile, mention="would replace")
+        self.assertEqual(profile.read_bytes(), before)
+
+    def test_a_browser_draws_every_picture_without_a_message(self):
+        browser = shutil.which("chromium")
+        if not browser:
+            self.skipTest("no chromium: the pictures of a page are not drawn")
+        path, text, _ = self.page(profiled("--memory", "25%"), profiled("--memory", "100%"))
+        done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+                               "--virtual-time-budget=20000", "--dump-dom", path.as_uri()], capture_output=True, timeout=300)
+        said, drawn = done.stderr.decode(errors="replace"), done.stdout.decode(errors="replace")
+        self.assertEqual([line for line in said.splitlines() if "CONSOLE" in line], [])
+        self.assertIn('data-drawn="yes"', drawn)
+        marks = [int(count) for count in re.findall(r'<figure [^>]*data-marks="(\d+)"', drawn)]
+        self.assertEqual(len(marks), Page(text).figures)
+        self.assertGreater(min(marks), 0)
+
+
+class TraceTest(E2eTest):
+    def test_spans_nest_and_have_the_clock_of_the_profile(self):
+        profile = json.loads(profiled("--memory", "25%").read_text())
+        path = self.scratch / "trace.json"
+        self.assertEqual(self.expect(DONE, "moec", "report", planned(), "--run", profiled("--memory", "25%"), "--trace", path).out, "")
+        events = json.loads(path.read_text())["traceEvents"]
+        spans = [event for event in events if event["ph"] == "X"]
+        for event in events:
+            self.assertEqual({"name", "ph", "pid", "tid", "ts"} - set(event), set())
+        to_ns = lambda us: round(us * 1000)
+        # In the order of the file a span lies within the last one before it that has not ended, or begins after it.
+        open_ends = []
+        for span in spans:
+            begin, end = to_ns(span["ts"]), to_ns(span["ts"] + span["dur"])
+            while open_ends and open_ends[-1] <= begin:
+                open_ends.pop()
+            if open_ends:
+                self.assertLessEqual(end, open_ends[-1] + 1)
+            open_ends.append(end)
+        steps = [span for span in spans if re.match("token|prompt", span["name"])]
+        self.assertEqual([(to_ns(span["ts"]), to_ns(span["dur"])) for span in steps],
+                         [(step["begin_ns"], step["wall_ns"]) for step in profile["steps"]])
+        waits = sum(to_ns(span["dur"]) for span in spans if span["name"] == "waiting for reads")
+        self.assertEqual(waits, sum(sum(step["wait_ns"]) for step in profile["steps"]))
+        self.assertTrue(any(event["ph"] == "C" and event["name"] == "memory of the process" for event in events))
+
+
+class PlantedFaultTest(E2eTest):
+    """A fault that is planted is what the verdict names first."""
+
+    def limit(self, profile, *flags, model=None):
+        said = json.loads(self.expect(DONE, "moec", "report", model or planned(), "--run", profile, *flags, "--json").out)
+        sentence = said["sections"][0]["sentences"][0]
+        return facts_of(said)["verdict.limit"]["value"], sentence
+
+    def test_a_budget_that_is_too_small(self):
+        limit, sentence = self.limit(profiled("--memory", "10%"))
+        self.assertEqual(limit, "memory", sentence)
+        self.assertIn("The memory budget holds this run back", sentence)
+
+    def test_a_disk_slower_than_its_profile(self):
+        reason = cgroups.DiskRate.unavailable(planned())
+        if reason:
+            self.skipTest(reason)
+        path = self.scratch / "slow.json"
+        # The bundled model reads so little that the rate has to be low: 20 MB/s where the profile has 1,490.
+        with cgroups.DiskRate(planned(), 20_000_000) as disk:
+            done = subprocess.run([program("moert"), "run", planned(), "-p", TEXT, "-n", str(TOKENS), "--ignore-eos", "--memory", "25%",
+                                   "--profile", path], capture_output=True, timeout=300, preexec_fn=disk.join)
+        self.assertEqual(done.returncode, DONE, done.stderr[-2000:])
+        limit, sentence = self.limit(path, "--device", DEVICE)
+        self.assertEqual(limit, "disk", sentence)
+        self.assertIn("The disk is slower than its profile", sentence)
+
+    def test_a_text_unlike_the_calibration_text(self):
+        # Counting uses few experts, which the plan then keeps; a story uses others.
+        text, profile, model, path = (self.scratch / name for name in ("count.jsonl", "count.profile", "count.moe", "run.json"))
+        line = json.dumps({"text": "One, two, three, four, five, six, seven, eight, nine, ten. " * 60})
+        text.write_text((line + "\n") * 12)
+        made("moec", "calibrate", POCKET, "--calibration-text", text, "--tokens", 2048, "-o", profile)
+        made("moec", "replan", pocket("4"), "--memory", "25%", "--device", DEVICE, "--calibration", profile, "-o", model)
+        made("moert", "run", model, "-p", TEXT, "-n", 100, "--ignore-eos", "--memory", "25%", "--temp", 0.8, "--seed", 1, "--profile", path)
+        limit, sentence = self.limit(path, model=model)
+        self.assertEqual(limit, "text", sentence)
+        self.assertIn("This text is unlike the calibration text", sentence)

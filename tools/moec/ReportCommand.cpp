@@ -1,5 +1,6 @@
 // moec report: what a run was limited by, and what would change it.
 #include "compiler/report/MakeReport.h"
+#include "runtime/base/OutputFile.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
@@ -18,15 +19,46 @@ namespace {
 
 struct ReportFlags {
   ReportRequest request;
+  std::string pagePath, tracePath;
   bool isJson = false;
 };
 
 } // namespace
 
+static Status writeFile(const std::string &path, const std::string &text, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(path, text.size()));
+  MOERT_RETURN_IF_ERROR(output.append(text));
+  MOERT_RETURN_IF_ERROR(output.commit());
+  session.say(strCat("wrote ", path));
+  return {};
+}
+
+static Status checkOutputs(const ReportFlags &flags) {
+  std::vector<std::string> inputs = flags.request.runPaths;
+  inputs.push_back(flags.request.artifactPath);
+  inputs.push_back(flags.request.devicePath);
+  if (!flags.pagePath.empty())
+    MOERT_RETURN_IF_ERROR(checkReplacesNone(flags.pagePath, inputs));
+  inputs.push_back(flags.pagePath);
+  return flags.tracePath.empty() ? Status() : checkReplacesNone(flags.tracePath, inputs);
+}
+
 static Status runReport(const ReportFlags &flags) {
+  MOERT_RETURN_IF_ERROR(checkOutputs(flags));
   StepProgress progress;
-  MOERT_ASSIGN_OR_RETURN(const Report report, makeReport(flags.request, sessionWith(progress)));
-  return writeOutput(flags.isJson ? reportJson(report) : reportText(report));
+  const Session session = sessionWith(progress);
+  MOERT_ASSIGN_OR_RETURN(const ReportInputs inputs, readReportInputs(flags.request));
+  if (!flags.tracePath.empty())
+    MOERT_RETURN_IF_ERROR(writeFile(flags.tracePath, reportTrace(inputs), session));
+  const bool hasOtherOutput = !flags.pagePath.empty() || !flags.tracePath.empty();
+  if (flags.pagePath.empty() && !flags.isJson && hasOtherOutput)
+    return {};
+  MOERT_ASSIGN_OR_RETURN(const Report report, makeReport(inputs, session));
+  if (!flags.pagePath.empty())
+    MOERT_RETURN_IF_ERROR(writeFile(flags.pagePath, reportPage(report), session));
+  if (flags.isJson)
+    return writeOutput(reportJson(report));
+  return hasOtherOutput ? Status() : writeOutput(reportText(report));
 }
 
 void addReportCommand(CLI::App &app, Action &chosen) {
@@ -38,9 +70,9 @@ void addReportCommand(CLI::App &app, Action &chosen) {
       ->type_name("OUT.moe");
   command
       ->add_option("--run", flags->request.runPaths,
-                   "Profile of the run, as moert run --profile writes it")
+                   "Profile of the run, as moert run --profile writes it; two of them are compared")
       ->required()
-      ->expected(1)
+      ->expected(1, 2)
       ->check(someWord())
       ->type_name("RUN.json");
   command
@@ -49,8 +81,20 @@ void addReportCommand(CLI::App &app, Action &chosen) {
                    "none; the disk's latency is then assumed)")
       ->check(someWord())
       ->type_name("F.yaml");
-  command->add_flag("--json", flags->isJson, "Print one JSON object")->group("Output");
-  command->footer(exampleFooter("moec report qwen.moe --run run.json --device laptop.yaml"));
+  command
+      ->add_option("-o,--output", flags->pagePath,
+                   "Write a page with pictures, which needs no other file, instead of text")
+      ->check(someWord())
+      ->type_name("REPORT.html");
+  command
+      ->add_option("--trace", flags->tracePath,
+                   "Write the steps as trace events for perfetto or chrome://tracing")
+      ->check(someWord())
+      ->type_name("TRACE.json");
+  command->add_flag("--json", flags->isJson, "Print one JSON object");
+  setGroup(*command, "Output", {"--output", "--trace", "--json"});
+  command->footer(
+      exampleFooter("moec report qwen.moe --run run.json --device laptop.yaml -o report.html"));
   command->callback([flags, &chosen] { chosen = [flags] { return runReport(*flags); }; });
 }
 

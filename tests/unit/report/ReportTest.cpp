@@ -101,3 +101,79 @@ TEST_CASE("hits by expert add up to the replayed hit rate") {
   CHECK(found / used ==
         doctest::Approx(findFact(report, "cache.replayed_hit_rate")->value.number()).epsilon(1e-3));
 }
+
+TEST_CASE("what a plan's miss rule loses stands beside the loss of the widths") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  const auto sentence = [](const ReportInputs &of) {
+    return tinyReport(of).sections[2].sentences[1];
+  };
+  CHECK(sentence(inputs).find("a miss adds no loss") != std::string::npos);
+  moert::Plan &plan = inputs.artifact.plans[0];
+  plan.miss.action = moert::MissAction::kSkip;
+  CHECK(sentence(inputs).find("was not measured") != std::string::npos);
+  plan.loss.emplace();
+  plan.loss->metric = "perplexity";
+  plan.loss->loss = 0.03;
+  inputs.artifact.measured.emplace();
+  inputs.artifact.measured->metric = "perplexity";
+  inputs.artifact.measured->loss = 0.01;
+  const Report report = tinyReport(inputs);
+  CHECK(findFact(report, "accuracy.plan_loss")->value.number() == 0.03);
+  CHECK(findFact(report, "accuracy.miss_loss")->value.number() == doctest::Approx(0.02));
+}
+
+TEST_CASE("two runs are compared, and their sections have different names") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  TinyTimes fast;
+  fast.waitNs = 10'000;
+  RunRecord other = tinyInputs(fast, roundRobin).runs[0];
+  inputs.runs.push_back(other);
+  const Report report = tinyReport(inputs);
+  REQUIRE(report.sections.size() == 17);
+  CHECK(report.sections[0].id == "compare");
+  CHECK(report.sections[0].sentences[0].find("faster than A: ") != std::string::npos);
+  CHECK(report.sections[0].sentences[0].find("in waiting for reads, ") != std::string::npos);
+  CHECK(report.sections[1].id == "a.verdict");
+  CHECK(findFact(report, "b.verdict.token_ns") != nullptr);
+}
+
+TEST_CASE("a page has the report's numbers, and escapes its names") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.artifactPath = "a<script>b.moe";
+  const Report report = tinyReport(inputs);
+  const std::string page = reportPage(report);
+  CHECK(page.find("<script>b") == std::string::npos);
+  CHECK(page.find("Run of a&lt;script&gt;b.moe") != std::string::npos);
+  CHECK(page.find("data-fact=\"verdict.tokens_per_second\"") != std::string::npos);
+  CHECK(page.find("http-equiv=Content-Security-Policy") != std::string::npos);
+}
+
+TEST_CASE("a page of a large model has every n-th layer of a long table") {
+  Report report;
+  Section &section = report.sections.emplace_back();
+  section.id = "experts";
+  Table table{.id = "experts.all", .title = "Every expert", .columns = {{"layer", "layer"}}};
+  for (uint32_t row = 0; row < 40'000; ++row)
+    table.rows.push_back({row / 100});
+  section.tables.push_back(table);
+  const std::string page = reportPage(report);
+  CHECK(page.find("Thinned: the page has the rows of every 5th layer") != std::string::npos);
+  CHECK(page.find("data-v=\"395\"") != std::string::npos);
+  CHECK(page.find("data-v=\"396\"") == std::string::npos);
+}
+
+TEST_CASE("a trace has a span per step, and in it one per layer") {
+  const ReportInputs inputs = tinyInputs({}, roundRobin);
+  const nlohmann::json trace = nlohmann::json::parse(reportTrace(inputs));
+  size_t steps = 0, layers = 0;
+  double waits = 0;
+  for (const nlohmann::json &event : trace["traceEvents"]) {
+    const std::string name = event["name"];
+    steps += name.starts_with("token ");
+    layers += name.starts_with("layer ");
+    waits += name == "waiting for reads" ? event["dur"].get<double>() : 0;
+  }
+  CHECK(steps == 30);
+  CHECK(layers == 60);
+  CHECK(waits * 1000 == doctest::Approx(double(inputs.runs[0].decode.sum().waitNs)));
+}
