@@ -57,4 +57,20 @@ Status check(const SamplingOptions &options, uint32_t vocabularySize) {
   return checkBiases(options.logitBias, vocabularySize);
 }
 
+SamplingOptions samplingOf(const std::optional<SamplingDefaults> &defaults) {
+  SamplingOptions options;
+  if (!defaults)
+    return options;
+  options.repetitionPenalty = defaults->repetitionPenalty.value_or(options.repetitionPenalty);
+  const bool hasNumbers =
+      defaults->temperature || defaults->topK || defaults->topP || defaults->minP;
+  if (!defaults->doSample.value_or(hasNumbers))
+    return options;
+  options.temperature = defaults->temperature.value_or(1.f);
+  options.topK = defaults->topK.value_or(options.topK);
+  options.topP = defaults->topP.value_or(options.topP);
+  options.minP = defaults->minP.value_or(options.minP);
+  return options;
+}
+
 } // namespace moert

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/format/Artifact.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace moert {
@@ -34,5 +36,9 @@ struct SamplingOptions {
 /// Refuses a number outside its range, and a bias for a token that is outside the vocabulary or has
 /// one already; the message names the option.
 Status check(const SamplingOptions &options, uint32_t vocabularySize);
+
+/// How a checkpoint's authors have it sampled: greedily if they state so, or state nothing; else
+/// with their numbers, at temperature 1 if they state none.
+SamplingOptions samplingOf(const std::optional<SamplingDefaults> &defaults);
 
 } // namespace moert

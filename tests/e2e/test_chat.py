@@ -1,8 +1,20 @@
-"""Conversations: what compiling takes over of a checkpoint for them."""
+"""Conversations: what compiling takes over of a checkpoint for them, and moert chat with pipes, signals and a terminal."""
+import fcntl
+import functools
 import json
+import os
+import pty
+import re
+import select
 import shutil
+import signal
+import struct
+import subprocess
+import termios
+import time
 
-from support import DATA, DONE, POCKET, E2eTest, digest
+import cgroups
+from support import DATA, DONE, INTERRUPTED, POCKET, SCRATCH, E2eTest, artifact, digest, pocket, program, smallest_budget
 
 TEMPLATE = DATA / "chat/plain.jinja"
 
@@ -54,3 +66,278 @@ class ArtifactTest(E2eTest):
         self.assertRegex(said, "warning: .*chat_template.jinja.*")
         self.assertRegex(said, "warning: .*tokenizer_config.json: found no JSON object")
         self.assertNotIn("chat", self.inspected(model))
+
+
+@functools.cache
+def model(**generation):
+    """The bundled model with a template, and with these sampling defaults."""
+    folder = SCRATCH / f"chat-checkpoint-{len(generation)}"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(POCKET, folder, ignore=shutil.ignore_patterns("golden"))
+    (folder / "chat_template.jinja").write_text(TEMPLATE.read_text())
+    if generation:
+        (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 0, **generation}))
+    return artifact(folder, "--bits", "4")
+
+
+def lines(*messages):
+    return "".join(message + "\n" for message in messages)
+
+
+class PipeTest(E2eTest):
+    """Messages from a pipe: answers alone on standard output."""
+
+    def chat(self, *messages, flags=("-n", 8)):
+        return self.expect(DONE, "moert", "chat", model(), *flags, stdin=lines(*messages))
+
+    def generated(self, prompt, tokens=8):
+        return self.expect(DONE, "moert", "run", model(), "-p", prompt, "-n", tokens).out
+
+    def test_an_answer_continues_the_rendered_conversation(self):
+        first = self.generated("<|endoftext|>user: Hello<|endoftext|>assistant:")
+        prompt = f"<|endoftext|>user: Hello<|endoftext|>assistant:{first}<|endoftext|>user: And then?<|endoftext|>assistant:"
+        self.assertEqual(self.chat("Hello", "And then?").out, lines(first, self.generated(prompt)))
+
+    def test_a_system_message_comes_first_and_can_be_replaced(self):
+        prompt = "<|endoftext|>system: {}<|endoftext|>user: Hello<|endoftext|>assistant:"
+        brief, long = (self.generated(prompt.format(text)) for text in ("Be brief.", "Be long."))
+        done = self.chat("Hello", "/reset", "/system Be long.", "Hello", flags=("-n", 8, "--system", "Be brief."))
+        self.assertEqual(done.out, lines(brief, long))
+
+    def test_a_message_has_several_lines_by_backslashes_or_quotes(self):
+        one = self.generated("<|endoftext|>user: one\n/two<|endoftext|>assistant:")
+        self.assertEqual(self.chat("one\\", "/two").out, lines(one))
+        self.assertEqual(self.chat('"""', "one", '/two"""').out, lines(one))
+        self.assertEqual(self.chat('"""one', "/two").out, lines(one))  # The input's end ends the message.
+
+    def test_only_the_new_part_of_the_conversation_is_computed(self):
+        """/stats names the prompt's tokens: a short message after a long one, and at most one token of the last answer."""
+        long = "The old man looked at the sea. " * 20
+        said = self.chat(long, "/stats", "Why?", "/stats").err
+        counts = [int(count) for count in re.findall(r"prompt +(\d+) tokens", said)]
+        new = self.expect(DONE, "moert", "tokenize", model(), "-f", "-", stdin="<|endoftext|>user: Why?<|endoftext|>assistant:").out
+        self.assertGreater(counts[0], 100)
+        self.assertLessEqual(counts[1], len(new.split()) + 1)
+
+    def test_another_rendered_prefix_is_computed_anew(self):
+        prompt = "<|endoftext|>system: Be long.<|endoftext|>user: Hello<|endoftext|>assistant:{}<|endoftext|>user: Why?<|endoftext|>assistant:"
+        first = self.generated("<|endoftext|>user: Hello<|endoftext|>assistant:")
+        self.assertEqual(self.chat("Hello", "/system Be long.", "Why?").out, lines(first, self.generated(prompt.format(first))))
+
+    def test_save_writes_the_messages(self):
+        saved = self.scratch / "saved.json"
+        done = self.chat("/system Be brief.", "Hello", f"/save {saved}", f"/save {self.scratch}/missing/file")
+        answer = self.generated("<|endoftext|>system: Be brief.<|endoftext|>user: Hello<|endoftext|>assistant:")
+        self.assertEqual(json.loads(saved.read_text()), {"messages": [
+            {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": answer}]})
+        self.assertRegex(done.err, "missing/file.*")
+
+    def test_commands_explain_themselves_and_unknown_ones_are_named(self):
+        done = self.chat("/help", "/frobnicate", "/reset now", "/save", "/quit", "Hello")
+        self.assertEqual(done.out, "")
+        for part in ("/system TEXT", "unknown command /frobnicate", "/reset takes no text", "/save takes the name of a file"):
+            self.assertIn(part, done.err)
+
+    def test_the_checkpoint_s_sampling_is_shown_and_options_override_it(self):
+        sampled = model(do_sample=True, temperature=0.5, top_k=20)
+        done = self.expect(DONE, "moert", "chat", sampled, "--seed", 3, stdin="")
+        self.assertRegex(done.err, r"sampling +temperature 0.5, top-k 20, seed 3 \(the checkpoint's")
+        done = self.expect(DONE, "moert", "chat", sampled, "--temp", 0, "--repetition-penalty", 1.5, stdin="")
+        self.assertRegex(done.err, r"sampling +greedy, repetition penalty 1.5")
+
+    def test_a_full_context_ends_the_answer_or_drops_the_oldest_turns(self):
+        flags = ("--context", 64, "-n", 40, "--presence-penalty", 100, "--logit-bias", "0=-inf")
+        done = self.chat("Hello", "And then?", "And then?", "Why?", flags=flags)
+        self.assertEqual(len(done.out.splitlines()) >= 2, True)
+        self.assertRegex(done.err, r"context: \d+ of 64 tokens used; when it is full, the answer ends")
+        self.assertRegex(done.err, r"the conversation would have \d+ tokens, the context has 64: /reset begins anew")
+        done = self.chat("Hello", "And then?", "And then?", "Why?", flags=(*flags, "--on-full", "shift"))
+        self.assertRegex(done.err, r"context full: dropped the oldest \d turns?")
+        self.assertNotIn("the conversation would have", done.err)
+
+    def test_a_shifted_conversation_is_the_one_without_the_oldest_turns(self):
+        """The last answer is that to the turns that are left, computed alone."""
+        saved = self.scratch / "saved.json"
+        done = self.chat("Hello", "And then?", "And why is that?", f"/save {saved}",
+                         flags=("--context", 48, "-n", 12, "--on-full", "shift", "--presence-penalty", 100))
+        messages = json.loads(saved.read_text())["messages"]
+        self.assertLess(len(messages), 6)
+        prompt = "".join(f"<|endoftext|>{m['role']}:{' ' * (m['role'] == 'user')}{m['content']}" for m in messages[:-1])
+        answer = self.expect(DONE, "moert", "run", model(), "-p", prompt + "<|endoftext|>assistant:", "-n", 12,
+                             "--presence-penalty", 100).out
+        self.assertTrue(done.out.endswith(answer + "\n"), (done.out, answer))
+
+    def test_reasoning_is_hidden_in_a_pipe_unless_it_is_asked_for(self):
+        thinking = self.scratch / "thinking.jinja"
+        thinking.write_text(TEMPLATE.read_text().replace("}}assistant:{%", "}}assistant:<think>{%"))
+        self.assertNotEqual(thinking.read_text(), TEMPLATE.read_text())
+        flags = ("-n", 8, "--template", thinking)
+        self.assertEqual(self.chat("Hello", flags=flags).out, "\n")
+        said = self.generated("<|endoftext|>user: Hello<|endoftext|>assistant:<think>")
+        self.assertEqual(self.chat("Hello", flags=(*flags, "--reasoning", "show")).out, said.strip() + "\n")
+
+    def test_a_template_that_refuses_a_message_takes_it_back(self):
+        refusing = self.scratch / "refusing.jinja"
+        refusing.write_text("{% if messages[-1].content == 'No' %}{{ raise_exception('not this one') }}{% endif %}" + TEMPLATE.read_text())
+        done = self.chat("No", "Hello", flags=("-n", 8, "--template", refusing))
+        self.assertIn("not this one", done.err)
+        self.assertEqual(done.out, lines(self.generated("<|endoftext|>user: Hello<|endoftext|>assistant:")))
+
+    def test_what_cannot_begin_is_refused(self):
+        broken, raising = self.scratch / "broken.jinja", self.scratch / "raising.jinja"
+        broken.write_text("{% for %}")
+        raising.write_text("{{ raise_exception('no conversations') }}")
+        for arguments, mention in (
+                ([pocket("4")], "has no chat template, expected the one of its checkpoint.*--template FILE"),
+                ([model(), "--template", broken], "broken.jinja"),
+                ([model(), "--template", raising], "no conversations"),
+                ([model(), "--template", self.scratch / "missing"], "missing"),
+                ([model(), "--template-name", "tool_use"], "has no chat template 'tool_use', expected --template-name with one of: default"),
+                ([model(), "--template-arg", "thinking"], "expected NAME=VALUE"),
+                ([model(), "--context", 100000], "--context 100000, expected at most 2048"),
+                ([model(), "--top-p", 0.5], "without a temperature, expected --temp too"),
+                ([model(), "--on-full", "explode"], "'explode', expected stop.shift"),
+                ([model(), "--reasoning", "loud"], "'loud', expected show.dim.hide"),
+                ([model(), "--memory", "1KiB"], "smallest")):
+            with self.subTest(mention):
+                self.refused("moert", "chat", *arguments, mention=mention)
+
+    def test_the_budget_holds(self):
+        """In a control group of the budget's size, whose limit is never met."""
+        reason = cgroups.unavailable()
+        if reason:
+            self.skipTest(reason)
+        command = ("chat", model(), "--context", 512, "-n", 64, "--on-full", "shift", "--temp", 1, "--seed", 1)
+        budget = cgroups.whole_pages(smallest_budget(*command))
+        messages = self.scratch / "messages"
+        messages.write_text(lines(*["The old man looked at the sea. " * 8] * 12))
+        with cgroups.Group(budget) as group, messages.open() as stdin:
+            cgroups.drop_page_cache()
+            done = group.run([program("moert"), *map(str, command), "--memory", f"{budget}B"], stdin=stdin)
+            self.assertEqual(done.returncode, DONE, done.stderr.decode()[-2000:])
+            self.assertEqual((group.times_at_limit(), group.oom_kills()), (0, 0), f"peak {group.peak()} of {budget}")
+
+
+class SignalTest(E2eTest):
+    """Ctrl-C without a terminal, and requests to end."""
+
+    def started(self):
+        process = subprocess.Popen([program("moert"), "chat", str(model()), "--temp", "1", "--seed", "1", "--logit-bias", "0=-inf"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        process.stdin.write(b"Hello\n")
+        process.stdin.flush()
+        self.assertTrue(process.stdout.read(1))  # In the middle of an answer without an end.
+        return process
+
+    def test_ctrl_c_ends_the_answer_and_not_the_conversation(self):
+        process = self.started()
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(b"/stats\n", timeout=60)
+        self.assertEqual(process.returncode, DONE, error.decode())
+        self.assertRegex(error.decode(), r"(?m)^stopped$")
+        self.assertRegex(error.decode(), r"context +\d+ of 2048 tokens, 1 turn")
+        self.assertTrue(out.endswith(b"\n"))
+
+    def test_a_request_to_end_ends_the_answer_and_the_program(self):
+        process = self.started()
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, INTERRUPTED, error.decode())
+
+
+class TerminalTest(E2eTest):
+    """A conversation at a terminal of its own."""
+
+    def open(self, *flags, columns=80, environment=None):
+        self.child, self.terminal = pty.fork()
+        if self.child == 0:
+            os.environ.update({"TERM": "xterm", **(environment or {})})
+            os.execv(program("moert"), ["moert", "chat", str(model()), *map(str, flags)])
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        self.seen = ""
+        self.addCleanup(os.close, self.terminal)
+        self.addCleanup(self.end)
+        self.wait_for(r"/help lists the commands.*\n.*> ")
+
+    def end(self):
+        if self.child:
+            os.kill(self.child, signal.SIGKILL)
+            os.waitpid(self.child, 0)
+
+    def wait_for(self, pattern, seconds=60):
+        """Reads until the pattern has been seen after what earlier calls matched."""
+        deadline = time.monotonic() + seconds
+        while not (found := re.search(pattern, self.seen, re.DOTALL)):
+            ready = select.select([self.terminal], [], [], max(0, deadline - time.monotonic()))[0]
+            self.assertTrue(ready, f"no {pattern} in {self.seen!r}")
+            try:
+                block = os.read(self.terminal, 65536)
+            except OSError:  # The program has ended.
+                block = b""
+            self.assertTrue(block, f"the end, and no {pattern} in {self.seen!r}")
+            self.seen += block.decode(errors="replace")
+        self.seen = self.seen[found.end():]
+        return found[0]
+
+    def type(self, text):
+        os.write(self.terminal, text.encode())
+
+    def ended(self):
+        status = os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
+        self.child = None
+        return status
+
+    def test_ctrl_c_ends_the_answer_then_the_line_and_never_the_program(self):
+        self.open("--temp", 1, "--seed", 1, "--logit-bias", "0=-inf")
+        self.type("Hello\n")
+        self.wait_for(r"Hello\r\n.{20}")
+        self.type("\x03")
+        self.wait_for(r"stopped.*> ")
+        self.type("half a line")
+        self.wait_for("half a line")
+        self.type("\x03")
+        self.wait_for(r"/quit or Ctrl-D ends the conversation.*> ")
+        self.type("/quit\n")
+        self.assertEqual(self.ended(), DONE)
+
+    def test_ctrl_d_ends_the_conversation(self):
+        self.open()
+        self.type("\x04")
+        self.assertEqual(self.ended(), DONE)
+
+    def test_arrow_keys_edit_the_line_and_bring_back_earlier_ones(self):
+        self.open("-n", 4)
+        self.type("/frob\x1b[D\x1b[D\x1b[DX\n")  # Three to the left: after the f.
+        self.wait_for(r"unknown command /fXrob.*> ")
+        self.type("\x1b[A\n")
+        self.wait_for(r"unknown command /fXrob.*> ")
+        self.type("/quit\n")
+        self.assertEqual(self.ended(), DONE)
+
+    def test_a_message_of_several_lines_has_another_prompt(self):
+        self.open("-n", 4)
+        self.type('"""é\n')
+        self.wait_for(r"\. ")
+        self.type('b"""\n')
+        self.wait_for(r"> ")
+        saved = self.scratch / "saved.json"
+        self.type(f"/save {saved}\n")
+        self.wait_for(r"saved .*> ")
+        self.assertEqual(json.loads(saved.read_text())["messages"][0]["content"], "é\nb")
+        self.type("/quit\n")
+        self.assertEqual(self.ended(), DONE)
+
+    def test_reasoning_is_dimmed_and_control_characters_are_shown_as_text(self):
+        thinking = self.scratch / "thinking.jinja"
+        thinking.write_text(TEMPLATE.read_text().replace("}}assistant:{%", "}}assistant:<think>{%"))
+        self.open("-n", 4, "--template", thinking)
+        self.type("Hello\n")
+        self.wait_for(r"\x1b\[2m[^\x1b]+\x1b\[0m")
+        self.type("/quit\n")
+        self.assertEqual(self.ended(), DONE)
+        self.open("-n", 4, "--template", thinking, environment={"NO_COLOR": "1"})
+        self.type("Hello\n")
+        self.assertNotIn("\x1b[2m", self.wait_for(r"Hello\r\n.*ended after 4 tokens.*> "))
+        self.type("/quit\n")
+        self.assertEqual(self.ended(), DONE)

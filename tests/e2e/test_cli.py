@@ -15,7 +15,7 @@ from support import DATA, DONE, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, po
 
 COMMANDS = {
     "moec": ["compile", "import", "emit", "calibrate", "self-text", "plan", "replan", "inspect", "verify"],
-    "moert": ["run", "logits", "eval", "tokenize", "bench", "probe"],
+    "moert": ["run", "chat", "logits", "eval", "tokenize", "bench", "probe"],
 }
 
 

@@ -5,6 +5,7 @@
 
 namespace moert::cli {
 
+void addChatCommand(CLI::App &app, Action &chosen);
 void addRunCommand(CLI::App &app, Action &chosen);
 void addLogitsCommand(CLI::App &app, Action &chosen);
 void addEvalCommand(CLI::App &app, Action &chosen);

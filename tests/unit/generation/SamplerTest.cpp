@@ -325,3 +325,20 @@ TEST_CASE("options outside their ranges are refused") {
   CHECK(Sampler::create({}, 0).status().code() == StatusCode::kInvalidInput);
   CHECK(Sampler::create({.temperature = 1, .topP = 1}, 8).isOk());
 }
+
+TEST_CASE("a checkpoint's sampling defaults are greedy unless it samples or states numbers") {
+  CHECK(samplingOf(std::nullopt).temperature == 0);
+  CHECK(samplingOf(SamplingDefaults{}).temperature == 0);
+  const SamplingOptions off = samplingOf(
+      SamplingDefaults{.doSample = false, .temperature = 0.5f, .repetitionPenalty = 1.25f});
+  CHECK(off.temperature == 0);
+  CHECK(off.repetitionPenalty == 1.25f);
+  CHECK(samplingOf(SamplingDefaults{.doSample = true}).temperature == 1);
+  CHECK(samplingOf(SamplingDefaults{.topP = 0.75f}).temperature == 1);
+  const SamplingOptions all = samplingOf(SamplingDefaults{true, 0.5f, 20, 0.75f, 0.125f, 1.25f});
+  CHECK(all.temperature == 0.5f);
+  CHECK(all.topK == 20);
+  CHECK(all.topP == 0.75f);
+  CHECK(all.minP == 0.125f);
+  CHECK(all.repetitionPenalty == 1.25f);
+}

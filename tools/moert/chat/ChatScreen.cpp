@@ -1,0 +1,68 @@
+#include "tools/moert/chat/ChatScreen.h"
+
+#include "runtime/base/Excerpt.h"
+#include "tools/console/OutputStream.h"
+
+#include <cstdlib>
+
+namespace moert::cli {
+
+/// NO_COLOR is a convention of terminal programs: no escape sequences.
+static bool takesEscapes() {
+  const char *noColour = std::getenv("NO_COLOR");
+  const char *terminal = std::getenv("TERM");
+  return !(noColour && *noColour) && !(terminal && std::string_view(terminal) == "dumb");
+}
+
+ChatScreen::ChatScreen(ReasoningView view)
+    : reasoningView(view), isTerminal(isOutputTerminal()), canDim(isTerminal && takesEscapes()) {}
+
+void ChatScreen::write(std::string_view text) {
+  // A model's text may hold escape sequences, which a terminal would execute.
+  if (failure.isOk())
+    failure = writeOutput(isTerminal ? printable(text) : std::string(text));
+}
+
+void ChatScreen::setDim(bool dim) {
+  if (!canDim || isDim == dim || !failure.isOk())
+    return;
+  failure = writeOutput(dim ? "\x1b[2m" : "\x1b[0m");
+  isDim = dim;
+}
+
+void ChatScreen::show(AnswerPart part, std::string_view text) {
+  if (part == AnswerPart::kReasoning) {
+    if (reasoningView == ReasoningView::kHide)
+      return;
+    setDim(reasoningView == ReasoningView::kDim);
+    hasReasoned = true;
+  } else {
+    setDim(false);
+    if (hasReasoned)
+      write("\n\n");
+    hasReasoned = false;
+  }
+  hasText = true;
+  write(text);
+}
+
+void ChatScreen::endAnswer() {
+  setDim(false);
+  if (hasText || !isTerminal) // A pipe receives an empty line for an empty answer.
+    write("\n");
+  hasReasoned = hasText = false;
+}
+
+void ChatScreen::notice(std::string_view text) {
+  const std::string line = printable(text) + "\n";
+  if (!isTerminal) {
+    writeError(line);
+    return;
+  }
+  setDim(true);
+  if (failure.isOk())
+    failure = writeOutput(line);
+  setDim(false);
+}
+
+} // namespace moert::cli

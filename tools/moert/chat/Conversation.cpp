@@ -1,0 +1,80 @@
+#include "tools/moert/chat/Conversation.h"
+
+#include <algorithm>
+
+namespace moert::cli {
+
+using Json = nlohmann::ordered_json;
+
+Conversation::Conversation(ChatTemplate parsed, Json given)
+    : chatTemplate(std::move(parsed)), variables(std::move(given)) {}
+
+void Conversation::setSystem(std::string text) {
+  system = std::move(text);
+}
+
+void Conversation::addUser(std::string text) {
+  messages.push_back({{"role", "user"}, {"content", std::move(text)}});
+}
+
+void Conversation::addAnswer(std::string text, std::string reasoning) {
+  Json message = {{"role", "assistant"}, {"content", std::move(text)}};
+  if (!reasoning.empty()) {
+    message["thinking"] = reasoning; // As gpt-oss names it.
+    message["reasoning_content"] = std::move(reasoning);
+  }
+  messages.push_back(std::move(message));
+}
+
+void Conversation::reset() {
+  messages.clear();
+}
+
+static bool isUsers(const Json &message) {
+  return message["role"] == "user";
+}
+
+size_t Conversation::turns() const {
+  return static_cast<size_t>(std::count_if(messages.begin(), messages.end(), isUsers));
+}
+
+bool Conversation::dropOldestTurn() {
+  if (messages.empty())
+    return false;
+  auto next = std::find_if(messages.begin() + 1, messages.end(), isUsers);
+  if (next == messages.end())
+    return false;
+  messages.erase(messages.begin(), next);
+  return true;
+}
+
+static Json withSystem(const std::string &system, const std::vector<Json> &messages) {
+  Json all = Json::array();
+  if (!system.empty())
+    all.push_back({{"role", "system"}, {"content", system}});
+  for (const Json &message : messages)
+    all.push_back(message);
+  return all;
+}
+
+Result<std::string> Conversation::render(const TemplateLimits &limits) const {
+  Json context = variables;
+  context["messages"] = withSystem(system, messages);
+  context["add_generation_prompt"] = true;
+  return chatTemplate.render(context, limits);
+}
+
+std::string Conversation::asJson() const {
+  const Json saved = {{"messages", withSystem(system, messages)}};
+  return saved.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json templateVariables(const Chat *chat) {
+  Json variables = {{"tools", nullptr}, {"documents", nullptr}};
+  if (chat)
+    for (const auto &[name, text] : chat->specialTokens)
+      variables[name] = text;
+  return variables;
+}
+
+} // namespace moert::cli

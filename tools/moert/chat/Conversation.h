@@ -1,0 +1,51 @@
+// The messages of a conversation and their rendering with a chat template.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/chat/ChatTemplate.h"
+#include "runtime/format/Artifact.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace moert::cli {
+
+/// Used by one thread.
+class Conversation {
+public:
+  /// variables: what the template gets besides the messages, an object: special tokens, options.
+  Conversation(ChatTemplate chatTemplate, nlohmann::ordered_json variables);
+
+  /// Replaces the system message; an empty text removes it.
+  void setSystem(std::string text);
+  void addUser(std::string text);
+  /// reasoning: empty if there was none.
+  void addAnswer(std::string text, std::string reasoning);
+  /// Takes back the last message.
+  void removeLast() { messages.pop_back(); }
+  /// Removes all messages but the system's.
+  void reset();
+  /// Removes the oldest turn, a message of the user and the answers to it. False, and nothing
+  /// changes, if it is the last one.
+  bool dropOldestTurn();
+
+  /// The text that the model continues with an answer.
+  Result<std::string> render(const TemplateLimits &limits) const;
+
+  size_t turns() const;
+  /// {"messages": [...]}, for people and programs.
+  std::string asJson() const;
+
+private:
+  ChatTemplate chatTemplate;
+  nlohmann::ordered_json variables;
+  std::string system;
+  std::vector<nlohmann::ordered_json> messages; // Without the system's.
+};
+
+/// Special tokens' texts and the variables that transformers always passes.
+nlohmann::ordered_json templateVariables(const Chat *chat);
+
+} // namespace moert::cli
