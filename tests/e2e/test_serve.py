@@ -1,15 +1,18 @@
 """The server: answers, streams, refusals and bounds, over plain sockets and Python's HTTP client."""
 import contextlib
+import functools
 import http.client
 import json
+import math
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import threading
 import time
 
-from support import DONE, E2eTest, pocket, program, run
+from support import DONE, POCKET, SCRATCH, E2eTest, artifact, plain_text, pocket, program, run
 
 PROMPT = "The old man looked at the sea and"
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -256,6 +259,77 @@ class FormatTest(ServeTest):
             status, reply = self.server.ask(CHAT, chat(response_format=format))
             self.assertEqual(status, 400)
             self.assertIn(mention, reply["error"]["message"])
+
+
+TEMPLATE = """{% if messages[0].role == 'user' and messages[0].content == '' %}{{ raise_exception('say something') }}{% endif %}
+{%- for message in messages %}[{{ message.role }}] {{ message.content }}
+{% if message.tool_calls %}{% for call in message.tool_calls %}<tool_call>{{ call.function.arguments.to }}</tool_call>
+{% endfor %}{% endif %}{% endfor %}{% for tool in tools or [] %}{{ tool.function.name }}
+{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}"""
+
+
+@functools.cache
+def with_template():
+    """The bundled checkpoint with a chat template of its own."""
+    folder = SCRATCH / "pocket-with-template"
+    shutil.copytree(POCKET, folder, dirs_exist_ok=True)
+    config = json.loads((POCKET / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": TEMPLATE}))
+    return artifact(folder, "--bits", "4")
+
+
+class TemplateTest(E2eTest):
+    def test_a_conversation_is_written_by_the_checkpoints_template(self):
+        call = {"id": "1", "type": "function", "function": {"name": "sail", "arguments": json.dumps({"to": "Rhodes"})}}
+        tool = {"type": "function", "function": {"name": "sail", "parameters": {"type": "object", "properties": {}}}}
+        user = {"role": "user", "content": "Where to?"}
+        with Server(artifact=with_template()) as server:
+            for messages, tools, prompt in (
+                    ([user], {}, "[user] Where to?\n[assistant] "),
+                    ([{"role": "developer", "content": "Be brief."}, user], {}, "[system] Be brief.\n[user] Where to?\n[assistant] "),
+                    ([user, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "1", "content": "ok"}],
+                     {"tools": [tool]},
+                     "[user] Where to?\n[assistant] \n<tool_call>Rhodes</tool_call>\n[tool] ok\nsail\n[assistant] "),
+                    ([user], {"tools": [tool], "tool_choice": "none"}, "[user] Where to?\n[assistant] ")):
+                status, reply = server.ask(CHAT, chat(messages=messages, temperature=0, **tools))
+                self.assertEqual(status, 200, reply)
+                text = server.text(prompt, max_tokens=8)
+                self.assertEqual(reply["choices"][0]["message"]["content"], text["choices"][0]["text"])
+                self.assertEqual(reply["usage"]["prompt_tokens"], text["usage"]["prompt_tokens"])
+            for fields, mention in (({"messages": [{"role": "user", "content": ""}]}, "say something"),
+                                    ({"tools": [{"type": "function"}]}, r"tools\[0\]"),
+                                    ({"tools": [tool], "tool_choice": "required"}, "tool_choice")):
+                status, reply = server.ask(CHAT, chat(**fields))
+                self.assertEqual(status, 400)
+                self.assertRegex(reply["error"]["message"], mention)
+
+    def test_tools_need_a_template_that_has_them(self):
+        with Server() as server:
+            status, reply = server.ask(CHAT, chat(tools=[{"type": "function", "function": {"name": "f"}}]))
+            self.assertEqual((status, reply["error"]["param"]), (400, "tools"))
+
+
+class ScoreTest(ServeTest):
+    def test_scores_of_a_prompt_are_those_of_an_evaluation(self):
+        text = plain_text("validation").read_text()[:3000]
+        path = self.scratch / "text.txt"
+        path.write_text(text)
+        done = self.expect(DONE, "moert", "eval", pocket(), "--text", path, "--window", 64, "--json")
+        ids = [int(word) for word in run("moert", "tokenize", pocket(), "-f", path).out.split()]
+        windows = [ids[begin:begin + 64] for begin in range(0, len(ids) - 63, 64)]
+        self.assertGreater(len(windows), 4)
+        nats = []
+        for window in windows:
+            scores = self.server.text(window, echo=True, logprobs=1, max_tokens=1)["choices"][0]["logprobs"]
+            self.assertEqual(scores["token_logprobs"][0], None)
+            nats += scores["token_logprobs"][1:64]
+            # What lm-eval's local-completions reads: the best token beside each.
+            for token, value, best in list(zip(scores["tokens"], scores["token_logprobs"], scores["top_logprobs"]))[1:]:
+                self.assertLessEqual(value, max(best.values()))
+                if value == max(best.values()):
+                    self.assertIn(token, best)
+        # Sums in another order: 300 terms of about 5, each within 2**-51.
+        self.assertAlmostEqual(math.exp(-sum(nats) / len(nats)) / json.loads(done.out)["value"], 1, delta=1e-11)
 
 
 class PrefixTest(E2eTest):

@@ -298,6 +298,37 @@ private:
   const std::optional<uint64_t> maxTokens;
 };
 
+/// Null without tools, or if none may be called.
+Json readTools(Fields &fields, const ServedModelInfo &info) {
+  fields.ignore({"parallel_tool_calls"});
+  const Json *tools = fields.array("tools");
+  const Json *choice = fields.any("tool_choice");
+  if (choice && *choice != "none" && *choice != "auto")
+    fields.fail(invalidField("Unsupported value: 'tool_choice' is " + excerpt(choice->dump()) +
+                                 ", expected \"none\" or \"auto\": the model chooses.",
+                             "tool_choice", "unsupported_value"));
+  if (!tools || tools->empty() || (choice && *choice == "none"))
+    return {};
+  if (!info.chatFormat->hasTools())
+    fields.fail(
+        invalidField("Unsupported parameter: 'tools' is not supported with this model, whose "
+                     "chat template does not have calls as <tool_call>{...}</tool_call>.",
+                     "tools", "unsupported_parameter"));
+  for (size_t i = 0; i < tools->size(); ++i) {
+    const Json &tool = (*tools)[i];
+    const std::string name = strCat("tools[", i, "]");
+    const bool isFunction = tool.is_object() && tool.contains("type") &&
+                            tool["type"] == "function" && tool.contains("function") &&
+                            tool["function"].is_object();
+    if (!isFunction || !tool["function"].contains("name") || !tool["function"]["name"].is_string())
+      fields.fail(invalidField(strCat("Invalid value for '", name,
+                                      "': expected an object with the type \"function\" and a "
+                                      "function that has a name."),
+                               name));
+  }
+  return *tools;
+}
+
 } // namespace
 
 std::optional<ApiError> readCompletionCall(const Json &body, const ServedModelInfo &info,
@@ -335,9 +366,8 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
                                "top_logprobs"));
   }
   readFormat(reader);
-  fields.only("tools", Json::array(), "tools are not supported yet");
-  fields.only("tool_choice", "none", "tools are not supported yet");
-  fields.ignore({"parallel_tool_calls"});
+  const Json tools = readTools(fields, info);
+  call.readsTools = !tools.is_null();
   fields.require("messages");
   std::optional<uint64_t> maxTokens = fields.integer("max_completion_tokens", 1, UINT32_MAX);
   if (const auto older = fields.integer("max_tokens", 1, UINT32_MAX); older && !maxTokens)
@@ -346,12 +376,13 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
   fields.refuseOthers();
   if (!messages || fields.error())
     return fields.error();
-  ChatPrompt prompt;
-  if (auto error = makeChatPrompt(*messages, *info.model->tokenizer(), prompt))
+  std::vector<int32_t> prompt;
+  if (auto error =
+          makeChatPrompt(*messages, tools, *info.chatFormat, *info.model->tokenizer(), prompt))
     return error;
-  reader.base.stopTexts.insert(reader.base.stopTexts.end(), prompt.stopTexts.begin(),
-                               prompt.stopTexts.end());
-  reader.add(std::move(prompt.tokens), {}, maxTokens, {});
+  const std::vector<std::string> &stops = info.chatFormat->stopTexts();
+  reader.base.stopTexts.insert(reader.base.stopTexts.end(), stops.begin(), stops.end());
+  reader.add(std::move(prompt), {}, maxTokens, {});
   return fields.error();
 }
 

@@ -4,6 +4,7 @@
 #include "moert/Engine.h"
 #include "runtime/grammar/TokenConstraint.h"
 #include "runtime/serving/Answer.h"
+#include "tools/moert-serve/ChatFormat.h"
 #include "tools/moert-serve/Fields.h"
 
 #include <cstdint>
@@ -21,6 +22,7 @@ struct ServedModelInfo {
   uint32_t contextTokens = 0;
   uint32_t mostSequences = 1;             // In one request.
   const TokenTexts *tokenTexts = nullptr; // For formats.
+  const ChatFormat *chatFormat = nullptr;
   /// A seed for a request without one.
   std::function<uint64_t()> drawSeed;
 };
@@ -33,6 +35,7 @@ struct ApiCall {
   bool isStreamed = false;
   bool streamsUsage = false;        // A last chunk has the usage.
   bool echoes = false;              // Texts begin with their prompt.
+  bool readsTools = false;          // The answer may call tools.
   bool givesScores = false;         // "logprobs"
   uint32_t topScores = 0;           // Best tokens listed for each token.
   std::vector<std::string> prompts; // As text, with echoes: entry i is choice i's.

@@ -144,8 +144,7 @@ Json ApiReply::choiceOf(size_t index, Choice &choice, bool isChunk) const {
   std::string text;
   if (call.echoes && !choice.hasBegun)
     text = call.prompts[index];
-  for (const AnswerPiece &piece : choice.pieces)
-    text += piece.text;
+  text += takeText(choice);
   Json json = {{"index", index}};
   if (!call.isChat) {
     json["text"] = text;
@@ -155,14 +154,45 @@ Json ApiReply::choiceOf(size_t index, Choice &choice, bool isChunk) const {
     if (!isChunk || !choice.hasBegun)
       message["role"] = "assistant";
     message["content"] = text;
-    if (!isChunk)
+    if (!isChunk) {
       message["refusal"] = nullptr;
+      if (Json calls = toolCalls(index, choice, false); !calls.empty()) {
+        if (text.empty())
+          message["content"] = nullptr;
+        message["tool_calls"] = std::move(calls);
+      }
+    }
     json[isChunk ? "delta" : "message"] = std::move(message);
     json["logprobs"] = call.givesScores ? chatScores(choice) : Json();
   }
-  json["finish_reason"] = isChunk ? Json() : reasonOf(choice.end);
+  json["finish_reason"] = isChunk                         ? Json()
+                          : !choice.tools.calls().empty() ? Json("tool_calls")
+                                                          : reasonOf(choice.end);
   choice.hasBegun = true;
   return json;
+}
+
+std::string ApiReply::takeText(Choice &choice) const {
+  std::string text;
+  for (const AnswerPiece &piece : choice.pieces)
+    text += call.readsTools ? choice.tools.feed(piece.text) : piece.text;
+  if (call.readsTools && choice.end)
+    text += choice.tools.finish();
+  return text;
+}
+
+Json ApiReply::toolCalls(size_t index, const Choice &choice, bool isChunk) const {
+  Json list = Json::array();
+  for (const ToolCall &tool : choice.tools.calls()) {
+    Json entry = Json::object();
+    if (isChunk)
+      entry["index"] = list.size();
+    entry["id"] = strCat("call_", head.id, "_", index, "_", list.size());
+    entry["type"] = "function";
+    entry["function"] = {{"name", tool.name}, {"arguments", tool.arguments}};
+    list.push_back(std::move(entry));
+  }
+  return list;
 }
 
 Json ApiReply::usage() const {
@@ -205,19 +235,23 @@ std::string ApiReply::takeEvents() {
     Choice &choice = choices[i];
     if (choice.hasFinished)
       continue;
-    if (!choice.pieces.empty() || (choice.end && !choice.hasBegun))
+    if (!choice.pieces.empty() || (choice.end && (!choice.hasBegun || call.readsTools)))
       append(choiceOf(i, choice, true));
     choice.pieces.clear();
     if (!choice.end)
       continue;
     choice.hasFinished = true;
     Json last = {{"index", i}};
-    if (call.isChat)
+    Json calls = toolCalls(i, choice, true);
+    const bool hasCalls = !calls.empty();
+    if (hasCalls)
+      last["delta"] = {{"tool_calls", std::move(calls)}};
+    else if (call.isChat)
       last["delta"] = Json::object();
     else
       last["text"] = "";
     last["logprobs"] = nullptr;
-    last["finish_reason"] = reasonOf(choice.end);
+    last["finish_reason"] = hasCalls ? Json("tool_calls") : reasonOf(choice.end);
     append(std::move(last));
   }
   if (hasEnded()) {

@@ -5,6 +5,7 @@
 #include "runtime/serving/Answer.h"
 #include "runtime/tokenizer/Tokenizer.h"
 #include "tools/moert-serve/ApiCall.h"
+#include "tools/moert-serve/ToolCallText.h"
 
 #include <chrono>
 #include <cstdint>
@@ -53,6 +54,7 @@ private:
     uint64_t tokens = 0, cachedTokens = 0;
     uint64_t offset = 0; // Characters before the next token.
     bool hasBegun = false, hasFinished = false;
+    ToolCallText tools = {}; // If the call reads them.
   };
 
   void fail(const Choice &choice, const Status &status);
@@ -61,6 +63,10 @@ private:
   Json textScores(size_t index, Choice &choice) const;
   Json chatScores(const Choice &choice) const;
   Json usage() const;
+  /// The text of a choice's new pieces, without calls of tools.
+  std::string takeText(Choice &choice) const;
+  /// "tool_calls": an array, empty without any.
+  Json toolCalls(size_t index, const Choice &choice, bool isChunk) const;
   std::string tokenText(int32_t token) const;
   bool hasEnded() const;
 

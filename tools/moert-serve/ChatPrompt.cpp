@@ -8,8 +8,6 @@ namespace moert::serve {
 
 namespace {
 
-constexpr const char *kBegin = "<|im_start|>", *kEnd = "<|im_end|>";
-
 /// A text, or an array of parts of type "text".
 std::optional<ApiError> readContent(const Json &content, const std::string &name,
                                     std::string &text) {
@@ -40,8 +38,25 @@ std::optional<ApiError> readContent(const Json &content, const std::string &name
   return {};
 }
 
-std::optional<ApiError> appendMessage(const Json &message, const std::string &name,
-                                      std::string &text) {
+/// Templates expect the arguments of a call as an object; OpenAI's API has them as its text.
+void parseArguments(Json &calls) {
+  if (!calls.is_array())
+    return;
+  for (Json &call : calls) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object())
+      continue;
+    Json &function = call["function"];
+    if (!function.contains("arguments") || !function["arguments"].is_string())
+      continue;
+    Json parsed;
+    if (!parseBody(function["arguments"].get<std::string>(), JsonLimits(), parsed))
+      function["arguments"] = std::move(parsed);
+  }
+}
+
+/// A message as templates expect it.
+std::optional<ApiError> readMessage(const Json &message, const std::string &name, bool hasTools,
+                                    Json &read) {
   if (!message.is_object())
     return invalidField(strCat("Invalid type for '", name, "': expected an object, but got ",
                                typeOf(message), " instead."),
@@ -51,41 +66,63 @@ std::optional<ApiError> appendMessage(const Json &message, const std::string &na
   std::string role = fields.text("role").value_or("");
   if (role == "developer")
     role = "system"; // The API's newer name.
-  if (role != "system" && role != "user" && role != "assistant")
+  if (role != "system" && role != "user" && role != "assistant" && !(hasTools && role == "tool"))
     fields.fail(invalidField(strCat("Invalid value: '", excerpt(role),
-                                    "'. Supported values are: "
-                                    "'system', 'developer', 'user' and 'assistant'."),
+                                    "'. Supported values are: 'system', 'developer', 'user', "
+                                    "'assistant'",
+                                    hasTools ? " and 'tool'." : "."),
                              name + ".role"));
-  fields.require("content");
+  read = {{"role", role}, {"content", ""}};
+  const Json *calls = hasTools && role == "assistant" ? fields.array("tool_calls") : nullptr;
+  if (!calls)
+    fields.require("content");
   const Json *content = fields.any("content");
-  fields.ignore({"name", "refusal"});
+  fields.ignore({"name", "refusal", "reasoning_content"});
+  if (role == "tool")
+    fields.ignore({"tool_call_id"});
   fields.refuseOthers();
   if (fields.error())
     return fields.error();
+  if (calls) {
+    read["tool_calls"] = *calls;
+    parseArguments(read["tool_calls"]);
+  }
+  for (const char *kept : {"name", "tool_call_id", "reasoning_content"})
+    if (message.contains(kept))
+      read[kept] = message[kept];
   std::string said;
-  if (auto error = readContent(*content, name + ".content", said))
-    return error;
-  text += kBegin + role + "\n" + said + kEnd + "\n";
+  if (content)
+    if (auto error = readContent(*content, name + ".content", said))
+      return error;
+  read["content"] = said;
   return {};
 }
 
 } // namespace
 
-std::optional<ApiError> makeChatPrompt(const Json &messages, const Tokenizer &tokenizer,
-                                       ChatPrompt &prompt) {
+std::optional<ApiError> makeChatPrompt(const Json &messages, const Json &tools,
+                                       const ChatFormat &format, const Tokenizer &tokenizer,
+                                       std::vector<int32_t> &prompt) {
   if (messages.empty())
     return invalidField("Invalid 'messages': empty array. Expected an array with minimum length 1, "
                         "but got an empty array instead.",
                         "messages", "empty_array");
-  std::string text;
-  for (size_t i = 0; i < messages.size(); ++i)
-    if (auto error = appendMessage(messages[i], strCat("messages[", i, "]"), text))
+  Json read = Json::array();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    Json one;
+    if (auto error = readMessage(messages[i], strCat("messages[", i, "]"), format.hasTools(), one))
       return error;
-  text += strCat(kBegin, "assistant\n");
-  Result<std::vector<int32_t>> ids = tokenizer.encode(text, true);
+    read.push_back(std::move(one));
+  }
+  const Result<std::string> text = format.render(read, tools);
+  if (!text.isOk())
+    return invalidField(
+        "The model's chat template refuses these messages: " + text.status().message(), "messages");
+  // A template writes the special tokens itself.
+  Result<std::vector<int32_t>> ids = tokenizer.encode(*text, !format.hasSpecialTokens());
   if (!ids.isOk())
     return invalidField(ids.status().message(), "messages");
-  prompt = {std::move(ids).value(), {kEnd}};
+  prompt = std::move(ids).value();
   return {};
 }
 

@@ -137,11 +137,15 @@ Status serveModel(ServeOptions options) {
   MOERT_ASSIGN_OR_RETURN(cli::LoadedModel loaded, cli::loadModel(std::move(model), engine));
 
   const TokenTexts tokenTexts(*loaded.model->tokenizer());
+  const ChatFormat chatFormat(loaded.model->artifact().chat);
   ServingLoop loop(*loaded.engine, limits);
-  ServedModelInfo served = {
-      loaded.model.get(),   options.modelName.value_or(nameOf(options.artifact)),
-      limits.contextTokens, limits.running + limits.waiting,
-      &tokenTexts,          drawSeed};
+  ServedModelInfo served = {loaded.model.get(),
+                            options.modelName.value_or(nameOf(options.artifact)),
+                            limits.contextTokens,
+                            limits.running + limits.waiting,
+                            &tokenTexts,
+                            &chatFormat,
+                            drawSeed};
   options.http.budgetBytes = loaded.account.budgetBytes;
   HttpServer server(options.http, loop, served);
   const std::atomic<bool> &stop = cli::catchInterrupts();

@@ -1,0 +1,58 @@
+#include "tools/moert-serve/ChatFormat.h"
+
+#include "tools/moert-serve/ToolCallText.h"
+
+namespace moert::serve {
+
+/// ChatML, the format of the Qwen family and of many models made from others.
+constexpr const char *kBegin = "<|im_start|>", *kEnd = "<|im_end|>";
+
+static std::string renderChatMl(const Json &messages) {
+  std::string text;
+  for (const Json &message : messages)
+    text += kBegin + message["role"].get<std::string>() + "\n" +
+            message["content"].get<std::string>() + kEnd + "\n";
+  return text + kBegin + "assistant\n";
+}
+
+ChatFormat::ChatFormat(const std::optional<Chat> &chat) {
+  isOwn = chat && !chat->templates.empty();
+  if (!isOwn)
+    stops = {kEnd};
+  else
+    fault = load(*chat);
+}
+
+// "default" is for conversations and "tool_use" for those with tools.
+Status ChatFormat::load(const Chat &chat) {
+  const NamedTemplate *first = &chat.templates.front(), *tools = nullptr;
+  for (const NamedTemplate &one : chat.templates) {
+    if (one.name == "default")
+      first = &one;
+    if (one.name == "tool_use")
+      tools = &one;
+  }
+  tools = tools ? tools : first;
+  MOERT_ASSIGN_OR_RETURN(plain, ChatTemplate::compile(first->text, first->name));
+  MOERT_ASSIGN_OR_RETURN(withTools, ChatTemplate::compile(tools->text, tools->name));
+  writesToolCalls = tools->text.find(ToolCallText::kBegin) != std::string::npos;
+  if (first->text.find(kEnd) != std::string::npos)
+    stops = {kEnd};
+  for (const auto &[name, text] : chat.specialTokens)
+    variables[name] = text;
+  variables["documents"] = nullptr;
+  return {};
+}
+
+Result<std::string> ChatFormat::render(const Json &messages, const Json &tools) const {
+  if (!isOwn)
+    return renderChatMl(messages);
+  MOERT_RETURN_IF_ERROR(fault);
+  Json context = variables;
+  context["messages"] = messages;
+  context["tools"] = tools;
+  context["add_generation_prompt"] = true;
+  return (tools.is_null() ? plain : withTools)->render(context);
+}
+
+} // namespace moert::serve
