@@ -99,11 +99,11 @@ class MissesTest(E2eTest):
         return self.plans(output)["auto"]
 
     def test_with_a_target_the_last_rule_within_it_is_taken_and_none_is_a_valid_answer(self):
-        rules = ("lower:0.9:1", "skip:0.9", "mask")
-        self.assertEqual(self.accepted("any.moe", "1000000%", *rules)["miss"]["action"], "mask")
+        rules = ("lower:0.9:1", "skip:0.9")
+        self.assertEqual(self.accepted("any.moe", "1000%", *rules)["miss"]["action"], "skip")
         plan = self.accepted("none.moe", "0.000001%", *rules)
         self.assertEqual(plan["miss"]["action"], "wait")
-        self.assertRegex(plan["reasons"][-1]["reason"], r"^No loss on misses: lower:0\.9:1 loses .*%, more than the 0\.00%")
+        self.assertRegex(plan["reasons"][-1]["reason"], r"^No loss on misses: lower:0\.9:1 loses .*, more than the 0\.00%")
 
     def test_rules_that_cannot_be_read_or_measured_are_refused(self):
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", self.scratch / "none.moe")
