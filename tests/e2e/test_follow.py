@@ -21,7 +21,7 @@ def resident_bytes(pid):
 
 
 class PacedReader:
-    """Reads what a process writes, a few tokens every millisecond; the process can be only a few tokens ahead."""
+    """Reads what a process writes, a few tokens every four milliseconds; the process can be only a few tokens ahead."""
 
     def __enter__(self):
         self.reader, self.writer = socket.socketpair()
@@ -40,7 +40,7 @@ class PacedReader:
     def read(self):
         piece = self.reader.recv(8)
         self.text.extend(piece)
-        time.sleep(0.001)
+        time.sleep(0.004)
         return piece
 
     def read_to(self, length):
