@@ -34,7 +34,7 @@ struct LayerSymbols {
   StateMixerSymbols state;
 };
 
-/// What a source is for.
+/// Whether the weights become resident or belong to experts.
 enum class SourceOf { kResident, kExpert };
 
 /// Builds one module. Errors are emitted at once and recorded; a module with an error is discarded

@@ -1,4 +1,4 @@
-// What a report is made from: an artifact with what calibration left in it, a device, runs.
+// The inputs of a report: an artifact with its calibration results, a device, runs.
 #pragma once
 
 #include "compiler/plan/DeviceProfile.h"

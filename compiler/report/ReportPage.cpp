@@ -98,7 +98,7 @@ static std::string tableHtml(const Table &table) {
 
 namespace {
 
-/// What a unit is drawn in.
+/// The unit of an axis, and what a number of the JSON is divided by to have it.
 struct DrawnUnit {
   double divisor = 1;
   const char *name = "";

@@ -11,25 +11,23 @@ using Json = nlohmann::json;
 
 namespace moec {
 
-uint64_t RecordedStep::computeNs() const {
+static uint64_t sumOf(const std::vector<LayerProfile> &layers, uint64_t LayerProfile::*field) {
   uint64_t sum = 0;
   for (const LayerProfile &layer : layers)
-    sum += layer.computeNs;
+    sum += layer.*field;
   return sum;
+}
+
+uint64_t RecordedStep::computeNs() const {
+  return sumOf(layers, &LayerProfile::computeNs);
 }
 
 uint64_t RecordedStep::waitNs() const {
-  uint64_t sum = 0;
-  for (const LayerProfile &layer : layers)
-    sum += layer.waitNs;
-  return sum;
+  return sumOf(layers, &LayerProfile::waitNs);
 }
 
 uint64_t RecordedStep::bytesRead() const {
-  uint64_t sum = 0;
-  for (const LayerProfile &layer : layers)
-    sum += layer.bytesRead;
-  return sum;
+  return sumOf(layers, &LayerProfile::bytesRead);
 }
 
 LayerTotals PhaseTotals::sum() const {

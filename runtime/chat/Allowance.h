@@ -1,5 +1,5 @@
-// What one rendering may still use. Every value that a template makes is made here, so that no
-// template takes more time or memory than its limits.
+// The steps and memory that are left to a rendering. All values of a template are made here, so
+// that none takes more time or memory than its limits.
 #pragma once
 
 #include "runtime/base/Status.h"

@@ -115,7 +115,7 @@ struct Expression {
 
 // Statements -------------------------------------------------------------------------------------
 
-/// What a value is assigned to: a name, a namespace's member, or a tuple of these.
+/// The target of an assignment: a name, a namespace's member, or a tuple of these.
 struct Target {
   std::string name;
   std::string member;        // Set for a member of the namespace `name`; empty for a name.

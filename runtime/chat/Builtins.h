@@ -44,7 +44,7 @@ const Builtin *findTest(std::string_view name);
 /// A global function.
 const Builtin *findGlobal(std::string_view name);
 
-/// What an attribute of a type of Python is here.
+/// An attribute of one of Python's types.
 struct MethodEntry {
   const Builtin *method = nullptr;
   bool isUnsafe = false;      // It would change its object: undefined, as in jinja2's sandbox.

@@ -14,7 +14,7 @@
 
 namespace moert {
 
-/// What one rendering may use. A template comes with a checkpoint, so it is untrusted.
+/// Limits of one rendering. A template comes with a checkpoint, so it is untrusted.
 struct TemplateLimits {
   /// One step is one evaluated node of the template, 16 bytes of a new string, or one element of a
   /// new list. Together with the context they bound time and memory.
