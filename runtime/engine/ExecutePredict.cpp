@@ -1,6 +1,5 @@
 // Executes predict instructions: prefetch candidates from the values computed so far in a step.
 #include "runtime/engine/EngineImpl.h"
-#include "runtime/engine/PredictionObserver.h"
 #include "runtime/predict/Candidates.h"
 
 #include <algorithm>
@@ -30,8 +29,7 @@ void Engine::Impl::namePrefetch(const PredictInstruction &predict) {
   else
     paths->predict(predict.moeLayer, chosen[0], chosen[1], predicted);
   listLikeliest(predicted, rule.candidates, prefetchCandidates);
-  if (auto *predictions = dynamic_cast<PredictionObserver *>(observer))
-    predictions->onPredict(predict.moeLayer, batch[0].position, prefetchCandidates);
+  observer->onPredict(predict.moeLayer, batch[0].position, prefetchCandidates);
   cache->prefetch({predict.moeLayer - firstCachedLayer, rule, prefetchCandidates});
 }
 

@@ -1,7 +1,5 @@
 #include "runtime/generation/Generation.h"
 
-#include "runtime/engine/PredictionObserver.h"
-
 #include <algorithm>
 
 namespace moert {
@@ -37,7 +35,7 @@ const char *nameOf(GenerationEnd end) {
 }
 
 /// Samples from the one row of logits that was requested of a step, and records routes.
-class Generation::Choice : public PredictionObserver {
+class Generation::Choice : public StepObserver {
 public:
   Choice(Sampler &tokenSampler, const Model &sampledModel, RouteRecord *routeRecord)
       : sampler(tokenSampler), model(sampledModel), routes(routeRecord) {}

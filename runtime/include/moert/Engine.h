@@ -14,6 +14,7 @@
 #include "runtime/io/ReadQueue.h"
 #include "runtime/kernels/Kernels.h"
 #include "runtime/memory/MemoryBudget.h"
+#include "runtime/policy/Prefetches.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include <atomic>
@@ -123,6 +124,10 @@ public:
   /// or fewer where a miss rule leaves some out.
   virtual void onRoute(Session &, uint32_t /*moeLayer*/, uint32_t /*position*/,
                        std::span<const int32_t> /*experts*/, std::span<const float> /*weights*/) {}
+  /// What a predictor named for a later MoE layer, likeliest first, while decoding the token at
+  /// `position`; for a batch of several sessions, that of the first.
+  virtual void onPredict(uint32_t /*moeLayer*/, uint32_t /*position*/,
+                         std::span<const PrefetchCandidate> /*candidates*/) {}
 };
 
 /// The next tokens of one session; borrows both for one call.
