@@ -6,6 +6,7 @@
 #include "runtime/memory/MemoryFollower.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace moert::cli {
@@ -20,7 +21,7 @@ public:
   BudgetFollower(Engine &followingEngine, uint64_t smallestBytes);
 
   /// Before a step whose first token has this position: looks, if it is time, and changes the
-  /// budget. Prints each change to standard error.
+  /// budget. Prints each change to standard error, that of several steps after the last one.
   Status follow(uint32_t position);
 
   /// The account with the largest budget so far.
@@ -34,6 +35,7 @@ private:
   uint64_t smallest;
   MemoryFollower follower;
   uint64_t nextLookNs = 0;
+  std::optional<uint64_t> grownFrom; // The budget before the steps of growing now.
   MemoryAccount largest;
   std::vector<RunBudget> made;
 };
