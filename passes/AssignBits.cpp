@@ -38,7 +38,7 @@ private:
 } // namespace
 
 static StringRef nameOf(ExpertBits bits) {
-  constexpr StringLiteral kNames[] = {"source", "8", "6", "4", "3", "2"};
+  constexpr StringLiteral kNames[] = {"source", "8", "6", "5", "4", "3", "2"};
   return kNames[static_cast<int>(bits)];
 }
 
@@ -48,7 +48,7 @@ static StringRef nameOf(ResidentBits bits) {
 }
 
 static uint32_t widthOf(ExpertBits bits) {
-  constexpr uint32_t kWidths[] = {0, 8, 6, 4, 3, 2}; // 0: the checkpoint's.
+  constexpr uint32_t kWidths[] = {0, 8, 6, 5, 4, 3, 2}; // 0: the checkpoint's.
   return kWidths[static_cast<int>(bits)];
 }
 

@@ -9,7 +9,7 @@
 namespace mlir::moe {
 
 /// Width of the experts.
-enum class ExpertBits { kSource, k8, k6, k4, k3, k2 };
+enum class ExpertBits { kSource, k8, k6, k5, k4, k3, k2 };
 /// Width of the resident matrices; kSame: the head uses the width of the others.
 enum class ResidentBits { kSource, k16, k8, k4, kSame };
 

@@ -74,6 +74,7 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
                clEnumValN(::mlir::moe::ExpertBits::kSource, "source", "the checkpoint's type"),
                clEnumValN(::mlir::moe::ExpertBits::k8, "8", "8 bits"),
                clEnumValN(::mlir::moe::ExpertBits::k6, "6", "6 bits, always nested"),
+               clEnumValN(::mlir::moe::ExpertBits::k5, "5", "5 bits, always nested"),
                clEnumValN(::mlir::moe::ExpertBits::k4, "4", "4 bits"),
                clEnumValN(::mlir::moe::ExpertBits::k3, "3", "3 bits, always nested"),
                clEnumValN(::mlir::moe::ExpertBits::k2, "2", "2 bits"))}]>,

@@ -49,8 +49,8 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
       llvm::cl::values(
           clEnumValN(ExpertBits::kSource, "source", "the checkpoint's type"),
           clEnumValN(ExpertBits::k8, "8", "8 bits"), clEnumValN(ExpertBits::k6, "6", "6 bits"),
-          clEnumValN(ExpertBits::k4, "4", "4 bits"), clEnumValN(ExpertBits::k3, "3", "3 bits"),
-          clEnumValN(ExpertBits::k2, "2", "2 bits"))};
+          clEnumValN(ExpertBits::k5, "5", "5 bits"), clEnumValN(ExpertBits::k4, "4", "4 bits"),
+          clEnumValN(ExpertBits::k3, "3", "3 bits"), clEnumValN(ExpertBits::k2, "2", "2 bits"))};
   Option<bool> nested{*this, "nested", llvm::cl::init(true)};
   Option<ResidentBits> residentBits{
       *this, "resident-bits", llvm::cl::init(ResidentBits::k8),

@@ -17,7 +17,7 @@ static std::vector<Grid> gridsFor(const AccurateCompileRequest &request, uint32_
       isPerRow ? uint32_t(roundUp(uint64_t(rowInputs), request.passes.activationGroup))
                : request.passes.group;
   std::vector<Grid> grids;
-  for (uint32_t bits : {8, 6, 4, 3, 2})
+  for (uint32_t bits : {8, 6, 5, 4, 3, 2})
     if (!request.bits || *request.bits == bits)
       grids.push_back({bits, group, request.method == QuantizeMethod::kHqq});
   return grids;
@@ -78,7 +78,7 @@ uint64_t PooledArtifacts::fewestExpertBytes() const {
 
 static mlir::moe::ExpertBits expertBitsOf(uint32_t bits) {
   using enum mlir::moe::ExpertBits;
-  return bits == 8 ? k8 : bits == 6 ? k6 : bits == 4 ? k4 : bits == 3 ? k3 : k2;
+  return bits == 8 ? k8 : bits == 6 ? k6 : bits == 5 ? k5 : bits == 4 ? k4 : bits == 3 ? k3 : k2;
 }
 
 Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,

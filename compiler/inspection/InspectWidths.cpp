@@ -37,9 +37,9 @@ struct WidthTotal {
 
 } // namespace
 
-constexpr CellStyle kCells[] = {{2, '2', 53, 15},  {3, '3', 60, 15},  {4, '4', 30, 15},
-                                {6, '6', 35, 16},  {8, '8', 113, 16}, {16, 'H', 220, 16},
-                                {32, 'F', 231, 16}};
+constexpr CellStyle kCells[] = {{2, '2', 53, 15},   {3, '3', 60, 15},  {4, '4', 30, 15},
+                                {5, '5', 36, 16},   {6, '6', 35, 16},  {8, '8', 113, 16},
+                                {16, 'H', 220, 16}, {32, 'F', 231, 16}};
 
 static const CellStyle &styleOf(uint32_t width) {
   static constexpr CellStyle kOther = {0, '?', 8, 15};

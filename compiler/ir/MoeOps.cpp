@@ -103,9 +103,9 @@ LogicalResult MoeLayerOp::verify() {
     return failure();
   if (std::optional<ArrayRef<int32_t>> bits = getBits())
     if (bits->size() != getExperts() || !llvm::all_of(*bits, [](int32_t b) {
-          return llvm::is_contained({8, 6, 4, 3, 2}, b);
+          return llvm::is_contained({8, 6, 5, 4, 3, 2}, b);
         }))
-      return emitOpError() << "expected bits of 8, 6, 4, 3 or 2 for each of its " << getExperts()
+      return emitOpError() << "expected bits of 8, 6, 5, 4, 3 or 2 for each of its " << getExperts()
                            << " experts";
   return verifySlices(*this);
 }

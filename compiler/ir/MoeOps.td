@@ -50,8 +50,9 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
   let summary = "The routed experts of one layer";
   let description = [{
     All experts of a layer have the same matrices. `layer` is the layer's number in the model.
-    `bits` has a width for each expert that was chosen before the passes: 8, 6, 4, 3 or 2. `slices`
-    has, per expert, the formats of its slices, lowest first; it is absent until assign-bits has run.
+    `bits` has a width for each expert that was chosen before the passes: 8, 6, 5, 4, 3 or 2.
+    `slices` has, per expert, the formats of its slices, lowest first; it is absent until assign-bits
+    has run.
     A float format is a single slice; several slices share one quantization grid, each refining the
     one before it by lower bits. `alpha` and `limit` are the numbers of clamped_swiglu
     (moert::GluActivation). With `scaled_inputs`, the router's weights multiply the experts' input

@@ -175,12 +175,16 @@ struct StandIns {
   std::string_view weights;
   std::array<std::string_view, 3> widening; // Ends with one that every profile has.
 };
-constexpr StandIns kStandIns[] = {
-    {"int2", {"int4", "int8", "int8"}},     {"int2+1", {"int2+2", "int4", "int8"}},
-    {"int2+2", {"int4", "int8", "int8"}},   {"int2+2+2", {"int2+2+4", "int8", "int8"}},
-    {"int2+2+4", {"int8", "int8", "int8"}}, {"int4", {"int2+2", "int8", "int8"}},
-    {"mxfp4", {"bf16", "f16", "f32"}},      {"bf16", {"f16", "f32", "f32"}},
-    {"f16", {"bf16", "f32", "f32"}}};
+constexpr StandIns kStandIns[] = {{"int2", {"int4", "int8", "int8"}},
+                                  {"int2+1", {"int2+2", "int4", "int8"}},
+                                  {"int2+2", {"int4", "int8", "int8"}},
+                                  {"int2+2+1", {"int2+2+2", "int2+2+4", "int8"}},
+                                  {"int2+2+2", {"int2+2+4", "int8", "int8"}},
+                                  {"int2+2+4", {"int8", "int8", "int8"}},
+                                  {"int4", {"int2+2", "int8", "int8"}},
+                                  {"mxfp4", {"bf16", "f16", "f32"}},
+                                  {"bf16", {"f16", "f32", "f32"}},
+                                  {"f16", {"bf16", "f32", "f32"}}};
 
 std::vector<TokenRate> standInRates(const DeviceProfile &device, const Product &product) {
   for (const StandIns &entry : kStandIns)

@@ -21,6 +21,8 @@ static std::vector<WeightKind> kindsOf(uint32_t bits, bool nested) {
     return {k2, k1};
   case 4:
     return nested ? std::vector{k2, k2} : std::vector{k4};
+  case 5:
+    return {k2, k2, k1};
   case 6:
     return {k2, k2, k2};
   case 8:
@@ -34,7 +36,7 @@ Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activation
                                            bool nested) {
   std::vector<WeightKind> kinds = kindsOf(grid.bits, nested);
   if (kinds.empty())
-    return invalidInput("a grid of ", grid.bits, " bits, expected 2, 3, 4, 6 or 8");
+    return invalidInput("a grid of ", grid.bits, " bits, expected 2, 3, 4, 5, 6 or 8");
   // One scale per row allows any group that covers the row; a format needs a multiple.
   uint32_t group = grid.group;
   if (activationGroup != 0)

@@ -23,8 +23,8 @@ struct PackedWeights {
 };
 
 /// The slices that store a grid. 2, 4 and 8 bits are one slice each, or, nested, slices of 2; 2 and
-/// 2; 2, 2 and 4 bits. 3 and 6 bits are always nested: 2 and 1; 2, 2 and 2. Refuses other widths,
-/// and groups that the layout does not support.
+/// 2; 2, 2 and 4 bits. 3, 5 and 6 bits are always nested: 2 and 1; 2, 2 and 1; 2, 2 and 2. Refuses
+/// other widths, and groups that the layout does not support.
 moert::Result<std::vector<moert::WeightFormat>> slicesOf(const Grid &grid, uint32_t activationGroup,
                                                          bool nested);
 

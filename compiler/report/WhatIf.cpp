@@ -48,7 +48,7 @@ namespace {
 
 constexpr double kBudgetFractions[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
 constexpr double kRateFactors[] = {0.25, 0.5, 1, 2, 4, 8}, kLatencyFactors[] = {0.25, 1, 4};
-constexpr double kWidths[] = {8, 6, 4, 3, 2};
+constexpr double kWidths[] = {8, 6, 5, 4, 3, 2};
 
 /// Asks one question after the other; borrows its arguments.
 class Questions {

@@ -96,8 +96,10 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
 // The combinations that the kernels support: each of these lists and each prefix of one.
 static bool isSliceList(std::span<const WeightFormat> slices) {
   constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
-  static constexpr WeightKind kThree[] = {k2, k1}, kSix[] = {k2, k2, k2}, kEight[] = {k2, k2, k4};
-  for (std::span<const WeightKind> list : {std::span<const WeightKind>(kThree), {kSix}, {kEight}})
+  static constexpr WeightKind kThree[] = {k2, k1}, kFive[] = {k2, k2, k1}, kSix[] = {k2, k2, k2},
+                              kEight[] = {k2, k2, k4};
+  for (std::span<const WeightKind> list :
+       {std::span<const WeightKind>(kThree), {kFive}, {kSix}, {kEight}})
     if (slices.size() <= list.size() &&
         std::equal(slices.begin(), slices.end(), list.begin(),
                    [](const WeightFormat &slice, WeightKind kind) { return slice.kind == kind; }))
@@ -130,7 +132,7 @@ Status checkSliceFormats(std::span<const WeightFormat> slices) {
   }
   if (slices.size() > 1 && !isSliceList(slices))
     return invalidInput("slices of ", kinds, ", expected int2 and int1, or int2, int2 and ",
-                        "possibly int2 or int4");
+                        "possibly int1, int2 or int4");
   return {};
 }
 

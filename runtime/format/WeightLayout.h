@@ -126,7 +126,7 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
 constexpr uint32_t kMaxExpertSlices = 3;
 
 /// Whether slices of these formats, lowest first, form one expert: one slice of any kind but int1,
-/// or slices of 2+1, 2+2, 2+2+2 or 2+2+4 bits, of which all but the first refine.
+/// or slices of 2+1, 2+2, 2+2+1, 2+2+2 or 2+2+4 bits, of which all but the first refine.
 Status checkSliceFormats(std::span<const WeightFormat> slices);
 
 } // namespace moert

@@ -70,6 +70,7 @@ std::vector<Stored> allStored() {
           {kNested},
           {kNested, {k1}},
           {kNested, {k2}},
+          {kNested, {k2, k1}},
           {kNested, {k2, k2}},
           {kNested, {k2, k4}}};
 }

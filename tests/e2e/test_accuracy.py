@@ -458,7 +458,7 @@ class RefusalTest(AccuracyTest):
 
     def test_widths_that_are_not_searched_for(self):
         source = (checkpoint(), "--bits", "source")
-        self.refuses("--bits source.*expected auto, 8, 6, 4, 3 or 2 with --accuracy-loss", *searched("--bits", "source")[1:])
+        self.refuses("--bits source.*expected auto, 8, 6, 5, 4, 3 or 2 with --accuracy-loss", *searched("--bits", "source")[1:])
         self.refuses("with --quantizer clipped$", *source, "--quantizer", "clipped")
         self.refuses("with --calibration-text$", *source, "--calibration-text", *texts("calibration"))
 

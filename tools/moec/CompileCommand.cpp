@@ -48,9 +48,8 @@ static Status runAccurately(const CompileFlags &flags) {
   request.resume = flags.request.resume;
   MOERT_RETURN_IF_ERROR(takeAccuracyFlags(flags.accuracy, request));
   if (flags.bits == "source")
-    return invalidInput("--bits source keeps experts unquantized, expected auto, 8, 6, 4, 3 or 2 "
-                        "with ",
-                        flags.accuracy.askedBy());
+    return invalidInput("--bits source keeps experts unquantized, expected auto, 8, 6, 5, 4, 3 or ",
+                        "2 with ", flags.accuracy.askedBy());
   if (flags.bits != kAuto)
     request.bits = uint32_t(std::stoul(flags.bits));
   else if (!request.target)
@@ -65,9 +64,13 @@ static Status runAccurately(const CompileFlags &flags) {
 }
 
 static Status runCompile(CompileFlags &flags) {
-  static const std::map<std::string, ExpertBits> kBits = {
-      {"source", ExpertBits::kSource}, {"8", ExpertBits::k8}, {"6", ExpertBits::k6},
-      {"4", ExpertBits::k4},           {"3", ExpertBits::k3}, {"2", ExpertBits::k2}};
+  static const std::map<std::string, ExpertBits> kBits = {{"source", ExpertBits::kSource},
+                                                          {"8", ExpertBits::k8},
+                                                          {"6", ExpertBits::k6},
+                                                          {"5", ExpertBits::k5},
+                                                          {"4", ExpertBits::k4},
+                                                          {"3", ExpertBits::k3},
+                                                          {"2", ExpertBits::k2}};
   static const std::map<std::string, ResidentBits> kResidentBits = {
       {"source", ResidentBits::kSource},
       {"16", ResidentBits::k16},
@@ -101,10 +104,10 @@ static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
   command
       .add_option(
           "--bits", flags.bits,
-          strCat("Width of the experts: auto, source (as in the checkpoint), 8, 6, 4, 3 or 2 "
+          strCat("Width of the experts: auto, source (as in the checkpoint), 8, 6, 5, 4, 3 or 2 "
                  "(default: ",
                  flags.bits, ": what --accuracy-loss allows, otherwise ", kAutoBits, ")"))
-      ->check(oneOf({"auto", "source", "8", "6", "4", "3", "2"}))
+      ->check(oneOf({"auto", "source", "8", "6", "5", "4", "3", "2"}))
       ->type_name("BITS");
   command
       .add_option("--nested", flags.nested,

@@ -237,6 +237,8 @@ void linearQuantized(const WeightView &w, const QuantizedRows &x, uint32_t rows,
     return execute(quantizedGroups<Planes<4>, true>);
   if (w.planeCount == 0)
     return execute(quantizedGroups<Planes<2>, false>);
+  if (w.planeCount == 2 && w.planes[1].kind == WeightKind::kInt1)
+    return execute(quantizedGroups<Planes<2, 2, 1>, true>);
   if (w.planeCount == 2)
     return w.planes[1].kind == WeightKind::kInt4 ? execute(quantizedGroups<Planes<2, 2, 4>, true>)
                                                  : execute(quantizedGroups<Planes<2, 2, 2>, true>);

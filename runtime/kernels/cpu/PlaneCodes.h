@@ -11,7 +11,7 @@ template <int kFirst, int kSecond = 0, int kThird = 0> struct Planes {
   static constexpr int kBitsOf[3] = {kFirst, kSecond, kThird};
   static constexpr int kCount = 1 + (kSecond > 0) + (kThird > 0);
   static constexpr int kBits = kFirst + kSecond + kThird;
-  static constexpr int kFewest = kSecond == 1 ? 1 : kFirst;
+  static constexpr int kFewest = kSecond == 1 || kThird == 1 ? 1 : kFirst;
   /// Inputs whose codes are joined at a time: those of a unit of the narrowest plane.
   static constexpr int kInputs = 32 / kFewest;
   static constexpr int kParts = kInputs / 4;
@@ -56,6 +56,17 @@ template <typename P, typename Take> inline void joinCodes(Take &&take, Bytes *p
       parts[4 * half + 1] = keep<0x07>(joined[2 * half + 1]);
       parts[4 * half + 2] = keep<0x07>(shiftRight<4>(joined[2 * half]));
       parts[4 * half + 3] = keep<0x07>(shiftRight<4>(joined[2 * half + 1]));
+    }
+  } else if constexpr (P::template is<2, 2, 1>()) {
+    Bytes high[2] = {take(0), take(0)}, middle[2] = {take(1), take(1)}, low = take(2);
+    for (int half = 0; half < 2; ++half) {
+      Nibbles pairs = joinPairs(high[half], middle[half]);
+      Bytes *out = parts + 4 * half;
+      out[0] = keep<0x1f>(choose<0x1e>(shiftLeft<1>(pairs.even), low));
+      out[1] = keep<0x1f>(choose<0x1e>(shiftLeft<1>(pairs.odd), shiftRight<1>(low)));
+      out[2] = keep<0x1f>(choose<0x1e>(shiftRight<3>(pairs.even), shiftRight<4>(low)));
+      out[3] = keep<0x1f>(choose<0x1e>(shiftRight<3>(pairs.odd), shiftRight<5>(low)));
+      low = shiftRight<2>(low); // The second half's bits follow two places further up.
     }
   } else {
     static_assert(P::template is<2, 2>() || P::template is<2, 2, 2>() || P::template is<2, 2, 4>());

@@ -346,7 +346,7 @@ moe.weight @w vector from <tensor = "w", rows = 1, cols = 64, type = bf16> bits 
 // -----
 
 // Every expert has a width, or none.
-// expected-error@+1 {{expected bits of 8, 6, 4, 3 or 2 for each of its 2 experts}}
+// expected-error@+1 {{expected bits of 8, 6, 5, 4, 3 or 2 for each of its 2 experts}}
 moe.moe_layer @experts layer 0 silu experts 2
   matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
             #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,

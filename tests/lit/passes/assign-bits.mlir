@@ -1,6 +1,7 @@
 // RUN: moec-opt %s --moe-assign-bits | FileCheck %s --check-prefixes=CHECK,DEFAULT
 // RUN: moec-opt %s --moe-assign-bits="nested=false" | FileCheck %s --check-prefixes=WHOLE
 // RUN: moec-opt %s --moe-assign-bits="bits=3 nested=false" | FileCheck %s --check-prefixes=THREE
+// RUN: moec-opt %s --moe-assign-bits="bits=5 nested=false" | FileCheck %s --check-prefixes=FIVE
 // RUN: moec-opt %s --moe-assign-bits="bits=6" | FileCheck %s --check-prefixes=SIX
 // RUN: moec-opt %s --moe-assign-bits="bits=8" | FileCheck %s --check-prefixes=EIGHT
 // RUN: moec-opt %s --moe-assign-bits="bits=8 resident-bits=16 nested=false" | FileCheck %s --check-prefixes=CHECK,WIDE
@@ -11,14 +12,14 @@
 // RUN: moec-opt %s --moe-assign-bits="resident-bits=4 head-bits=8" | FileCheck %s --check-prefixes=CHECK,HEAD
 // RUN: moec-opt %s --moe-assign-bits="head-bits=4" --moe-assign-bits | FileCheck %s --check-prefixes=CHECK,DEFAULT
 // RUN: not moec-opt %s --moe-assign-bits="group=48" 2>&1 | FileCheck %s --check-prefix=GROUP
-// RUN: not moec-opt %s --moe-assign-bits="bits=5" 2>&1 | FileCheck %s --check-prefix=WIDTH
+// RUN: not moec-opt %s --moe-assign-bits="bits=7" 2>&1 | FileCheck %s --check-prefix=WIDTH
 
 // GROUP: error: moe-assign-bits: weight group 48, expected a multiple of the activation group 32
 // RUN: not moec-opt %s --moe-assign-bits="bits=3 activation-group=16" 2>&1 | FileCheck %s --check-prefix=ONEBIT
-// WIDTH: 5
+// WIDTH: 7
 // ONEBIT: slice 1: int1 with activation group 16, expected 32 or 64
 
-// Nested slices above 2 bits; without nesting, only 3 and 6 bits are nested.
+// Nested slices above 2 bits; without nesting, only 3, 5 and 6 bits are nested.
 // DEFAULT-DAG: #int2g32a32 = #moe.format<kind = int2, group = 32, activationGroup = 32>
 // DEFAULT-DAG: #int2g32a32r = #moe.format<kind = int2, group = 32, activationGroup = 32, refines = true>
 // NARROW-DAG: #int2g64a16 = #moe.format<kind = int2, group = 64, activationGroup = 16>
@@ -69,6 +70,7 @@ module {
   // DEFAULT: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r], [#int2g32a32, #int2g32a32r]]
   // WHOLE: @experts {{.*}} slices {{\[\[}}#int4g32a32], [#int4g32a32]]
   // THREE: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int1g32a32r], [#int2g32a32, #int1g32a32r]]
+  // FIVE: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r, #int1g32a32r], [
   // SIX: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r, #int2g32a32r], [
   // EIGHT: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r, #int4g32a32r], [
   // WIDE: @experts {{.*}} slices {{\[\[}}#int8g32a32], [#int8g32a32]]

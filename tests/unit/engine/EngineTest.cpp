@@ -66,9 +66,9 @@ SyntheticOptions withSlices(std::vector<std::vector<WeightKind>> slices) {
 } // namespace
 
 TEST_CASE("experts of different widths in a layer give the same logits however they are executed") {
-  // 2, 3, 4, 6 and 8 bits, nested and in one slice.
+  // 2, 3, 4, 5, 6 and 8 bits, nested and in one slice.
   TemporaryArtifact artifact(
-      withSlices({{k2}, {k2, k1}, {k2, k2}, {k2, k2, k2}, {k2, k2, k4}, {k4}, {k8}}));
+      withSlices({{k2}, {k2, k1}, {k2, k2}, {k2, k2, k1}, {k2, k2, k2}, {k2, k2, k4}, {k4}, {k8}}));
   EngineOptions options = baseOptions();
   options.isa = Isa::kReference;
   options.prefillChunk = 1;

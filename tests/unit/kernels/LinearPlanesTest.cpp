@@ -12,7 +12,8 @@ constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = Weight
                      k8 = WeightKind::kInt8;
 
 const std::vector<Kinds> &allPlanes() {
-  static const std::vector<Kinds> kAll = {{k2}, {k2, k1}, {k2, k2}, {k2, k2, k2}, {k2, k2, k4}};
+  static const std::vector<Kinds> kAll = {{k2},         {k2, k1},     {k2, k2},
+                                          {k2, k2, k1}, {k2, k2, k2}, {k2, k2, k4}};
   return kAll;
 }
 

@@ -41,6 +41,7 @@ static constexpr StoredWidth kStored[] = {
     {"int2", grouped(kInt2), {}, 0},
     {"int2+1", grouped(kInt2), {kInt1}, 1},
     {"int2+2", grouped(kInt2), {kInt2}, 1},
+    {"int2+2+1", grouped(kInt2), {kInt2, kInt1}, 2},
     {"int2+2+2", grouped(kInt2), {kInt2, kInt2}, 2},
     {"int2+2+4", grouped(kInt2), {kInt2, kInt4}, 2},
     {"int4", grouped(kInt4), {}, 0},
