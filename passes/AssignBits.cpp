@@ -4,6 +4,7 @@
 
 #include "compiler/ir/Choices.h"
 #include "compiler/quantize/PackGrid.h"
+#include "runtime/format/CodeLevels.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -94,8 +95,9 @@ FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert)
   if (!chosen && bits == ExpertBits::kSource)
     return builder.getArrayAttr({sourceFormat(layer, expert)});
   const uint32_t width = chosen ? static_cast<uint32_t>((*chosen)[expert]) : widthOf(bits);
-  auto formats = moec::slicesOf({width, quantizer.group, quantizer.hasOffsets}, activationGroup,
-                                quantizer.isNested);
+  const bool hasLevels = quantizer.hasLevels && width <= moert::kMaxLevelBits;
+  auto formats = moec::slicesOf({width, quantizer.group, quantizer.hasOffsets, hasLevels},
+                                activationGroup, quantizer.isNested);
   if (!formats.isOk())
     return emitStatus(layer, formats.status());
   SmallVector<Attribute> slices;

@@ -1,25 +1,38 @@
 #include "compiler/accuracy/PooledArtifacts.h"
 
 #include "compiler/plan/WidthSolvers.h"
+#include "compiler/pool/FeedbackGrids.h"
 #include "compiler/session/WorkDirectory.h"
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
+#include <span>
 
 using namespace moert;
 
 namespace moec {
 
-// Descending, as the search requires. rowInputs: inputs of the experts' longest rows.
-static std::vector<Grid> gridsFor(const AccurateCompileRequest &request, uint32_t rowInputs) {
-  const bool isPerRow = request.method == QuantizeMethod::kPerChannel;
-  const uint32_t group =
-      isPerRow ? uint32_t(roundUp(uint64_t(rowInputs), request.passes.activationGroup))
-               : request.passes.group;
-  std::vector<Grid> grids;
+// Descending, as the search requires. The methods of papers keep the papers' grids.
+static Result<std::vector<Grid>> gridsFor(const AccurateCompileRequest &request,
+                                          std::span<const MoeLayer> layers) {
+  const mlir::moe::CompileOptions &passes = request.passes;
+  std::vector<uint32_t> widths;
   for (uint32_t bits : {8, 6, 5, 4, 3, 2})
     if (!request.bits || *request.bits == bits)
-      grids.push_back({bits, group, request.method == QuantizeMethod::kHqq});
+      widths.push_back(bits);
+  if (request.method == QuantizeMethod::kGptq)
+    return feedbackGrids(layers, widths, passes.activationGroup, passes.nested);
+  uint32_t group = passes.group;
+  if (request.method == QuantizeMethod::kPerChannel) {
+    uint32_t rowInputs = 0;
+    for (const MoeLayer &layer : layers)
+      for (const ExpertMatrix &matrix : layer.matrices)
+        rowInputs = std::max(rowInputs, matrix.shape.cols);
+    group = uint32_t(roundUp(uint64_t(rowInputs), passes.activationGroup));
+  }
+  std::vector<Grid> grids;
+  for (uint32_t bits : widths)
+    grids.push_back({bits, group, request.method == QuantizeMethod::kHqq});
   return grids;
 }
 
@@ -27,16 +40,13 @@ Status PooledArtifacts::fillPool(const CalibrationProfile &profile) {
   mlir::moe::CompileOptions passes = request.passes;
   passes.budgets.clear();
   MOERT_ASSIGN_OR_RETURN(EmitPlan layers, ir->plan({}, passes));
-  uint32_t rowInputs = 0;
   for (const MoeLayer &layer : layers.artifact.moeLayers)
-    for (const ExpertMatrix &matrix : layer.matrices) {
+    for (const ExpertMatrix &matrix : layer.matrices)
       weights += layer.experts.size() * uint64_t(matrix.shape.rows) * matrix.shape.cols;
-      rowInputs = std::max(rowInputs, matrix.shape.cols);
-    }
   PoolOptions options;
   options.directory = directory + "/pool";
   options.method = request.method;
-  options.grids = gridsFor(request, rowInputs);
+  MOERT_ASSIGN_OR_RETURN(options.grids, gridsFor(request, layers.artifact.moeLayers));
   options.activationGroup = passes.activationGroup;
   options.nested = passes.nested;
   options.checkpointHash = profile.info().checkpointHash;
@@ -87,11 +97,13 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
   passes.paths = true; // Calibration counts them.
   passes.budgets = asked.budgets;
   passes.sources = asked.sources;
-  const Grid &grid = pool->grids().front(); // All have one group, with offsets or without.
+  // All have one group, with offsets or without; the narrowest has levels if any has.
+  const Grid &grid = pool->grids().back();
   mlir::moe::Choices choices;
   choices.quantizer = {mlir::moe::QuantizeMethod(request.method),
                        grid.group,
                        grid.hasOffsets,
+                       grid.hasLevels,
                        passes.nested,
                        profilePath,
                        fewestExpertBytes()};

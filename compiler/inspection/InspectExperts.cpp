@@ -51,8 +51,8 @@ std::string nameOfSlices(const Expert &expert) {
   std::string sliceBits;
   for (const Slice &slice : expert.slices)
     sliceBits += strCat(sliceBits.empty() ? "" : "+", bitsOf(slice.format.kind));
-  return strCat("int", widthOf(expert), "/", format.group, format.hasOffsets ? "+offsets" : "",
-                " as ", sliceBits);
+  return strCat(hasLevels(format.kind) ? "nl" : "int", widthOf(expert), "/", format.group,
+                format.hasOffsets ? "+offsets" : "", " as ", sliceBits);
 }
 
 namespace {

@@ -10,10 +10,12 @@ using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 //===----------------------------------------------------------------------===//
 
 LogicalResult QuantizerAttr::verify(EmitError emitError, QuantizeMethod method, uint32_t group,
-                                    bool /*offsets*/, bool /*nested*/, StringRef calibration,
-                                    uint64_t /*traceExpertBytes*/) {
+                                    bool offsets, bool levels, bool /*nested*/,
+                                    StringRef calibration, uint64_t /*traceExpertBytes*/) {
   if (group == 0)
     return emitError() << "a quantizer with groups of 0 inputs, expected at least 1";
+  if (offsets && levels)
+    return emitError() << "a quantizer with offsets and levels, expected at most one of them";
   if (method != QuantizeMethod::kNearest && calibration.empty())
     return emitError() << "quantizer " << stringifyQuantizeMethod(method)
                        << " without a calibration profile, to which it fits";
@@ -113,8 +115,8 @@ struct MeasuredAttrs {
 } // namespace
 
 static QuantizerAttr toQuantizerAttr(MLIRContext *context, const Quantizer &from) {
-  return QuantizerAttr::get(context, from.method, from.group, from.hasOffsets, from.isNested,
-                            from.calibration, from.traceExpertBytes);
+  return QuantizerAttr::get(context, from.method, from.group, from.hasOffsets, from.hasLevels,
+                            from.isNested, from.calibration, from.traceExpertBytes);
 }
 
 void choose(ModuleOp module, const Choices &choices) {
@@ -140,11 +142,8 @@ Quantizer quantizerOf(ModuleOp module) {
   auto from = module->getAttrOfType<QuantizerAttr>(kQuantizerAttr);
   if (!from)
     return {};
-  return {from.getMethod(),
-          from.getGroup(),
-          from.getOffsets(),
-          from.getNested(),
-          from.getCalibration().str(),
+  return {from.getMethod(),          from.getGroup(),  from.getOffsets(),
+          from.getLevels(),          from.getNested(), from.getCalibration().str(),
           from.getTraceExpertBytes()};
 }
 

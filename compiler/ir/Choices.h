@@ -17,6 +17,7 @@ struct Quantizer {
   QuantizeMethod method = QuantizeMethod::kNearest;
   uint32_t group = 32; // Inputs of an expert's row that share a scale.
   bool hasOffsets = false;
+  bool hasLevels = false; // Non-linear codes up to kMaxLevelBits.
   bool isNested = false;
   std::string calibration = {}; // Path of a calibration profile; empty: none.
   uint64_t traceExpertBytes = 0;

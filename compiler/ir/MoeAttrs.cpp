@@ -12,6 +12,7 @@ using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 // The runtime's kinds have the same numbers.
 static_assert(static_cast<int>(WeightKind::kInt1) == static_cast<int>(moert::WeightKind::kInt1));
 static_assert(static_cast<int>(WeightKind::kMxfp4) == static_cast<int>(moert::WeightKind::kMxfp4));
+static_assert(static_cast<int>(WeightKind::kNl4) == static_cast<int>(moert::WeightKind::kNl4));
 static_assert(static_cast<int>(WeightKind::kBF16) == static_cast<int>(moert::WeightKind::kBF16));
 static_assert(static_cast<int>(BufferKind::kQuantized) ==
               static_cast<int>(moert::BufferKind::kQuantized));

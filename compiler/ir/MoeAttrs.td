@@ -20,7 +20,8 @@ def Moe_WeightKind : Moe_Enum<"WeightKind", "how numbers of a weight are stored"
   I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kF16", 1, "f16">,
   I32EnumAttrCase<"kBF16", 2, "bf16">, I32EnumAttrCase<"kInt8", 3, "int8">,
   I32EnumAttrCase<"kInt4", 4, "int4">, I32EnumAttrCase<"kInt2", 5, "int2">,
-  I32EnumAttrCase<"kInt1", 6, "int1">, I32EnumAttrCase<"kMxfp4", 7, "mxfp4">]>;
+  I32EnumAttrCase<"kInt1", 6, "int1">, I32EnumAttrCase<"kMxfp4", 7, "mxfp4">,
+  I32EnumAttrCase<"kNl2", 8, "nl2">, I32EnumAttrCase<"kNl4", 9, "nl4">]>;
 
 def Moe_WeightRole : Moe_Enum<"WeightRole", "allowed formats of a weight", [
   I32EnumAttrCase<"kMatrix", 0, "matrix">,   // Any format.
@@ -182,7 +183,7 @@ def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     bool isQuantized() const {
-      return getKind() >= WeightKind::kInt8 && getKind() <= WeightKind::kInt1;
+      return moert::isQuantized(static_cast<moert::WeightKind>(getKind()));
     }
   }];
 }
@@ -486,8 +487,8 @@ def Moe_BufferType : TypeDef<Moe_Dialect, "Buffer"> {
 def Moe_QuantizerAttr : Moe_Attr<"Quantizer", "quantizer"> {
   let summary = "How the experts' records are made from the checkpoint (moec::QuantizeMethod)";
   let description = [{
-    The experts' grids have a scale, and with `offsets` an offset, for each `group` inputs; `nested` as
-    in moe-assign-bits. `calibration` is the path of the calibration profile that the method fits to,
+    The experts' grids have a scale, and with `offsets` an offset, for each `group` inputs; with `levels`
+    codes of up to 4 bits are non-linear (moert::CodeLevels); `nested` as in moe-assign-bits. `calibration` is the path of the calibration profile that the method fits to,
     from which the artifact's trace and activation-path tables are made too; empty: none, and the
     method is nearest. The trace is cut as for `traceExpertBytes` of experts (moec::learn()).
 
@@ -499,6 +500,7 @@ def Moe_QuantizerAttr : Moe_Attr<"Quantizer", "quantizer"> {
   }];
   let parameters = (ins EnumParameter<Moe_QuantizeMethod>:$method, "uint32_t":$group,
                         DefaultValuedParameter<"bool", "false">:$offsets,
+                        DefaultValuedParameter<"bool", "false">:$levels,
                         DefaultValuedParameter<"bool", "false">:$nested,
                         StringRefParameter<"path of a calibration profile", [{""}]>:$calibration,
                         DefaultValuedParameter<"uint64_t", "0">:$traceExpertBytes);

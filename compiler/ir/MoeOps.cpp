@@ -21,8 +21,10 @@ LogicalResult WeightOp::verify() {
   std::optional<FormatAttr> format = getFormat();
   if (!format)
     return success();
-  if (format->getKind() == WeightKind::kMxfp4)
-    return emitOpError("stored as mxfp4, which only experts are");
+  if (format->getKind() == WeightKind::kMxfp4 || format->getKind() == WeightKind::kNl2 ||
+      format->getKind() == WeightKind::kNl4)
+    return emitOpError() << "stored as " << stringifyWeightKind(format->getKind())
+                         << ", which only experts are";
   const bool isTaps = getRole() == WeightRole::kTaps;
   if ((isTaps || getRole() == WeightRole::kVector) && format->getKind() != WeightKind::kF32)
     return emitOpError() << (isTaps ? "taps" : "a vector") << " stored as "

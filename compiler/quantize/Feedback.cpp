@@ -59,6 +59,18 @@ static bool factorBlock(const std::vector<double> &moments, size_t n, double add
   return true;
 }
 
+// Both triangles as f32. Without tokens H is the identity: no input compensates another.
+static AlignedFloats squareOf(const std::vector<double> &moments, size_t n, double added,
+                              uint64_t stride) {
+  AlignedFloats square(n * stride);
+  for (size_t row = 0; row < n; ++row)
+    for (size_t col = 0; col <= row; ++col) {
+      const double value = moments[row * n + col] + (row == col ? added : 0);
+      square.data()[row * stride + col] = square.data()[col * stride + row] = float(value);
+    }
+  return square;
+}
+
 Result<Feedback> feedbackOf(const Moments &moments, double damping, Isa isa) {
   double trace = 0;
   for (uint32_t col = 0; col < moments.cols; ++col)
@@ -79,6 +91,7 @@ Result<Feedback> feedbackOf(const Moments &moments, double damping, Isa isa) {
       return failed("the second moments of inputs ", block * kMomentInputs, " to ",
                     block * kMomentInputs + n - 1, " are not positive definite with ", damping,
                     " of damping");
+    feedback.moments.push_back(squareOf(moments.blocks[block], n, trace > 0 ? added : 1, stride));
   }
   return feedback;
 }

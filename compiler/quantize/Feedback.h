@@ -22,6 +22,7 @@ struct Feedback {
   std::vector<AlignedFloats>
       blocks;                // [blockCols][stride]: element [j][i] is U_ij, i < j; others 0.
   std::vector<float> pivots; // [cols]: D, the weight of an input's own squared error.
+  std::vector<AlignedFloats> moments; // [blockCols][stride]: H itself, damped.
 
   uint64_t stride(size_t block) const {
     const uint32_t left = cols - uint32_t(block) * kMomentInputs;

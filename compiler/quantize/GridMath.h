@@ -3,6 +3,7 @@
 
 #include "compiler/quantize/GridMatrix.h"
 #include "runtime/base/HalfFloat.h"
+#include "runtime/format/CodeLevels.h"
 
 #include <cmath>
 
@@ -15,12 +16,20 @@ constexpr int32_t zeroCodeOf(const Grid &grid) {
   return 1 << (grid.bits - 1);
 }
 
-/// Range of q = code - zeroCode. 8 bits without offsets leave -128 unused, which keeps the kernels'
+/// q of a code.
+constexpr int32_t qOf(const Grid &grid, uint32_t code) {
+  return grid.hasLevels ? moert::kLevelTables.levels[grid.bits - 2][0].of[code] - moert::kLevelZero
+                        : int32_t(code) - zeroCodeOf(grid);
+}
+
+/// Range of q. 8 bits without offsets leave -128 unused, which keeps the kernels'
 /// sums of pairs within 16 bits.
 struct CodeRange {
   float low, high;
 };
 constexpr CodeRange codeRangeOf(const Grid &grid) {
+  if (grid.hasLevels)
+    return {float(qOf(grid, 0)), float(qOf(grid, (1u << grid.bits) - 1))};
   const int32_t zero = zeroCodeOf(grid);
   const bool isSymmetric8 = grid.bits == 8 && !grid.hasOffsets;
   return {float(isSymmetric8 ? -127 : -zero), float(zero - 1)};
@@ -31,6 +40,21 @@ constexpr CodeRange codeRangeOf(const Grid &grid) {
 constexpr float kRoundingMagic = 12582912.0f;
 inline float roundToEven(float value) {
   return (value + kRoundingMagic) - kRoundingMagic;
+}
+
+/// The code whose q is nearest to `value`, of two the one of the even integer, with levels the
+/// lower.
+inline uint8_t nearestCodeOf(const Grid &grid, float value) {
+  if (grid.hasLevels) {
+    uint32_t code = 0;
+    while (code + 1 < 1u << grid.bits &&
+           value > 0.5f * float(qOf(grid, code) + qOf(grid, code + 1)))
+      ++code;
+    return uint8_t(code);
+  }
+  const CodeRange range = codeRangeOf(grid);
+  const float q = value < range.low ? range.low : value;
+  return uint8_t(int32_t(roundToEven(q > range.high ? range.high : q)) + zeroCodeOf(grid));
 }
 
 /// Scale and offset of one group of one row, f16.

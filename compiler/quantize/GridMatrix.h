@@ -1,5 +1,6 @@
 // The output of every quantizer: a matrix as integer codes on a grid, before it is laid out for the
-// kernels. w = scale * (code - 2^(bits-1)) + offset, scale and offset per row and group of inputs.
+// kernels. w = scale * q + offset, scale and offset per row and group of inputs; q is code -
+// 2^(bits-1), or with levels the level of the code.
 #pragma once
 
 #include "runtime/format/WeightLayout.h"
@@ -15,6 +16,8 @@ struct Grid {
   uint32_t group = 0; // Inputs that share a scale: a multiple of the activation group, or at least
                       // all inputs of a row: then there is one scale per row.
   bool hasOffsets = false;
+  bool hasLevels =
+      false; // Non-linear codes (runtime/format/CodeLevels.h): 2 to 4 bits, no offsets.
   friend bool operator==(const Grid &, const Grid &) = default;
 };
 

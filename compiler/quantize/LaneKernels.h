@@ -38,6 +38,23 @@ struct LaneRounding {
   uint64_t feedbackStride;
 };
 
+/// A run of columns of one group that are rounded again, with all other columns unchanged. H are
+/// the second moments of the inputs, d the differences: the squared error is d H d.
+struct LaneRefinement {
+  const float *weights; // [count][16]: the matrix itself.
+  float *differences;   // [count][16]: weight - its value on the grid, in and out.
+  float *gradient;      // [count][16]: H d, summed over all inputs; overwritten.
+  uint32_t count;       // At most kRefinedColumns.
+  Grid grid;
+  float *scales; // [16]: in, and out with fitsScales.
+  const float *offsets;
+  uint8_t *codes;       // [count][16], in and out.
+  const float *moments; // H of columns j and k of the run: moments[j * momentsStride + k].
+  uint64_t momentsStride;
+  bool fitsScales; // The run is a whole group: its scales are fitted first.
+};
+constexpr uint32_t kRefinedColumns = 64;
+
 struct LaneKernels {
   /// scales and offsets [16] are a start on entry and the best found on return: the least sum of
   /// importance * (value - value on the grid)^2, all representable in f16. Never worse than the
@@ -47,6 +64,11 @@ struct LaneKernels {
   /// Codes, ascending in columns: rne((value - offset) / scale) within the grid's range; a scale of
   /// 0 gives the code of 0.
   void (*round)(const LaneRounding &rounding);
+
+  /// With fitsScales first the scale of the least error for these codes, rounded to f16. Then each
+  /// column in ascending order gets the code of the least error. No step raises the error, except
+  /// by rounding in f32.
+  void (*refine)(const LaneRefinement &refinement);
 
   /// row[i] -= sum over t of factors[t] * others[t * othersStride + i] for i < count; t ascending,
   /// products and differences rounded one by one.

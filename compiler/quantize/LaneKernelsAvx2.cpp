@@ -5,7 +5,7 @@
 namespace moec {
 
 // A table of constants: reading it executes no code of this file.
-static constexpr LaneKernels kTable = {searchScales, round, subtractProducts};
+static constexpr LaneKernels kTable = {searchScales, round, refine, subtractProducts};
 
 const LaneKernels &avx2LaneKernels() {
   return kTable;

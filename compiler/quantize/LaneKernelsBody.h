@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compiler/quantize/LaneKernels.h"
+#include "runtime/format/CodeLevels.h"
 
 namespace moec {
 namespace {
@@ -23,10 +24,26 @@ inline void store(const Lanes &from, float *to) {
 /// The range of a grid's codes, as LaneKernels needs it.
 struct Range {
   float low, high, zero;
+  // The number of levels of non-linear codes, or 0; from the second on, by how much the level
+  // rises, and where the previous one ends.
+  uint32_t levels;
+  float rise[16], begin[16];
 };
 inline Range rangeOf(const Grid &grid) {
   const float zero = float(1 << (grid.bits - 1));
-  return {grid.bits == 8 && !grid.hasOffsets ? -127.0f : -zero, zero - 1, zero};
+  Range range = {grid.bits == 8 && !grid.hasOffsets ? -127.0f : -zero, zero - 1, zero, 0, {}, {}};
+  if (!grid.hasLevels)
+    return range;
+  const uint8_t *levels = moert::kLevelTables.levels[grid.bits - 2][0].of;
+  range.levels = 1u << grid.bits;
+  range.low = float(levels[0]) - float(moert::kLevelZero);
+  range.high = range.low;
+  for (uint32_t i = 1; i < range.levels; ++i) {
+    range.rise[i] = float(levels[i]) - float(levels[i - 1]);
+    range.begin[i] = range.high + 0.5f * range.rise[i];
+    range.high += range.rise[i];
+  }
+  return range;
 }
 
 /// q of values, as integers. The caller passes a divisor of 1 in place of a scale of 0.
@@ -34,9 +51,41 @@ inline void quantize(const Lanes &values, const Lanes &divisor, const Lanes &off
                      const Range &range, Lanes &q) {
   constexpr float kMagic = 12582912.0f; // 1.5 * 2^23: f32's spacing there is 1.
   q = (values - offset) / divisor;
+  if (range.levels > 0) {
+    const Lanes x = q;
+    q = Lanes{} + range.low;
+    for (uint32_t i = 1; i < range.levels; ++i)
+      q += x > range.begin[i] ? Lanes{} + range.rise[i] : Lanes{};
+    return;
+  }
   q = q < range.low ? Lanes{} + range.low : q;
   q = q > range.high ? Lanes{} + range.high : q;
   q = (q + kMagic) - kMagic;
+}
+
+/// Stores the codes of q.
+inline void storeCodes(const Lanes &q, const Range &range, uint8_t *codes) {
+  Lanes code = q + range.zero;
+  if (range.levels > 0) {
+    code = Lanes{};
+    for (uint32_t i = 1; i < range.levels; ++i)
+      code += q > range.begin[i] ? Lanes{} + 1.0f : Lanes{};
+  }
+  const ByteLanes bytes =
+      __builtin_convertvector(__builtin_convertvector(code, IntLanes), ByteLanes);
+  __builtin_memcpy(codes, &bytes, sizeof(bytes));
+}
+
+inline void loadCodes(const uint8_t *codes, const Range &range, Lanes &q) {
+  ByteLanes bytes;
+  __builtin_memcpy(&bytes, codes, sizeof(bytes));
+  const Lanes code = __builtin_convertvector(__builtin_convertvector(bytes, IntLanes), Lanes);
+  q = code - range.zero;
+  if (range.levels > 0) {
+    q = Lanes{} + range.low;
+    for (uint32_t i = 1; i < range.levels; ++i)
+      q += code > float(i) - 0.5f ? Lanes{} + range.rise[i] : Lanes{};
+  }
 }
 
 /// The nearest f16, as f32; the largest f16 beyond its range.
@@ -186,9 +235,7 @@ void round(const LaneRounding &rounding) {
     load(rounding.values + size_t(j) * kLanes, value);
     quantize(value, divisor, offset, range, q);
     q = isFlat ? Lanes{} : q;
-    const IntLanes codes = __builtin_convertvector(q + range.zero, IntLanes);
-    const ByteLanes bytes = __builtin_convertvector(codes, ByteLanes);
-    __builtin_memcpy(rounding.codes + size_t(j) * kLanes, &bytes, sizeof(bytes));
+    storeCodes(q, range, rounding.codes + size_t(j) * kLanes);
     if (!rounding.feedback)
       continue;
     Lanes weight;
@@ -202,6 +249,68 @@ void round(const LaneRounding &rounding) {
       store(later, rounding.values + size_t(k) * kLanes);
     }
   }
+}
+
+/// Moves the scales to the least error; differences and gradient follow.
+inline void fitScales(const LaneRefinement &run, const Range &range, Lanes &scale,
+                      const Lanes &offset) {
+  Lanes q[kRefinedColumns], steps[kRefinedColumns]; // steps: H q.
+  Lanes along = {}, curvature = {};
+  for (uint32_t j = 0; j < run.count; ++j)
+    loadCodes(run.codes + size_t(j) * kLanes, range, q[j]);
+  for (uint32_t j = 0; j < run.count; ++j) {
+    Lanes sum = {}, gradient;
+    for (uint32_t k = 0; k < run.count; ++k)
+      sum += q[k] * run.moments[j * run.momentsStride + k];
+    steps[j] = sum;
+    load(run.gradient + size_t(j) * kLanes, gradient);
+    along += q[j] * gradient;
+    curvature += q[j] * sum;
+  }
+  const IntLanes isCurved = curvature > 0.0f;
+  Lanes fitted = scale + along / (isCurved ? curvature : Lanes{} + 1.0f);
+  fitted = isCurved ? fitted : scale;
+  toF16(fitted);
+  const Lanes change = fitted - scale;
+  scale = fitted;
+  for (uint32_t j = 0; j < run.count; ++j) {
+    Lanes gradient, weight;
+    load(run.gradient + size_t(j) * kLanes, gradient);
+    load(run.weights + size_t(j) * kLanes, weight);
+    store(gradient - change * steps[j], run.gradient + size_t(j) * kLanes);
+    store(weight - (q[j] * scale + offset), run.differences + size_t(j) * kLanes);
+  }
+}
+
+void refine(const LaneRefinement &run) {
+  const Range range = rangeOf(run.grid);
+  Lanes scale, offset;
+  load(run.scales, scale);
+  load(run.offsets, offset);
+  if (run.fitsScales)
+    fitScales(run, range, scale, offset);
+  const IntLanes isFlat = scale == 0.0f;
+  const Lanes divisor = isFlat ? Lanes{} + 1.0f : scale;
+  for (uint32_t j = 0; j < run.count; ++j) {
+    Lanes weight, before, gradient, q;
+    load(run.weights + size_t(j) * kLanes, weight);
+    load(run.differences + size_t(j) * kLanes, before);
+    load(run.gradient + size_t(j) * kLanes, gradient);
+    const float curvature = run.moments[j * run.momentsStride + j];
+    quantize((weight - before) + gradient / curvature, divisor, offset, range, q);
+    q = isFlat ? Lanes{} : q;
+    storeCodes(q, range, run.codes + size_t(j) * kLanes);
+    const Lanes difference = weight - (q * scale + offset);
+    store(difference, run.differences + size_t(j) * kLanes);
+    const Lanes change = difference - before;
+    for (uint32_t k = j + 1; k < run.count; ++k) {
+      Lanes later;
+      load(run.gradient + size_t(k) * kLanes, later);
+      later += change * run.moments[k * run.momentsStride + j];
+      store(later, run.gradient + size_t(k) * kLanes);
+    }
+  }
+  store(scale, run.scales);
 }
 
 /// Four terms at a time, so that a row is not loaded and stored for each.

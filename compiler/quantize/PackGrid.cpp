@@ -1,6 +1,7 @@
 #include "compiler/quantize/PackGrid.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/format/CodeLevels.h"
 
 #include <algorithm>
 #include <array>
@@ -11,9 +12,16 @@ using namespace moert;
 namespace moec {
 
 // The kinds of a width's slices, highest bits first; empty for an unsupported width.
-static std::vector<WeightKind> kindsOf(uint32_t bits, bool nested) {
+static std::vector<WeightKind> kindsOf(uint32_t bits, bool hasLevels, bool nested) {
   constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
                        k8 = WeightKind::kInt8;
+  constexpr WeightKind kNl2 = WeightKind::kNl2, kNl4 = WeightKind::kNl4;
+  if (hasLevels)
+    return bits == 2               ? std::vector{kNl2}
+           : bits == 3             ? std::vector{kNl2, k1}
+           : bits == 4 && nested   ? std::vector{kNl2, k2}
+           : bits == kMaxLevelBits ? std::vector{kNl4}
+                                   : std::vector<WeightKind>();
   switch (bits) {
   case 2:
     return {k2};
@@ -34,9 +42,10 @@ static std::vector<WeightKind> kindsOf(uint32_t bits, bool nested) {
 
 Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activationGroup,
                                            bool nested) {
-  std::vector<WeightKind> kinds = kindsOf(grid.bits, nested);
+  std::vector<WeightKind> kinds = kindsOf(grid.bits, grid.hasLevels, nested);
   if (kinds.empty())
-    return invalidInput("a grid of ", grid.bits, " bits, expected 2, 3, 4, 5, 6 or 8");
+    return invalidInput("a grid of ", grid.bits, grid.hasLevels ? " bits with levels" : " bits",
+                        ", expected 2, 3, 4", grid.hasLevels ? "" : ", 5, 6 or 8");
   // One scale per row allows any group that covers the row; a format needs a multiple.
   uint32_t group = grid.group;
   if (activationGroup != 0)
@@ -52,7 +61,7 @@ Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activation
 }
 
 Grid gridOf(std::span<const WeightFormat> slices) {
-  Grid grid = {0, slices.front().group, slices.front().hasOffsets};
+  Grid grid = {0, slices.front().group, slices.front().hasOffsets, hasLevels(slices.front().kind)};
   for (const WeightFormat &slice : slices)
     grid.bits += bitsOf(slice.kind);
   return grid;
@@ -98,7 +107,7 @@ static Status checkHolds(const GridMatrix &matrix, std::span<const WeightFormat>
   // A group may extend beyond a row's end: a grid allows any number, a format needs a multiple.
   auto cover = [&](uint32_t group) { return std::min(group, matrix.shape.cols); };
   if (grid.bits != matrix.grid.bits || cover(grid.group) != cover(matrix.grid.group) ||
-      grid.hasOffsets != matrix.grid.hasOffsets)
+      grid.hasOffsets != matrix.grid.hasOffsets || grid.hasLevels != matrix.grid.hasLevels)
     return invalidInput("slices of ", grid.bits, " bits in groups of ", grid.group,
                         ", the grid is ", matrix.grid.bits, " bits in groups of ",
                         matrix.grid.group);

@@ -35,6 +35,16 @@ void storeScales(GridMatrix &matrix, uint32_t firstRow, uint32_t group, const fl
   }
 }
 
+void loadScales(const GridMatrix &matrix, uint32_t firstRow, uint32_t group, float *scales,
+                float *offsets) {
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const bool isRow = firstRow + lane < matrix.shape.rows;
+    const size_t place = size_t(firstRow + lane) * matrix.groupsPerRow() + group;
+    scales[lane] = isRow ? f16ToF32(matrix.scales[place]) : 0;
+    offsets[lane] = isRow && matrix.grid.hasOffsets ? f16ToF32(matrix.offsets[place]) : 0;
+  }
+}
+
 void storeCodes(GridMatrix &matrix, uint32_t firstRow, uint32_t firstCol, uint32_t count,
                 const uint8_t *codes) {
   const uint32_t lanes = std::min(kLanes, matrix.shape.rows - firstRow);

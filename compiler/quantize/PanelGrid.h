@@ -17,6 +17,10 @@ void nearestScales(const float *values, uint32_t count, const Grid &grid, float 
 void storeScales(GridMatrix &matrix, uint32_t firstRow, uint32_t group, const float *scales,
                  const float *offsets);
 
+/// The opposite of storeScales; 0 for rows that the matrix does not have.
+void loadScales(const GridMatrix &matrix, uint32_t firstRow, uint32_t group, float *scales,
+                float *offsets);
+
 /// Codes [count][16] of columns from firstCol on.
 void storeCodes(GridMatrix &matrix, uint32_t firstRow, uint32_t firstCol, uint32_t count,
                 const uint8_t *codes);

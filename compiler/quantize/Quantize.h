@@ -49,9 +49,15 @@ enum class ScaleChoice : uint8_t {
 
 /// GPTQ (Frantar et al., arXiv 2210.17323), in the form of Feedback.h: columns are rounded in
 /// order, each after the errors of earlier columns were fed back to it.
+///
+/// Each of `refinements` passes then lowers the error of the outputs further by coordinate descent,
+/// with later columns' errors fed back to earlier ones too: group after group, first the scale of
+/// the least error for the group's codes (with kSearched; offsets stay), then its columns one by
+/// one. (QuantEase, Behdin et al., arXiv 2309.01885, has such passes, without the scales.)
 moert::Result<GridMatrix> quantizeGptq(const moert::MatrixShape &shape, const Grid &grid,
                                        std::span<const float> rows, const Feedback &feedback,
-                                       ScaleChoice scales, moert::Isa isa = bestIsa());
+                                       ScaleChoice scales, uint32_t refinements,
+                                       moert::Isa isa = bestIsa());
 
 /// The values of a matrix on a grid: f32(scale * q) + offset, row by row. out.size() == rows *
 /// cols.

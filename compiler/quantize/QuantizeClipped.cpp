@@ -71,7 +71,6 @@ Result<GridMatrix> quantizeClipped(const MatrixShape &shape, const Grid &grid,
 void dequantize(const GridMatrix &matrix, std::span<float> out) {
   assert(out.size() == matrix.codes.size());
   const uint32_t cols = matrix.shape.cols, groups = matrix.groupsPerRow();
-  const int32_t zero = zeroCodeOf(matrix.grid);
   for (size_t row = 0; row < matrix.shape.rows; ++row)
     for (size_t group = 0; group < groups; ++group) {
       const size_t place = row * groups + group;
@@ -79,7 +78,8 @@ void dequantize(const GridMatrix &matrix, std::span<float> out) {
       const float offset = matrix.grid.hasOffsets ? f16ToF32(matrix.offsets[place]) : 0;
       const size_t end = std::min<size_t>((group + 1) * matrix.grid.group, cols);
       for (size_t col = group * matrix.grid.group; col < end; ++col)
-        out[row * cols + col] = scale * float(matrix.codes[row * cols + col] - zero) + offset;
+        out[row * cols + col] =
+            scale * float(qOf(matrix.grid, matrix.codes[row * cols + col])) + offset;
     }
 }
 

@@ -14,6 +14,9 @@ namespace moec {
 // on the bundled model: 0.001 .0499, 0.01 .0473, 0.03 .0455, 0.1 .0468.
 static constexpr double kDamping = 0.03;
 
+// Passes of coordinate descent after error feedback.
+static constexpr uint32_t kRefinements = 2;
+
 // Tokens used for moments: enough for two per dimension of a block of inputs.
 static constexpr uint32_t kMomentTokens = 2 * kMomentInputs;
 
@@ -182,6 +185,7 @@ Result<FitTokens> ExpertQuantizer::fitTo(TokenRows own) const {
   result.inputs = trusted(std::move(sums).mean(), layer ? &layer->inputs : nullptr);
   if (method == QuantizeMethod::kGptq) {
     MOERT_ASSIGN_OR_RETURN(result.feedback, feedbackOf(result.inputs, kDamping, isa));
+    result.inputs = {}; // Their memory is needed for the inputs of down.
   }
   return result;
 }
@@ -274,7 +278,7 @@ Result<GridMatrix> ExpertQuantizer::quantizeMatrix(const MatrixShape &shape, con
   case QuantizeMethod::kHqq:
     return quantizeHqq(shape, grid, rows);
   case QuantizeMethod::kGptq:
-    return quantizeGptq(shape, grid, rows, feedback, scaleChoiceFor(grid), isa);
+    return quantizeGptq(shape, grid, rows, feedback, scaleChoiceFor(grid), kRefinements, isa);
   }
   return quantizeNearest(shape, grid, rows);
 }

@@ -13,18 +13,19 @@ using namespace moert;
 namespace moec {
 
 // Columns that are rounded between two products with all earlier differences.
-static constexpr uint32_t kRun = 64;
+static constexpr uint32_t kRun = kRefinedColumns;
 
 namespace {
 
 /// Quantizes panel after panel of one matrix; keeps the buffers.
 class PanelFeedback {
 public:
-  PanelFeedback(GridMatrix &matrixOut, const Feedback &factors, ScaleChoice choice, Isa isa)
-      : matrix(matrixOut), feedback(factors), scaleChoice(choice), lanes(laneKernelsFor(isa)),
-        kernels(**kernelsFor(isa)), weights(size(matrix)), differences(size(matrix)),
-        work(size(matrix)), corrections(size(matrix)), scales(kLanes), offsets(kLanes),
-        codes(size(matrix)) {}
+  PanelFeedback(GridMatrix &matrixOut, const Feedback &factors, ScaleChoice choice, uint32_t passes,
+                Isa isa)
+      : matrix(matrixOut), feedback(factors), scaleChoice(choice), refinements(passes),
+        lanes(laneKernelsFor(isa)), kernels(**kernelsFor(isa)), weights(size(matrix)),
+        differences(size(matrix)), work(size(matrix)), corrections(size(matrix)), scales(kLanes),
+        offsets(kLanes), codes(size(matrix)) {}
 
   void quantize(std::span<const float> rows, uint32_t firstRow);
 
@@ -34,10 +35,14 @@ private:
   void feedBack(uint32_t begin, uint32_t end);
   void chooseScales(uint32_t begin, uint32_t end);
   void roundRun(uint32_t begin, uint32_t end);
+  void refineRun(uint32_t firstRow, uint32_t begin, uint32_t end);
+  uint32_t groupEnd(uint32_t begin) const;
+  uint32_t runEnd(uint32_t begin) const;
 
   GridMatrix &matrix;
   const Feedback &feedback;
   const ScaleChoice scaleChoice;
+  const uint32_t refinements;
   const LaneKernels &lanes;
   const KernelTable &kernels;
   // All [cols][16].
@@ -79,7 +84,6 @@ void PanelFeedback::chooseScales(uint32_t begin, uint32_t end) {
                        offsets.data());
 }
 
-// A run is within one group and one block.
 void PanelFeedback::roundRun(uint32_t begin, uint32_t end) {
   const uint32_t block = begin / kMomentInputs;
   const size_t inBlock = begin - block * kMomentInputs, stride = feedback.stride(block);
@@ -96,17 +100,57 @@ void PanelFeedback::roundRun(uint32_t begin, uint32_t end) {
                .feedbackStride = stride});
 }
 
+// Coordinate descent on the squared error: all columns but those of the run stay.
+void PanelFeedback::refineRun(uint32_t firstRow, uint32_t begin, uint32_t end) {
+  const uint32_t block = begin / kMomentInputs, blockBegin = block * kMomentInputs;
+  const uint64_t stride = feedback.stride(block);
+  const float *moments = feedback.moments[block].data() + (begin - blockBegin) * stride;
+  multiply(kernels, {.panels = differences.data() + size_t(blockBegin) * kLanes,
+                     .panelCount = 1,
+                     .cols = std::min(kMomentInputs, matrix.shape.cols - blockBegin),
+                     .x = moments,
+                     .xStride = stride,
+                     .rows = end - begin,
+                     .y = corrections.data(),
+                     .yStride = kLanes});
+  const uint32_t group = begin / matrix.grid.group;
+  const bool isGroup = begin % matrix.grid.group == 0 && end == groupEnd(begin);
+  loadScales(matrix, firstRow, group, scales.data(), offsets.data());
+  const size_t first = size_t(begin) * kLanes;
+  lanes.refine({.weights = weights.data() + first,
+                .differences = differences.data() + first,
+                .gradient = corrections.data(),
+                .count = end - begin,
+                .grid = matrix.grid,
+                .scales = scales.data(),
+                .offsets = offsets.data(),
+                .codes = codes.data() + first,
+                .moments = moments + (begin - blockBegin),
+                .momentsStride = stride,
+                .fitsScales = isGroup && scaleChoice == ScaleChoice::kSearched});
+  storeScales(matrix, firstRow, group, scales.data(), offsets.data());
+}
+
+uint32_t PanelFeedback::groupEnd(uint32_t begin) const {
+  const uint64_t group = matrix.grid.group;
+  return uint32_t(std::min<uint64_t>((begin / group + 1) * group, matrix.shape.cols));
+}
+
+// A run is within one group and one block.
+uint32_t PanelFeedback::runEnd(uint32_t begin) const {
+  const uint32_t blockEnd = (begin / kMomentInputs + 1) * kMomentInputs;
+  return std::min({groupEnd(begin), blockEnd, begin + kRun});
+}
+
 void PanelFeedback::quantize(std::span<const float> rows, uint32_t firstRow) {
   const uint32_t cols = matrix.shape.cols;
   const uint64_t group = matrix.grid.group;
   fillPanel(matrix.shape, rows, firstRow, weights.data());
   for (uint32_t begin = 0; begin < cols;) {
-    const uint32_t groupEnd = uint32_t(std::min<uint64_t>((begin / group + 1) * group, cols));
-    const uint32_t blockEnd = (begin / kMomentInputs + 1) * kMomentInputs;
-    const uint32_t end = std::min({groupEnd, blockEnd, begin + kRun});
+    const uint32_t end = runEnd(begin);
     if (begin % group == 0) {
-      feedBack(begin, groupEnd);
-      chooseScales(begin, groupEnd);
+      feedBack(begin, groupEnd(begin));
+      chooseScales(begin, groupEnd(begin));
       storeScales(matrix, firstRow, uint32_t(begin / group), scales.data(), offsets.data());
     } else {
       feedBack(begin, end);
@@ -114,15 +158,18 @@ void PanelFeedback::quantize(std::span<const float> rows, uint32_t firstRow) {
     roundRun(begin, end);
     begin = end;
   }
+  for (uint32_t pass = 0; pass < refinements; ++pass)
+    for (uint32_t begin = 0; begin < cols; begin = runEnd(begin))
+      refineRun(firstRow, begin, runEnd(begin));
   storeCodes(matrix, firstRow, 0, cols, codes.data());
 }
 
 Result<GridMatrix> quantizeGptq(const MatrixShape &shape, const Grid &grid,
                                 std::span<const float> rows, const Feedback &feedback,
-                                ScaleChoice scales, Isa isa) {
+                                ScaleChoice scales, uint32_t refinements, Isa isa) {
   assert(feedback.cols == shape.cols);
   MOERT_ASSIGN_OR_RETURN(GridMatrix matrix, quantizeNearest(shape, grid, rows));
-  PanelFeedback panels(matrix, feedback, scales, isa);
+  PanelFeedback panels(matrix, feedback, scales, refinements, isa);
   for (uint32_t row = 0; row < shape.rows; row += kLanes)
     panels.quantize(rows, row);
   return matrix;

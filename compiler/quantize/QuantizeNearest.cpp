@@ -45,18 +45,12 @@ static Result<GroupScale> scaleOf(std::span<const float> group, const Grid &grid
 static void quantizeGroup(std::span<const float> group, const GroupScale &scales, const Grid &grid,
                           uint8_t *codes) {
   float scale = f16ToF32(scales.scaleBits), offset = f16ToF32(scales.offsetBits);
-  const CodeRange range = codeRangeOf(grid);
-  const int32_t zero = zeroCodeOf(grid);
   if (scale == 0) {
-    std::fill_n(codes, group.size(), uint8_t(zero));
+    std::fill_n(codes, group.size(), uint8_t(zeroCodeOf(grid)));
     return;
   }
-  for (size_t i = 0; i < group.size(); ++i) {
-    float q = (group[i] - offset) / scale;
-    q = q < range.low ? range.low : q;
-    q = q > range.high ? range.high : q;
-    codes[i] = uint8_t(int32_t(roundToEven(q)) + zero);
-  }
+  for (size_t i = 0; i < group.size(); ++i)
+    codes[i] = nearestCodeOf(grid, (group[i] - offset) / scale);
 }
 
 Result<GridMatrix> quantizeNearest(const MatrixShape &shape, const Grid &grid,

@@ -8,6 +8,7 @@
 //               extreme is the value of the largest magnitude with its sign (the negative one of
 //               two): it is represented exactly, and all codes are used (ggml-org/ggml,
 //               quantize_row_q4_0_ref)
+//   levels      scale = extreme / the first level, the largest in magnitude; q is the nearest level
 //   offsets     scale = (max - min) / (2^bits - 1), offset = (min + max) / 2 + scale / 2, which
 //               centers the codes' range on the values'
 // The scale is rounded to f16 first, then the offset is computed from the rounded scale and

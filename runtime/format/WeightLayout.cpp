@@ -9,7 +9,8 @@
 namespace moert {
 
 const char *nameOf(WeightKind kind) {
-  constexpr const char *kNames[] = {"f32", "f16", "bf16", "int8", "int4", "int2", "int1", "mxfp4"};
+  constexpr const char *kNames[] = {"f32",  "f16",  "bf16",  "int8", "int4",
+                                    "int2", "int1", "mxfp4", "nl2",  "nl4"};
   return kNames[static_cast<uint8_t>(kind)];
 }
 
@@ -35,6 +36,9 @@ Status checkFormat(const WeightFormat &format) {
   }
   if (format.refines && format.hasOffsets)
     return invalidInput("a refinement with offsets, expected those of the slice that it refines");
+  if (hasLevels(format.kind) && (format.refines || format.hasOffsets))
+    return invalidInput("a matrix of ", nameOf(format.kind),
+                        " that refines another or has offsets, ", "expected neither");
   if (format.kind == WeightKind::kInt1 && !format.refines)
     return invalidInput("a matrix of int1, which exists only as a refinement");
   if (format.activationGroup != 16 && format.activationGroup != 32 && format.activationGroup != 64)
@@ -43,6 +47,9 @@ Status checkFormat(const WeightFormat &format) {
     return invalidInput("weight group ", format.group,
                         ", expected a multiple of the activation group ", format.activationGroup);
   // A unit of int1 holds 32 inputs, and no group begins inside a unit.
+  if (hasLevels(format.kind) && format.activationGroup != 32)
+    return invalidInput(nameOf(format.kind), " with activation group ", format.activationGroup,
+                        ", expected 32");
   if (format.kind == WeightKind::kInt1 && format.activationGroup == 16)
     return invalidInput("int1 with activation group 16, expected 32 or 64");
   return {};
@@ -95,11 +102,13 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
 
 // The combinations that the kernels support: each of these lists and each prefix of one.
 static bool isSliceList(std::span<const WeightFormat> slices) {
-  constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
+  constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
+                       kNl = WeightKind::kNl2;
+  static constexpr WeightKind kNlThree[] = {kNl, k1}, kNlFour[] = {kNl, k2};
   static constexpr WeightKind kThree[] = {k2, k1}, kFive[] = {k2, k2, k1}, kSix[] = {k2, k2, k2},
                               kEight[] = {k2, k2, k4};
   for (std::span<const WeightKind> list :
-       {std::span<const WeightKind>(kThree), {kFive}, {kSix}, {kEight}})
+       {std::span<const WeightKind>(kThree), {kFive}, {kSix}, {kEight}, {kNlThree}, {kNlFour}})
     if (slices.size() <= list.size() &&
         std::equal(slices.begin(), slices.end(), list.begin(),
                    [](const WeightFormat &slice, WeightKind kind) { return slice.kind == kind; }))
@@ -131,8 +140,8 @@ Status checkSliceFormats(std::span<const WeightFormat> slices) {
     kinds += strCat(i > 0 ? "+" : "", nameOf(slices[i].kind));
   }
   if (slices.size() > 1 && !isSliceList(slices))
-    return invalidInput("slices of ", kinds, ", expected int2 and int1, or int2, int2 and ",
-                        "possibly int1, int2 or int4");
+    return invalidInput("slices of ", kinds, ", expected int2 or nl2 and int1 or int2, or ",
+                        "int2, int2 and int1, int2 or int4");
   return {};
 }
 

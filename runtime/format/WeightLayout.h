@@ -11,6 +11,7 @@
 //   int8    [panel][input / 4][16 outputs][4]    a byte is one code
 //   int4    [panel][input / 8][16 outputs][4]    a byte holds input i (low half) and i + 4
 //   int2    [panel][input / 16][16 outputs][4]   i, i + 4, i + 8, i + 12, low first
+//   nl2, nl4                                     like int2 and int4
 //   int1    [panel][input / 32][16 outputs][4]   i to i + 28 in the order of bitPlaceOf()
 // Each is a run of units of 64 bytes (bf16, f16: 32 bytes) for 16 outputs that vector
 // instructions load without rearranging. Integer codes are offset binary, code = q + 2^(bits-1).
@@ -18,6 +19,7 @@
 // [panel][weight group][16 outputs], and these, where the format has offsets, by the offsets in the
 // same shape. The value of a code is
 //   w = scale * q + offset.
+// With the kinds nl2 and nl4, q is a level that the code selects (CodeLevels.h).
 // A slice that refines another holds lower bits of the same codes and neither scales nor offsets:
 // docs/format.md, "Records", lists the combinations of slices and the value of each prefix.
 // Inputs are padded to a multiple of the activation group with q = 0; the scale and the offset of a
@@ -49,8 +51,10 @@ enum class WeightKind : uint8_t {
   kInt2 = 5,
   kInt1 = 6,  // Only as a refinement.
   kMxfp4 = 7, // Only in experts.
+  kNl2 = 8,   // Non-linear codes (CodeLevels.h), laid out like int2. Only in experts.
+  kNl4 = 9,   // Like int4.
 };
-constexpr WeightKind kLastWeightKind = WeightKind::kMxfp4;
+constexpr WeightKind kLastWeightKind = WeightKind::kNl4;
 
 constexpr uint32_t kPanelRows = 16;
 constexpr uint64_t kRegionAlignment = 1024;
@@ -59,18 +63,24 @@ constexpr uint64_t kRegionAlignment = 1024;
 constexpr uint32_t kMxfp4Group = 32;
 constexpr uint32_t kMxfp4GroupBytes = kMxfp4Group / 2 * kPanelRows;
 
-/// Whether elements are integers, whose products take activations in int8. The others are floats.
-constexpr bool isQuantized(WeightKind kind) {
-  return kind >= WeightKind::kInt8 && kind <= WeightKind::kInt1;
+/// Whether a code is the number of a level (CodeLevels.h).
+constexpr bool hasLevels(WeightKind kind) {
+  return kind == WeightKind::kNl2 || kind == WeightKind::kNl4;
 }
 
-/// Bits of one stored element, without scales and offsets: 32, 16, 16, 8, 4, 2, 1, 4.
+/// Whether elements are integers or levels, whose products take activations in int8. The others are
+/// floats.
+constexpr bool isQuantized(WeightKind kind) {
+  return (kind >= WeightKind::kInt8 && kind <= WeightKind::kInt1) || hasLevels(kind);
+}
+
+/// Bits of one stored element, without scales and offsets: 32, 16, 16, 8, 4, 2, 1, 4, 2, 4.
 constexpr uint32_t bitsOf(WeightKind kind) {
-  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2, 1, 4};
+  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2, 1, 4, 2, 4};
   return kBits[static_cast<uint8_t>(kind)];
 }
 
-/// "f32", "f16", "bf16", "int8", "int4", "int2", "int1", "mxfp4"
+/// "f32", "f16", "bf16", "int8", "int4", "int2", "int1", "mxfp4", "nl2", "nl4"
 const char *nameOf(WeightKind kind);
 
 /// Bit position, in the byte of input i, of the lowest bit of the code of input i + 4 * part.

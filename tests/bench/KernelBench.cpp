@@ -58,7 +58,8 @@ struct Stored {
 
 std::vector<Stored> allStored() {
   constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
-  constexpr WeightFormat kNested = {k2, 32, 32, false};
+  constexpr WeightFormat kNested = {k2, 32, 32, false},
+                         kNonLinear = {WeightKind::kNl2, 32, 32, false};
   return {{floatFormat(WeightKind::kF32)},
           {floatFormat(WeightKind::kF16)},
           {floatFormat(WeightKind::kBF16)},
@@ -68,6 +69,10 @@ std::vector<Stored> allStored() {
           {{WeightKind::kInt4, 64, 64, true}},
           {{WeightKind::kInt2, 64, 64, true}},
           {kNested},
+          {kNonLinear},
+          {kNonLinear, {k1}},
+          {kNonLinear, {k2}},
+          {{WeightKind::kNl4, 32, 32, false}},
           {kNested, {k1}},
           {kNested, {k2}},
           {kNested, {k2, k1}},

@@ -33,6 +33,12 @@ template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
   return _mm256_or_si256(keep<kMask>(x), keep<0xff & ~kMask>(y));
 }
 
+/// table[code] of each byte; codes are below 16.
+inline Bytes lookUp(const uint8_t *table, Bytes codes) {
+  __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i *>(table));
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(sixteen), codes);
+}
+
 } // namespace
 } // namespace moert
 
@@ -70,24 +76,25 @@ inline __m256i multiplyByte(__m256i code, __m256i four) {
 /// Loads the codes of the next P::kInputs inputs for both halves of a panel. `step` counts such
 /// runs.
 template <typename P>
-inline void joinHalves(const std::byte *const *codes, int step, Bytes *low, Bytes *high) {
+inline void joinHalves(const GroupCodes<P> &codes, int step, Bytes *low, Bytes *high) {
   for (int half = 0; half < 2; ++half) {
     int taken[3] = {};
     auto take = [&](int plane) {
       // A plane with more bits has several units for the inputs of one unit of the narrowest plane.
       int units = P::kBitsOf[plane] / P::kFewest;
       int unit = step * units + taken[plane]++;
-      return loadHalfUnit(codes[plane] + unit * 64 + half * 32);
+      return loadHalfUnit(codes.planes[plane] + unit * 64 + half * 32);
     };
-    joinCodes<P>(take, half == 0 ? low : high);
+    joinCodes<P>(take, codes, half == 0 ? low : high);
   }
 }
 
 /// sums[r] += sum over the group of code * x[r]; with 8 bits, of q * x[r].
 template <typename P, int kGroup, int kRows>
-inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+inline void dotCodes(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                      HalfSums *sums) {
-  constexpr int kLargestPair = P::kBits == 8 ? 2 * 128 * 127 : 2 * ((1 << P::kBits) - 1) * 127;
+  constexpr int kLargestPair =
+      P::kProductBits == 8 ? 2 * 128 * 127 : 2 * ((1 << P::kProductBits) - 1) * 127;
   // Parts whose pairs are summed in int16.
   constexpr int kMost = INT16_MAX / kLargestPair;
   constexpr int kRun = kMost >= 8 ? 8 : kMost >= 2 ? 2 : 1;
@@ -103,7 +110,7 @@ inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xS
       for (int r = 0; r < kRows; ++r) {
         __m256i four = splatFour(x + r * xStride + input + 4 * part);
         HalfSums pair;
-        if constexpr (P::kBits == 8)
+        if constexpr (P::kProductBits == 8)
           pair = {multiplyByte(low[part], four), multiplyByte(high[part], four)};
         else
           pair = {_mm256_maddubs_epi16(low[part], four), _mm256_maddubs_epi16(high[part], four)};
@@ -120,12 +127,13 @@ inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xS
 
 /// products[r] = f32(sum over the group of q * x[r]); xSums[r * sumsStride] is the sum of x[r].
 template <typename P, int kGroup, int kRows>
-inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+inline void dotGroup(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                      const int32_t *xSums, uint64_t sumsStride, Lanes *products) {
   HalfSums sums[kRows];
   for (int r = 0; r < kRows; ++r) {
     // Not a shift: the sum may be negative.
-    int32_t start = P::kBits == 8 ? 0 : -xSums[r * sumsStride] * (1 << (P::kBits - 1));
+    int32_t start =
+        P::kProductBits == 8 ? 0 : -xSums[r * sumsStride] * (1 << (P::kProductBits - 1));
     sums[r] = {_mm256_set1_epi32(start), _mm256_set1_epi32(start)};
   }
   dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);
@@ -135,10 +143,10 @@ inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xS
 
 /// The same with the number of steps known only at run time, for codes of fewer than 8 bits.
 template <typename P, int kGroup, int kRows>
-inline void dotGroupOnGrid(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+inline void dotGroupOnGrid(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                            const int32_t *xSums, uint64_t sumsStride, const GridSteps &steps,
                            Lanes *products) {
-  static_assert(P::kBits < 8);
+  static_assert(P::kProductBits < 8);
   __m128i shift = _mm_cvtsi32_si128(steps.shift);
   HalfSums sums[kRows] = {};
   dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);

@@ -31,6 +31,12 @@ template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
   return _mm512_ternarylogic_epi64(_mm512_set1_epi8(static_cast<char>(kMask)), x, y, kTable);
 }
 
+/// table[code] of each byte; codes are below 16.
+inline Bytes lookUp(const uint8_t *table, Bytes codes) {
+  __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i *>(table));
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(sixteen), codes);
+}
+
 } // namespace
 } // namespace moert
 
@@ -57,14 +63,13 @@ inline __m512i splatFour(const int8_t *codes) {
 
 /// sums[r] = sum over the group of code * x[r].
 template <typename P, int kGroup, int kRows>
-inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
-                     __m512i *sums) {
+inline void dotCodes(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride, __m512i *sums) {
   // With few rows a group is split into several chains of additions; otherwise their latency would
   // fill the scheduler.
   constexpr int kChains = kRows == 2 ? 2 : 1;
   const std::byte *next[P::kCount];
   for (int p = 0; p < P::kCount; ++p)
-    next[p] = codes[p];
+    next[p] = codes.planes[p];
   __m512i chains[kRows][kChains];
   for (int r = 0; r < kRows; ++r)
     for (int c = 0; c < kChains; ++c)
@@ -72,7 +77,7 @@ inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xS
 #pragma GCC unroll 16
   for (int input = 0; input < kGroup; input += P::kInputs) {
     Bytes parts[P::kParts];
-    joinCodes<P>([&](int plane) { return takeUnit(next[plane]); }, parts);
+    joinCodes<P>([&](int plane) { return takeUnit(next[plane]); }, codes, parts);
 #pragma GCC unroll 8
     for (int part = 0; part < P::kParts; ++part) {
       const int8_t *four = x + input + 4 * part;
@@ -91,20 +96,21 @@ inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xS
 
 /// products[r] = f32(sum over the group of q * x[r]); xSums[r * sumsStride] is the sum of x[r].
 template <typename P, int kGroup, int kRows>
-inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+inline void dotGroup(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                      const int32_t *xSums, uint64_t sumsStride, Lanes *products) {
   __m512i sums[kRows];
   dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);
   for (int r = 0; r < kRows; ++r) {
     // Shifted in the vector: a broadcast from memory is cheaper than one from a register.
-    __m512i shift = _mm512_slli_epi32(_mm512_set1_epi32(xSums[r * sumsStride]), P::kBits - 1);
+    __m512i shift =
+        _mm512_slli_epi32(_mm512_set1_epi32(xSums[r * sumsStride]), P::kProductBits - 1);
     products[r] = {_mm512_cvtepi32_ps(_mm512_sub_epi32(sums[r], shift))};
   }
 }
 
 /// The same with the number of steps known only at run time.
 template <typename P, int kGroup, int kRows>
-inline void dotGroupOnGrid(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+inline void dotGroupOnGrid(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                            const int32_t *xSums, uint64_t sumsStride, const GridSteps &steps,
                            Lanes *products) {
   __m512i sums[kRows];

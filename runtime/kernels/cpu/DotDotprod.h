@@ -31,7 +31,7 @@ inline int32x4_t addDots(int32x4_t sum, int8x16_t code, int8x16_t inputs, int la
 
 /// sums[r] = sum over the group of code * x[r].
 template <typename P, int kGroup, int kRows>
-inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+inline void dotCodes(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                      QuarterSums *sums) {
   int8x16_t inputs[kRows][kGroup / 16];
   loadInputs<kGroup, kRows>(x, xStride, inputs);

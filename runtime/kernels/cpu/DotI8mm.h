@@ -11,7 +11,7 @@ namespace {
 constexpr int kQuantizedRows = 8; // Rows that share unpacked codes.
 
 template <typename P> constexpr int32_t centerOf() {
-  return 1 << (P::kBits - 1);
+  return 1 << (P::kProductBits - 1);
 }
 
 /// sum + the products with inputs 4 * lane to 4 * lane + 3. The lane is part of the instruction and
@@ -30,7 +30,7 @@ inline int32x4_t addDots(int32x4_t sum, Bytes code, int8x16_t inputs, int lane) 
 }
 
 template <typename P, int kGroup>
-inline QuarterSums dotOneRow(const std::byte *const *codes, const int8_t *x) {
+inline QuarterSums dotOneRow(const GroupCodes<P> &codes, const int8_t *x) {
   int8x16_t inputs[1][kGroup / 16];
   loadInputs<kGroup, 1>(x, 0, inputs);
   QuarterSums sums;
@@ -65,7 +65,7 @@ inline Bytes lastOutputs(Bytes fourInputs, Bytes nextFour) {
 /// sums[r] = sum over the group of code * x[r]. One quarter of a panel at a time: a whole panel
 /// times eight rows would need all registers.
 template <typename P, int kGroup, int kRows>
-inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+inline void dotCodes(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                      QuarterSums *sums) {
   if constexpr (kRows == 1) {
     sums[0] = dotOneRow<P, kGroup>(codes, x);

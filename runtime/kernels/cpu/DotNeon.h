@@ -29,9 +29,9 @@ struct Pairs {
 /// sums[r] = sum over the group of code * x[r]. One quarter of a panel at a time: a whole panel
 /// would need more registers than exist.
 template <typename P, int kGroup, int kRows>
-inline void dotCodes(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+inline void dotCodes(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                      QuarterSums *sums) {
-  constexpr int kLargest = P::kBits == 8 ? 128 * 127 : ((1 << P::kBits) - 1) * 127;
+  constexpr int kLargest = P::kProductBits == 8 ? 128 * 127 : ((1 << P::kProductBits) - 1) * 127;
   constexpr int kRun = INT16_MAX / kLargest; // Parts whose products are summed in int16.
   for (int quarter = 0; quarter < 4; ++quarter) {
     int32x4_t totals[kRows];

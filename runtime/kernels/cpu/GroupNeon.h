@@ -7,7 +7,7 @@ namespace {
 
 /// products[r] = f32(sum over the group of q * x[r]); xSums[r * sumsStride] is the sum of x[r].
 template <typename P, int kGroup, int kRows>
-inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+inline void dotGroup(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                      const int32_t *xSums, uint64_t sumsStride, Lanes *products) {
   QuarterSums sums[kRows];
   dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);
@@ -19,10 +19,10 @@ inline void dotGroup(const std::byte *const *codes, const int8_t *x, uint64_t xS
 
 /// The same with the number of steps known only at run time, for codes of fewer than 8 bits.
 template <typename P, int kGroup, int kRows>
-inline void dotGroupOnGrid(const std::byte *const *codes, const int8_t *x, uint64_t xStride,
+inline void dotGroupOnGrid(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                            const int32_t *xSums, uint64_t sumsStride, const GridSteps &steps,
                            Lanes *products) {
-  static_assert(P::kBits < 8);
+  static_assert(P::kProductBits < 8);
   int32x4_t shift = vdupq_n_s32(steps.shift);
   QuarterSums sums[kRows];
   dotCodes<P, kGroup, kRows>(codes, x, xStride, sums);

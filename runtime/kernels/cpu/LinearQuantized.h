@@ -3,6 +3,7 @@
 // Included after those and LinearFloat.h.
 #pragma once
 
+#include "runtime/format/CodeLevels.h"
 #include "runtime/kernels/Kernels.h"
 
 namespace moert {
@@ -118,6 +119,9 @@ inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) 
   const uint32_t groups = task.x.cols / kGroup;
   const uint32_t ratio = task.w.format.group / kGroup;
   const GridSteps steps = gridSteps<P>(task.w.missingBits);
+  const uint8_t *levels = nullptr;
+  if constexpr (P::kLooksUp)
+    levels = kLevelTables.levels[P::kBits + task.w.missingBits - 2][task.w.missingBits].of;
   for (uint32_t group = 0; group < groups;) {
     GroupRun run = {{}, {}, nullptr, groups - group};
     findCodes<P, kGroup, kRows == 1>(task.w, uint64_t(panel) * groups + group, run);
@@ -127,9 +131,9 @@ inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) 
     for (uint32_t k = 0; k < run.count; ++k, ++group, entry.advance()) {
       if constexpr (kRows == 1 ? !P::template is<8>() : kRows == 8 && P::kCount == 1)
         prefetchGroup<P, kGroup, kRows>(run, k);
-      const std::byte *codes[P::kCount];
+      GroupCodes<P> codes = {{}, levels};
       for (int p = 0; p < P::kCount; ++p)
-        codes[p] = run.codes[p] + uint64_t(k) * groupBytes(kGroup, P::kBitsOf[p]);
+        codes.planes[p] = run.codes[p] + uint64_t(k) * groupBytes(kGroup, P::kBitsOf[p]);
       Lanes products[kRows];
       Lanes stepScale = loadF16(run.table + entry.offset());
       if constexpr (kIsWhole) {
@@ -227,10 +231,24 @@ void quantizedGroups(const QuantizedTask &task, uint32_t rows, uint32_t panelBeg
   quantizedPanels<P, kIsWhole, 32>(task, rows, panelBegin, panelEnd);
 }
 
+/// Non-linear codes, whose activation groups have 32 inputs, with any planes and missing bits: the
+/// table of levels differs.
+void levelPanels(const QuantizedTask &task, uint32_t rows, uint32_t panelBegin, uint32_t panelEnd) {
+  if (task.w.format.kind == WeightKind::kNl4)
+    return quantizedPanels<Planes<4, 0, 0, true>, true, 32>(task, rows, panelBegin, panelEnd);
+  if (task.w.planeCount == 0)
+    return quantizedPanels<Planes<2, 0, 0, true>, true, 32>(task, rows, panelBegin, panelEnd);
+  if (task.w.planes[0].kind == WeightKind::kInt1)
+    return quantizedPanels<Planes<2, 1, 0, true>, true, 32>(task, rows, panelBegin, panelEnd);
+  quantizedPanels<Planes<2, 2, 0, true>, true, 32>(task, rows, panelBegin, panelEnd);
+}
+
 void linearQuantized(const WeightView &w, const QuantizedRows &x, uint32_t rows, float *y,
                      uint64_t yStride, uint32_t panelBegin, uint32_t panelEnd) {
   QuantizedTask task = {w, x, y, yStride};
   auto execute = [&](auto multiplyWith) { multiplyWith(task, rows, panelBegin, panelEnd); };
+  if (hasLevels(w.format.kind))
+    return execute(levelPanels);
   if (w.format.kind == WeightKind::kInt8)
     return execute(quantizedGroups<Planes<8>, true>);
   if (w.format.kind == WeightKind::kInt4)

@@ -1,16 +1,21 @@
 // Joins the codes of a matrix in bit planes, one byte per code. The planes of a unit are combined
 // before they are split into inputs, so that two shifts serve two or four of them. Included after
-// the byte operations of Dot256.h, Dot512.h or UnitsNeon.h: shiftLeft, shiftRight, keep and choose.
+// the byte operations of Dot256.h, Dot512.h or UnitsNeon.h: shiftLeft, shiftRight, keep, choose and
+// lookUp.
 #pragma once
 
 namespace moert {
 namespace {
 
-/// The bits of each plane that is read, highest first.
-template <int kFirst, int kSecond = 0, int kThird = 0> struct Planes {
+/// The bits of each plane that is read, highest first. kHasLevels: a code selects a level
+/// (runtime/format/CodeLevels.h), which is then multiplied like a code of 6 bits.
+template <int kFirst, int kSecond = 0, int kThird = 0, bool kHasLevels = false> struct Planes {
   static constexpr int kBitsOf[3] = {kFirst, kSecond, kThird};
   static constexpr int kCount = 1 + (kSecond > 0) + (kThird > 0);
   static constexpr int kBits = kFirst + kSecond + kThird;
+  static constexpr bool kLooksUp = kHasLevels;
+  /// Bits of the unsigned bytes that are multiplied; half their range is the zero.
+  static constexpr int kProductBits = kHasLevels ? 6 : kBits;
   static constexpr int kFewest = kSecond == 1 || kThird == 1 ? 1 : kFirst;
   /// Inputs whose codes are joined at a time: those of a unit of the narrowest plane.
   static constexpr int kInputs = 32 / kFewest;
@@ -29,9 +34,15 @@ inline Nibbles joinPairs(Bytes high, Bytes low) {
   return {choose<0xcc>(shiftLeft<2>(high), low), choose<0xcc>(high, shiftRight<2>(low))};
 }
 
+/// A group's codes in each plane, and the levels if P has some.
+template <typename P> struct GroupCodes {
+  const std::byte *planes[P::kCount];
+  const uint8_t *levels;
+};
+
 /// The codes of P::kInputs inputs, one byte per code: parts[p] has those of inputs i + 4 * p.
 /// take(plane) returns the plane's units, ascending.
-template <typename P, typename Take> inline void joinCodes(Take &&take, Bytes *parts) {
+template <typename P, typename Take> inline void joinPlanes(Take &&take, Bytes *parts) {
   if constexpr (P::template is<8>()) {
     parts[0] = take(0);
   } else if constexpr (P::template is<4>()) {
@@ -91,6 +102,15 @@ template <typename P, typename Take> inline void joinCodes(Take &&take, Bytes *p
       parts[3] = choose<0xf0>(pairs.odd, shiftRight<4>(second));
     }
   }
+}
+
+/// The bytes to multiply: the codes, or their levels.
+template <typename P, typename Take>
+inline void joinCodes(Take &&take, const GroupCodes<P> &codes, Bytes *parts) {
+  joinPlanes<P>(take, parts);
+  if constexpr (P::kLooksUp)
+    for (int p = 0; p < P::kParts; ++p)
+      parts[p] = lookUp(codes.levels, parts[p]);
 }
 
 /// Converts a sum of codes to steps of the matrix's grid: sum << shift, plus `center` for each

@@ -23,6 +23,11 @@ template <int kMask> inline Bytes choose(Bytes x, Bytes y) {
   return vbslq_u8(vdupq_n_u8(kMask), x, y);
 }
 
+/// table[code] of each byte; codes are below 16.
+inline Bytes lookUp(const uint8_t *table, Bytes codes) {
+  return vqtbl1q_u8(vld1q_u8(table), codes);
+}
+
 } // namespace
 } // namespace moert
 
@@ -38,15 +43,15 @@ struct QuarterSums {
 
 /// Loads the next P::kInputs inputs of a quarter of a panel. `step` counts such runs.
 template <typename P>
-inline void joinQuarter(const std::byte *const *codes, int step, int quarter, Bytes *parts) {
+inline void joinQuarter(const GroupCodes<P> &codes, int step, int quarter, Bytes *parts) {
   int taken[3] = {};
   auto take = [&](int plane) {
     // A plane with more bits has several units for the inputs of one unit of the narrowest plane.
     int units = P::kBitsOf[plane] / P::kFewest;
     int unit = step * units + taken[plane]++;
-    return loadBytes(codes[plane] + unit * 64 + quarter * 16);
+    return loadBytes(codes.planes[plane] + unit * 64 + quarter * 16);
   };
-  joinCodes<P>(take, parts);
+  joinCodes<P>(take, codes, parts);
 }
 
 /// A group's activation codes, 16 to a vector.
@@ -60,13 +65,13 @@ inline void loadInputs(const int8_t *x, uint64_t xStride, int8x16_t (*inputs)[kG
 /// Codes as signed bytes, for instructions that accept no others: with fewer than 8 bits unchanged,
 /// with 8 bits as q.
 template <typename P> inline int8x16_t signedCodes(Bytes codes) {
-  if constexpr (P::kBits == 8)
+  if constexpr (P::kProductBits == 8)
     codes = veorq_u8(codes, vdupq_n_u8(0x80));
   return vreinterpretq_s8_u8(codes);
 }
 /// The excess of these codes over q.
 template <typename P> constexpr int32_t centerOfSigned() {
-  return P::kBits == 8 ? 0 : 1 << (P::kBits - 1);
+  return P::kProductBits == 8 ? 0 : 1 << (P::kProductBits - 1);
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/base/HalfFloat.h"
+#include "runtime/format/CodeLevels.h"
 #include "runtime/kernels/Kernels.h"
 
 #include <cmath>
@@ -58,7 +59,8 @@ inline uint32_t planeElement(const WeightView &w, WeightKind kind, uint64_t offs
 }
 
 /// Element (row, col) of a quantized matrix, in steps of its grid from the zero: q if every bit is
-/// read, half steps if some are missing. col counts padded inputs.
+/// read, half steps if some are missing; with non-linear codes the level in either case. col counts
+/// padded inputs.
 inline int32_t quantizedElement(const WeightView &w, uint32_t row, uint32_t col) {
   uint32_t bits = bitsOf(w.format.kind);
   uint32_t code = planeElement(w, w.format.kind, 0, row, col);
@@ -67,6 +69,8 @@ inline int32_t quantizedElement(const WeightView &w, uint32_t row, uint32_t col)
     code = code << planeBits | planeElement(w, w.planes[p].kind, w.planes[p].offset, row, col);
     bits += planeBits;
   }
+  if (hasLevels(w.format.kind))
+    return levelsOf(bits + w.missingBits, w.missingBits).of[code] - kLevelZero;
   if (w.missingBits == 0)
     return static_cast<int32_t>(code) - (1 << (bits - 1));
   // The middle of all codes with these leading bits, as twice its distance from the zero.
@@ -83,7 +87,7 @@ inline float groupElement(const WeightView &w, uint64_t table, uint32_t row, uin
 /// The value of one step of quantizedElement().
 inline float stepOf(const WeightView &w, uint32_t row, uint32_t col) {
   float scale = groupElement(w, w.layout.scalesOffset, row, col);
-  return w.missingBits == 0 ? scale : scale * 0.5f;
+  return w.missingBits == 0 || hasLevels(w.format.kind) ? scale : scale * 0.5f;
 }
 
 } // namespace moert::reference

@@ -303,6 +303,12 @@ module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 0>} 
 
 // -----
 
+// Levels have no offsets.
+// expected-error@+1 {{a quantizer with offsets and levels, expected at most one of them}}
+module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, offsets = true, levels = true>} {}
+
+// -----
+
 // The quantizer has the type #moe.quantizer.
 // expected-error@+1 {{'moe.quantizer' expected a #moe.quantizer attribute}}
 module attributes {moe.quantizer = "gptq"} {}

@@ -55,7 +55,7 @@ TEST_CASE("logits do not depend on budget, threads, chunk, I/O, instruction set 
 namespace {
 
 constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
-                     k8 = WeightKind::kInt8;
+                     k8 = WeightKind::kInt8, kNl2 = WeightKind::kNl2, kNl4 = WeightKind::kNl4;
 
 SyntheticOptions withSlices(std::vector<std::vector<WeightKind>> slices) {
   SyntheticOptions options;
@@ -67,8 +67,16 @@ SyntheticOptions withSlices(std::vector<std::vector<WeightKind>> slices) {
 
 TEST_CASE("experts of different widths in a layer give the same logits however they are executed") {
   // 2, 3, 4, 5, 6 and 8 bits, nested and in one slice.
-  TemporaryArtifact artifact(
-      withSlices({{k2}, {k2, k1}, {k2, k2}, {k2, k2, k1}, {k2, k2, k2}, {k2, k2, k4}, {k4}, {k8}}));
+  TemporaryArtifact artifact(withSlices({{k2},
+                                         {k2, k1},
+                                         {k2, k2},
+                                         {k2, k2, k1},
+                                         {k2, k2, k2},
+                                         {k2, k2, k4},
+                                         {k4},
+                                         {k8},
+                                         {kNl2, k1},
+                                         {kNl4}}));
   EngineOptions options = baseOptions();
   options.isa = Isa::kReference;
   options.prefillChunk = 1;
@@ -100,6 +108,7 @@ TEST_CASE("nested slices give the logits of the same codes in one slice") {
   std::vector<float> four = logits({k4}), eight = logits({k8});
   CHECK(sameBytes(four, logits({k2, k2})));
   CHECK(sameBytes(eight, logits({k2, k2, k4})));
+  CHECK(sameBytes(logits({kNl4}), logits({kNl2, k2})));
   CHECK_FALSE(sameBytes(four, eight));
 }
 

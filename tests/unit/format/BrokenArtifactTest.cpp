@@ -114,6 +114,16 @@ TEST_CASE("slices that do not form one expert are refused") {
       {"an unsupported combination of slices",
        [&](Artifact &a) { format(a, 1).kind = WeightKind::kInt4; },
        "slices of int2+int4+int4, expected"},
+      {"an unsupported combination with non-linear codes",
+       [&](Artifact &a) { format(a, 0).kind = WeightKind::kNl2; },
+       "slices of nl2+int2+int4, expected"},
+      {"non-linear codes that refine", [&](Artifact &a) { format(a, 1).kind = WeightKind::kNl2; },
+       "slice 1: a matrix of nl2 that refines another or has offsets, expected neither"},
+      {"a resident weight of non-linear codes",
+       [](Artifact &a) {
+         a.residents[0].format = {WeightKind::kNl4, 32, 32, false};
+       },
+       "resident weight 0: it is nl4, which only experts are"},
       {"more slices than allowed",
        [](Artifact &a) {
          Expert &expert = a.moeLayers[1].experts[0];

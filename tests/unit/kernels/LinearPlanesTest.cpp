@@ -2,6 +2,9 @@
 // version against the reference, the reference against float64.
 #include "tests/unit/kernels/TestMatrices.h"
 
+#include <cmath>
+#include <map>
+
 using namespace moert;
 using namespace moert::test;
 
@@ -9,11 +12,12 @@ namespace {
 
 using Kinds = std::vector<WeightKind>;
 constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
-                     k8 = WeightKind::kInt8;
+                     k8 = WeightKind::kInt8, kNl2 = WeightKind::kNl2, kNl4 = WeightKind::kNl4;
 
 const std::vector<Kinds> &allPlanes() {
-  static const std::vector<Kinds> kAll = {{k2},         {k2, k1},     {k2, k2},
-                                          {k2, k2, k1}, {k2, k2, k2}, {k2, k2, k4}};
+  static const std::vector<Kinds> kAll = {{k2},         {k2, k1},     {k2, k2}, {k2, k2, k1},
+                                          {k2, k2, k2}, {k2, k2, k4}, {kNl2},   {kNl2, k1},
+                                          {kNl2, k2},   {kNl4}};
   return kAll;
 }
 
@@ -22,6 +26,23 @@ uint32_t bitsOfAll(const Kinds &planes) {
   for (WeightKind kind : planes)
     bits += bitsOf(kind);
   return bits;
+}
+
+// What a code stands for in steps of the scale, if its `missing` low bits are not read; by
+// docs/format.md alone.
+double stepsOf(const Kinds &planes, uint32_t code, uint32_t missing) {
+  const uint32_t bits = bitsOfAll(planes);
+  const uint32_t first = code >> missing << missing, covered = 1u << missing;
+  if (!hasLevels(planes[0]))
+    return first + (covered - 1) / 2.0 - (1 << (bits - 1));
+  static const std::map<uint32_t, std::vector<int>> kLevels = {
+      {2, {-31, -10, 5, 22}},
+      {3, {-31, -18, -10, -4, 2, 9, 16, 25}},
+      {4, {-31, -23, -18, -14, -10, -7, -4, -1, 1, 4, 7, 10, 13, 17, 22, 27}}};
+  double sum = 0;
+  for (uint32_t i = 0; i < covered; ++i)
+    sum += kLevels.at(bits)[first + i];
+  return std::floor(sum / covered + 0.5);
 }
 
 /// A matrix on a grid. Codes are [rows][paddedCols]; the tables are those of `base`.
@@ -103,7 +124,8 @@ void forEachGrid(Random &random, const std::function<void(const Grid &, uint32_t
       for (uint32_t ratio : {1u, 3u})
         for (bool hasOffsets : {false, true})
           for (const MatrixShape &shape : kShapes) {
-            if (planes.back() == k1 && activationGroup == 16)
+            if ((planes.back() == k1 && activationGroup == 16) ||
+                (hasLevels(planes[0]) && (hasOffsets || activationGroup != 32)))
               continue;
             CAPTURE(bitsOfAll(planes));
             CAPTURE(activationGroup);
@@ -170,26 +192,26 @@ TEST_CASE("planes give the same bytes for a single row and in any batch") {
 }
 
 TEST_CASE("planes are exact at the ends of every width, for any number of planes read") {
-  // All codes 0 or all ones, activations all 127 or all -127, scales 1: 64 inputs in one group.
+  // All codes 0 or all ones, activations all 127 or all -127, scales 1: as many inputs as a group
+  // may have.
   Random random(24);
   for (const Kinds &planes : allPlanes())
     for (bool isLargest : {false, true})
       for (int sign : {-1, 1})
         for (uint32_t count = 1; count <= planes.size(); ++count) {
-          Grid grid = randomGrid(random, planes, {16, 64}, 64, 64, false);
+          const uint32_t inputs = hasLevels(planes[0]) ? 32 : 64;
+          Grid grid = randomGrid(random, planes, {16, inputs}, inputs, inputs, false);
           uint32_t code = isLargest ? (1u << grid.bits()) - 1 : 0;
           grid.codes.assign(grid.codes.size(), code);
           grid.base.scales.assign(grid.base.scales.size(), 1.0f);
           PagedMatrix stored = storePlanes(grid, count, 12, 0, random);
-          QuantizedBatch batch(1, 64, 64);
-          for (uint32_t i = 0; i < 64; ++i)
+          QuantizedBatch batch(1, inputs, inputs);
+          for (uint32_t i = 0; i < inputs; ++i)
             batch.codes.at(0, i) = static_cast<int8_t>(sign * 127);
           batch.scales.at(0, 0) = 1;
-          batch.sums.at(0, 0) = sign * 127 * 64;
+          batch.sums.at(0, 0) = sign * 127 * static_cast<int32_t>(inputs);
           uint32_t missing = stored.view().missingBits;
-          // The middle of all codes with these leading bits.
-          double middle = (code >> missing << missing) + ((1 << missing) - 1) / 2.0;
-          auto expected = static_cast<float>((middle - (1 << (grid.bits() - 1))) * 64 * sign * 127);
+          auto expected = static_cast<float>(stepsOf(planes, code, missing) * inputs * sign * 127);
           auto check = [&](const KernelTable &kernels) {
             FloatRows y = multiply(kernels, stored.view(), batch, 1);
             for (uint32_t i = 0; i < 16; ++i)
@@ -215,8 +237,7 @@ TEST_CASE("the reference of planes is within float rounding of float64") {
         for (uint32_t i = 0; i < cols; ++i) {
           double x = double(batch.codes.at(0, i)) *
                      batch.scales.at(0, i / grid.base.format.activationGroup);
-          double middle = (grid.code(output, i) >> missing << missing) + ((1 << missing) - 1) / 2.0;
-          double q = middle - (1 << (grid.bits() - 1));
+          double q = stepsOf(grid.planes, grid.code(output, i), missing);
           double scale = grid.base.scale(output, i), offset = grid.base.offset(output, i);
           exact += (scale * q + offset) * x;
           magnitude += (std::fabs(scale * q) + std::fabs(offset)) * std::fabs(x);

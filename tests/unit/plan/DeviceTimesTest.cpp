@@ -118,6 +118,8 @@ TEST_CASE("weights that were not measured take the rates of the next wider ones,
   CHECK(productNs(device, {"int2+2+2", 1000, 1, 1}).value == doctest::Approx(2000));
   device.products.push_back(rate("int2+2+2", 1, 1, 8e9));
   CHECK(productNs(device, {"int2+2+1", 1000, 1, 1}).value == doctest::Approx(125));
+  CHECK(productNs(device, {"nl2+1", 1000, 1, 1}).value == doctest::Approx(2000));
+  CHECK(productNs(device, {"nl4", 1000, 1, 1}).value == doctest::Approx(250));
 }
 
 TEST_CASE("there is a time for every width that a profile may name") {

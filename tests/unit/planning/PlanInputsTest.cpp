@@ -182,11 +182,13 @@ TEST_CASE("small operations are not divided among threads") {
 }
 
 TEST_CASE("nested slices are named by their bits") {
-  const Artifact artifact = tinyArtifact();
+  Artifact artifact = tinyArtifact();
   CHECK(productWeightsOf(artifact.moeLayers[0].experts[0]) == "int4");
   CHECK(productWeightsOf(artifact.moeLayers[1].experts[0]) == "int2+2+4");
   CHECK(productWeightsOf(artifact.moeLayers[1].experts[1]) == "int2+1");
   CHECK(productWeightsOf(artifact.moeLayers[1].experts[3]) == "int2");
+  artifact.moeLayers[1].experts[1].slices[0].format.kind = moert::WeightKind::kNl2;
+  CHECK(productWeightsOf(artifact.moeLayers[1].experts[1]) == "nl2+1");
   CHECK(productWeightsOf(tinyMxfp4Artifact().moeLayers[0].experts[0]) == "mxfp4");
 }
 

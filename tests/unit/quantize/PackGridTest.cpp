@@ -2,6 +2,7 @@
 #include "compiler/quantize/PackGrid.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/format/CodeLevels.h"
 
 #include <doctest/doctest.h>
 
@@ -74,17 +75,20 @@ static void checkPacked(const GridMatrix &matrix, std::span<const WeightFormat> 
 }
 
 TEST_CASE("every code can be recovered from its slices, and padding is 0") {
-  for (uint32_t bits : {2u, 3u, 4u, 5u, 6u, 8u})
-    for (bool nested : {false, true})
-      for (MatrixShape shape : {MatrixShape{16, 64}, {37, 50}, {1, 1}}) {
-        CAPTURE(bits);
-        CAPTURE(nested);
-        Grid grid = {bits, 32, bits < 4};
-        auto slices = slicesOf(grid, 32, nested);
-        REQUIRE_MESSAGE(slices.isOk(), slices.status().message());
-        CHECK(gridOf(*slices) == grid);
-        checkPacked(randomGrid(shape, grid), *slices);
-      }
+  for (bool hasLevels : {false, true})
+    for (uint32_t bits : {2u, 3u, 4u, 5u, 6u, 8u})
+      for (bool nested : {false, true})
+        for (MatrixShape shape : {MatrixShape{16, 64}, {37, 50}, {1, 1}}) {
+          CAPTURE(bits);
+          CAPTURE(nested);
+          if (hasLevels && bits > kMaxLevelBits)
+            continue;
+          Grid grid = {bits, 32, bits < 4 && !hasLevels, hasLevels};
+          auto slices = slicesOf(grid, 32, nested);
+          REQUIRE_MESSAGE(slices.isOk(), slices.status().message());
+          CHECK(gridOf(*slices) == grid);
+          checkPacked(randomGrid(shape, grid), *slices);
+        }
 }
 
 TEST_CASE("refining slices have codes only") {
@@ -113,6 +117,10 @@ TEST_CASE("a group of a whole row need not be a multiple of the activation group
 TEST_CASE("unsupported widths are refused") {
   for (uint32_t bits : {0u, 1u, 7u, 9u})
     CHECK(!slicesOf({bits, 32, false}, 32, true).isOk());
+  for (uint32_t bits : {5u, 6u, 8u})
+    CHECK(!slicesOf({bits, 32, false, true}, 32, true).isOk());
+  CHECK(!slicesOf({4, 32, true, true}, 32, true).isOk());  // Offsets and levels.
+  CHECK(!slicesOf({4, 64, false, true}, 64, true).isOk()); // Levels have activation groups of 32.
   // A unit of one bit holds 32 inputs.
   for (uint32_t bits : {3u, 5u}) {
     CHECK(slicesOf({bits, 32, false}, 32, true).isOk());
@@ -122,7 +130,8 @@ TEST_CASE("unsupported widths are refused") {
 
 TEST_CASE("slices that hold another grid are refused") {
   GridMatrix matrix = randomGrid({16, 64}, {4, 32, false});
-  for (const Grid &other : {Grid{2, 32, false}, {4, 64, false}, {4, 32, true}}) {
+  for (const Grid &other :
+       {Grid{2, 32, false}, {4, 64, false}, {4, 32, true}, {4, 32, false, true}}) {
     auto slices = slicesOf(other, 32, true);
     REQUIRE(slices.isOk());
     auto packed = packGrid(matrix, *slices);

@@ -170,11 +170,16 @@ TEST_CASE("methods that use more of the inputs have smaller errors, on real expe
   const auto nearest = errorsOf(experts, layer, QuantizeMethod::kNearest, plain);
   const auto weighted = errorsOf(experts, layer, QuantizeMethod::kWeighted, plain);
   const auto gptq = errorsOf(experts, layer, QuantizeMethod::kGptq, plain);
+  const auto gptqLevels =
+      errorsOf(experts, layer, QuantizeMethod::kGptq,
+               {{2, 32, false, true}, {3, 32, false, true}, {4, 32, false, true}});
   const auto nearestOffsets = errorsOf(experts, layer, QuantizeMethod::kNearest, offsets);
   const auto hqq = errorsOf(experts, layer, QuantizeMethod::kHqq, offsets);
   const auto clippedOffsets = errorsOf(experts, layer, QuantizeMethod::kClipped, offsets);
   const auto weightedOffsets = errorsOf(experts, layer, QuantizeMethod::kWeighted, offsets);
   const auto gptqOffsets = errorsOf(experts, layer, QuantizeMethod::kGptq, offsets);
+  for (size_t i = 0; i < gptqLevels.size(); ++i)
+    CHECK(gptqLevels[i] < gptq[i]);
   for (size_t i = 0; i < plain.size(); ++i) {
     CAPTURE(plain[i].bits);
     CHECK(nearest[i] < perChannel[i]);

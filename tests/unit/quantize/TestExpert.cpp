@@ -50,12 +50,23 @@ static double half(uint16_t bits) {
   return bits >> 15 ? -magnitude : magnitude;
 }
 
+// From docs/format.md.
+static double levelOf(uint32_t bits, uint8_t code) {
+  static const std::vector<std::vector<double>> kLevels = {
+      {-31, -10, 5, 22},
+      {-31, -18, -10, -4, 2, 9, 16, 25},
+      {-31, -23, -18, -14, -10, -7, -4, -1, 1, 4, 7, 10, 13, 17, 22, 27}};
+  return kLevels.at(bits - 2).at(code);
+}
+
 std::vector<double> valuesOf(const GridMatrix &matrix) {
   std::vector<double> values;
   for (size_t i = 0; i < matrix.codes.size(); ++i) {
     const size_t row = i / matrix.shape.cols, col = i % matrix.shape.cols;
     const size_t place = row * matrix.groupsPerRow() + col / matrix.grid.group;
-    const double q = double(matrix.codes[i]) - std::ldexp(1.0, int(matrix.grid.bits) - 1);
+    const double q = matrix.grid.hasLevels
+                         ? levelOf(matrix.grid.bits, matrix.codes[i])
+                         : double(matrix.codes[i]) - std::ldexp(1.0, int(matrix.grid.bits) - 1);
     values.push_back(half(matrix.scales.at(place)) * q +
                      (matrix.grid.hasOffsets ? half(matrix.offsets.at(place)) : 0));
   }

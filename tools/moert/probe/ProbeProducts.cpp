@@ -32,7 +32,7 @@ Result<WeightMemory> WeightMemory::create() {
 }
 
 constexpr WeightKind kInt1 = WeightKind::kInt1, kInt2 = WeightKind::kInt2,
-                     kInt4 = WeightKind::kInt4;
+                     kInt4 = WeightKind::kInt4, kNl2 = WeightKind::kNl2;
 
 static constexpr WeightFormat grouped(WeightKind kind) {
   return {kind, 32, 32, false, false};
@@ -46,6 +46,10 @@ static constexpr StoredWidth kStored[] = {
     {"int2+2+4", grouped(kInt2), {kInt2, kInt4}, 2},
     {"int4", grouped(kInt4), {}, 0},
     {"int8", grouped(WeightKind::kInt8), {}, 0},
+    {"nl2", grouped(kNl2), {}, 0},
+    {"nl2+1", grouped(kNl2), {kInt1}, 1},
+    {"nl2+2", grouped(kNl2), {kInt2}, 1},
+    {"nl4", grouped(WeightKind::kNl4), {}, 0},
     {"mxfp4", floatFormat(WeightKind::kMxfp4), {}, 0},
     {"bf16", floatFormat(WeightKind::kBF16), {}, 0},
     {"f16", floatFormat(WeightKind::kF16), {}, 0},
