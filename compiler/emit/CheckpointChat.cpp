@@ -2,6 +2,7 @@
 
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/OptionalFile.h"
+#include "runtime/chat/ChatTemplate.h"
 #include "runtime/format/Validate.h"
 
 #include <nlohmann/json.hpp>
@@ -73,7 +74,10 @@ private:
                "further chat template");
       return;
     }
-    templates[name] = std::move(one.templates.front().text);
+    const std::string &kept = templates[name] = std::move(one.templates.front().text);
+    if (const Status parsed = ChatTemplate::compile(kept, name).status(); !parsed.isOk() && warn)
+      warn(strCat("warning: ", path, ": ", parsed.message(),
+                  "; the artifact keeps this chat template, but cannot use it"));
   }
 
   void readTemplateFile(const std::string &name, const std::string &path) {

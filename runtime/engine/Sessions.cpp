@@ -126,6 +126,12 @@ void Session::reset() {
   impl->length = 0;
   impl->areStatesLost = false;
 }
+bool Session::rewind(uint32_t tokens) {
+  if (tokens > impl->length || (tokens < impl->length && !impl->states.empty()))
+    return false;
+  impl->length = tokens;
+  return true;
+}
 
 std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, HostRegion memory,
                                                    uint32_t contextTokens, bool slotsShareMemory) {

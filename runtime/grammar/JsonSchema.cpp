@@ -186,7 +186,8 @@ public:
   SchemaCompiler(const Json &schema, Grammar &built)
       : root(schema), grammar(built), top(grammar.addRule()), rules(grammar) {}
 
-  Status compile() {
+  /// The rule of the schema's values.
+  Result<uint32_t> compile() {
     MOERT_ASSIGN_OR_RETURN(uint32_t rule, ruleOf(root, "schema"));
     grammar.addAlternative(top, JsonRules::one(rule));
     while (!pending.empty()) {
@@ -195,7 +196,8 @@ public:
       MOERT_ASSIGN_OR_RETURN(uint32_t found, ruleOf(*next.schema, next.name));
       grammar.addAlternative(next.rule, JsonRules::one(found));
     }
-    return grammar.check().withContext("schema");
+    MOERT_RETURN_IF_ERROR(grammar.check().withContext("schema"));
+    return top;
   }
 
 private:
@@ -533,7 +535,28 @@ Grammar grammarOfJsonObject() {
 
 Result<Grammar> grammarOfSchema(const nlohmann::ordered_json &schema) {
   Grammar grammar;
-  MOERT_RETURN_IF_ERROR(SchemaCompiler(schema, grammar).compile());
+  MOERT_RETURN_IF_ERROR(SchemaCompiler(schema, grammar).compile().status());
+  return grammar;
+}
+
+Result<Grammar> grammarOfCall(std::span<const FunctionSchema> functions) {
+  static const Json kNoParameters = {
+      {"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
+  Grammar grammar;
+  const uint32_t call = grammar.addRule();
+  for (const FunctionSchema &function : functions) {
+    const Json &parameters = function.parameters ? *function.parameters : kNoParameters;
+    Result<uint32_t> arguments = SchemaCompiler(parameters, grammar).compile();
+    if (!arguments.isOk())
+      return Status(arguments.status())
+          .withContext(strCat("function '", excerpt(function.name), "'"));
+    Sequence sequence;
+    grammar.appendText(sequence,
+                       strCat("{\"name\": ", Json(function.name).dump(), ", \"arguments\": "));
+    sequence.push_back(Grammar::ruleOf(*arguments));
+    grammar.appendText(sequence, "}");
+    grammar.addAlternative(call, sequence);
+  }
   return grammar;
 }
 

@@ -10,6 +10,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <span>
+#include <string>
+
 namespace moert {
 
 /// Any JSON object.
@@ -17,5 +20,15 @@ Grammar grammarOfJsonObject();
 
 /// The schema is untrusted; its depth must be bounded. Errors name the place and the keyword.
 Result<Grammar> grammarOfSchema(const nlohmann::ordered_json &schema);
+
+/// A function that a model may call.
+struct FunctionSchema {
+  std::string name;
+  /// The schema of its arguments, an object; nullptr: it has none. References stay within it.
+  const nlohmann::ordered_json *parameters = nullptr;
+};
+
+/// One call of one of the functions: {"name": "f", "arguments": {...}}. Errors name the function.
+Result<Grammar> grammarOfCall(std::span<const FunctionSchema> functions);
 
 } // namespace moert

@@ -183,6 +183,7 @@ SchedulerNumbers Scheduler::numbers() const {
   SchedulerNumbers numbers = counts;
   numbers.running = static_cast<uint32_t>(running.size());
   numbers.waiting = static_cast<uint32_t>(waiting.size());
+  numbers.budgetBytes = engine.account().budgetBytes;
   return numbers;
 }
 

@@ -29,6 +29,7 @@ namespace moert {
 struct SchedulerNumbers {
   uint32_t running = 0, waiting = 0; // Sequences at this moment.
   uint64_t sessionTokens = 0;        // That running sequences have reserved at this moment.
+  uint64_t budgetBytes = 0;          // The engine's, at this moment.
   uint64_t promptTokens = 0;         // Computed.
   uint64_t cachedTokens = 0;         // Prompt tokens that an earlier sequence had computed.
   uint64_t generatedTokens = 0;

@@ -65,7 +65,7 @@ void ServingLoop::takeNew(bool isIdle) {
 }
 
 void ServingLoop::run(const std::atomic<bool> &stop, std::chrono::milliseconds grace,
-                      const std::function<void()> &onStop) {
+                      const ServingHooks &hooks) {
   using SteadyClock = std::chrono::steady_clock;
   std::optional<SteadyClock::time_point> end;
   bool isIdle = false;
@@ -76,8 +76,11 @@ void ServingLoop::run(const std::atomic<bool> &stop, std::chrono::milliseconds g
         isStopping = true;
       }
       end = SteadyClock::now() + grace;
-      onStop();
+      if (hooks.onStop)
+        hooks.onStop();
     }
+    if (hooks.beforeStep)
+      hooks.beforeStep();
     takeNew(isIdle && !end);
     isIdle = !scheduler.step();
   }

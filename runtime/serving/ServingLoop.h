@@ -39,6 +39,12 @@ struct Submission {
   std::string reason = {};
 };
 
+/// What run() calls, from its thread. Each may be empty.
+struct ServingHooks {
+  std::function<void()> beforeStep = {}; // Also while there is nothing to compute.
+  std::function<void()> onStop = {};     // The stop was noticed.
+};
+
 class ServingLoop {
 public:
   ServingLoop(Engine &loadedEngine, const ServingLimits &servingLimits);
@@ -47,10 +53,9 @@ public:
   Submission submit(std::vector<AnswerRequest> requests);
 
   /// Computes until *stop is set. Then nothing more is accepted, and sequences that have not ended
-  /// after `grace` are cancelled. Call once, from the engine's thread; `onStop` is called when stop
-  /// was noticed.
+  /// after `grace` are cancelled. Call once, from the engine's thread.
   void run(const std::atomic<bool> &stop, std::chrono::milliseconds grace,
-           const std::function<void()> &onStop);
+           const ServingHooks &hooks = {});
 
   /// From any thread.
   SchedulerNumbers numbers();

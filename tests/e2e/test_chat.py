@@ -124,6 +124,31 @@ class PipeTest(E2eTest):
         first = self.generated("<|endoftext|>user: Hello<|endoftext|>assistant:")
         self.assertEqual(self.chat("Hello", "/system Be long.", "Why?").out, lines(first, self.generated(prompt.format(first))))
 
+    def test_a_template_that_drops_reasoning_keeps_what_is_before_it(self):
+        """The next prompt is computed from the first answer on, and gets the answer that it gets computed whole."""
+        dropping = self.scratch / "dropping.jinja"
+        dropping.write_text(TEMPLATE.read_text().replace("}}assistant:{%", "}}assistant:<think>{%"))
+        long = "The old man looked at the sea. " * 20
+        done = self.chat(long, "/stats", "Why?", "/stats", flags=("-n", 8, "--template", dropping, "--reasoning", "show"))
+        counts = [int(count) for count in re.findall(r"prompt +(\d+) tokens", done.err)]
+        self.assertGreater(counts[0], 100)
+        self.assertLess(counts[1], 40)
+        prompt = f"<|endoftext|>user: {long}<|endoftext|>assistant:<|endoftext|>user: Why?<|endoftext|>assistant:<think>"
+        self.assertTrue(done.out.endswith(self.generated(prompt).strip() + "\n"), done.out)
+
+    def test_the_budget_can_be_changed_and_the_answers_stay(self):
+        plain = self.chat("Hello", "And then?", "Why?", flags=("-n", 24, "--memory", "50%"))
+        done = self.chat("Hello", "/memory 10%", "And then?", "/memory", "/memory 1KiB", "/memory much", "/memory follow", "Why?",
+                         "/memory 75%", flags=("-n", 24, "--memory", "50%"))
+        self.assertEqual(done.out, plain.out)
+        sizes = re.findall(r"(?m)^budget +(\S+ \S+), accounted .* plan (\S+)", done.err)
+        self.assertEqual(len(sizes), 4, done.err)
+        self.assertEqual(sizes[0], sizes[1])
+        self.assertNotEqual(sizes[0], sizes[3])
+        self.assertRegex(done.err, r"1024 bytes .*smallest budget that works is \d+")
+        self.assertRegex(done.err, "size 'much': .*expected a number")
+        self.assertIn("follows what the system has room for", done.err)
+
     def test_save_writes_the_messages(self):
         saved = self.scratch / "saved.json"
         done = self.chat("/system Be brief.", "Hello", f"/save {saved}", f"/save {self.scratch}/missing/file")
@@ -325,6 +350,17 @@ class TerminalTest(E2eTest):
         self.type(f"/save {saved}\n")
         self.wait_for(r"saved .*> ")
         self.assertEqual(json.loads(saved.read_text())["messages"][0]["content"], "é\nb")
+        self.type("/quit\n")
+        self.assertEqual(self.ended(), DONE)
+
+    def test_notices_are_wrapped_at_the_terminal_s_width(self):
+        self.open("-n", 4, columns=40)
+        self.type("/help\n")
+        page = self.wait_for(r"/help\r\n.*Ctrl-C.*any lines\.")
+        lines = re.sub(r"\x1b\[\d*m", "", page).split("\r\n")[1:]
+        self.assertLessEqual(max(map(len, lines)), 40, lines)
+        self.assertIn("/save FILE     write the messages as", lines)
+        self.assertIn("               JSON", lines)
         self.type("/quit\n")
         self.assertEqual(self.ended(), DONE)
 

@@ -4,6 +4,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/grammar/JsonSchema.h"
 #include "tools/moert-serve/ChatPrompt.h"
+#include "tools/moert-serve/ToolCallText.h"
 
 #include <algorithm>
 #include <charconv>
@@ -71,11 +72,13 @@ public:
 
   void readCommon() {
     readModel();
-    base.sampling.temperature = decimal("temperature", 0, kMostTemperature, 1);
-    base.sampling.topP = decimal("top_p", 0, 1, 1);
+    const SamplingOptions &defaults = info.sampling;
+    base.sampling.temperature = decimal("temperature", 0, kMostTemperature, defaults.temperature);
+    base.sampling.topP = decimal("top_p", 0, 1, defaults.topP);
     if (base.sampling.topP == 0)
       base.sampling.topP = 1e-6f; // The API's 0 means the most likely token.
-    base.sampling.topK = static_cast<uint32_t>(fields.integer("top_k", 0, UINT32_MAX).value_or(0));
+    base.sampling.topK =
+        static_cast<uint32_t>(fields.integer("top_k", 0, UINT32_MAX).value_or(defaults.topK));
     base.ignoresEndTokens = fields.flag("ignore_eos").value_or(false);
     choices = static_cast<uint32_t>(fields.integer("n", 1, info.mostSequences).value_or(1));
     call.choicesPerPrompt = choices;
@@ -87,8 +90,9 @@ public:
     readStream();
     base.sampling.presencePenalty = decimal("presence_penalty", -2, 2, 0);
     base.sampling.frequencyPenalty = decimal("frequency_penalty", -2, 2, 0);
-    base.sampling.repetitionPenalty = decimal("repetition_penalty", 0.01, 100, 1);
-    base.sampling.minP = decimal("min_p", 0, 1, 0);
+    base.sampling.repetitionPenalty =
+        decimal("repetition_penalty", 0.01, 100, defaults.repetitionPenalty);
+    base.sampling.minP = decimal("min_p", 0, 1, defaults.minP);
     readBiases();
     fields.ignore(
         {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
@@ -298,38 +302,119 @@ private:
   const std::optional<uint64_t> maxTokens;
 };
 
+struct ToolChoice {
+  bool isAllowed = true, isRequired = false;
+  std::optional<std::string> name = {}; // The function that has to be called.
+};
+
+/// "none", "auto", "required", or {"type": "function", "function": {"name": ...}}.
+ToolChoice readToolChoice(Fields &fields) {
+  const Json *choice = fields.any("tool_choice");
+  if (!choice || *choice == "auto")
+    return {};
+  if (*choice == "none")
+    return {false};
+  if (*choice == "required")
+    return {true, true};
+  if (choice->is_string()) {
+    fields.fail(invalidField(strCat("Invalid value: '", excerpt(choice->get<std::string>()),
+                                    "'. Supported values are: 'none', 'auto' and 'required'."),
+                             "tool_choice"));
+    return {};
+  }
+  const Json *object = fields.objectAt("tool_choice");
+  if (!object)
+    return {};
+  Fields inner(*object, "tool_choice.");
+  inner.require("type");
+  inner.only("type", "function", "tools are functions");
+  inner.require("function");
+  ToolChoice named = {true, true};
+  if (const Json *function = inner.objectAt("function")) {
+    Fields innermost(*function, "tool_choice.function.");
+    innermost.require("name");
+    named.name = innermost.text("name");
+    innermost.refuseOthers();
+    if (innermost.error())
+      inner.fail(*innermost.error());
+  }
+  inner.refuseOthers();
+  if (inner.error())
+    fields.fail(*inner.error());
+  return named;
+}
+
+void checkTool(Fields &fields, const Json &tool, const std::string &name) {
+  const bool isFunction = tool.is_object() && tool.contains("type") && tool["type"] == "function" &&
+                          tool.contains("function") && tool["function"].is_object();
+  if (!isFunction || !tool["function"].contains("name") || !tool["function"]["name"].is_string())
+    fields.fail(invalidField(strCat("Invalid value for '", name,
+                                    "': expected an object with the type \"function\" and a "
+                                    "function that has a name."),
+                             name));
+}
+
+/// Constrains the answer to a call of one of the tools, or of the one that the choice names.
+void forceCall(CallReader &reader, const Json &tools, const ToolChoice &choice) {
+  std::vector<FunctionSchema> functions;
+  for (const Json &tool : tools) {
+    const Json &function = tool["function"];
+    const std::string name = function["name"].get<std::string>();
+    if (choice.name && *choice.name != name)
+      continue;
+    const auto parameters = function.find("parameters");
+    const bool hasParameters = parameters != function.end() && !parameters->is_null();
+    functions.push_back({name, hasParameters ? &*parameters : nullptr});
+  }
+  if (functions.empty())
+    return reader.fields.fail(
+        invalidField(strCat("Tool choice '", excerpt(choice.name.value_or("required")),
+                            "' not found in 'tools' parameter."),
+                     "tool_choice"));
+  Result<Grammar> grammar = grammarOfCall(functions);
+  if (!grammar.isOk())
+    return reader.fields.fail(
+        invalidField("Invalid schema for " + grammar.status().message() + ".", "tools"));
+  reader.base.grammar = std::make_shared<const Grammar>(std::move(grammar).value());
+  reader.base.tokenTexts = reader.info.tokenTexts;
+  reader.call.forcesTool = true;
+}
+
 /// Null without tools, or if none may be called.
-Json readTools(Fields &fields, const ServedModelInfo &info) {
+Json readTools(CallReader &reader) {
+  Fields &fields = reader.fields;
   fields.ignore({"parallel_tool_calls"});
   const Json *tools = fields.array("tools");
-  const Json *choice = fields.any("tool_choice");
-  if (choice && *choice != "none" && *choice != "auto")
-    fields.fail(invalidField("Unsupported value: 'tool_choice' is " + excerpt(choice->dump()) +
-                                 ", expected \"none\" or \"auto\": the model chooses.",
-                             "tool_choice", "unsupported_value"));
-  if (!tools || tools->empty() || (choice && *choice == "none"))
+  const ToolChoice choice = readToolChoice(fields);
+  const bool hasTools = tools && !tools->empty();
+  if (!hasTools && choice.isRequired)
+    fields.fail(invalidField("Invalid value for 'tool_choice': 'tool_choice' is only allowed when "
+                             "'tools' are specified.",
+                             "tool_choice"));
+  if (!hasTools || !choice.isAllowed)
     return {};
-  if (!info.chatFormat->hasTools())
+  if (!reader.info.chatFormat->hasTools())
     fields.fail(
         invalidField("Unsupported parameter: 'tools' is not supported with this model, whose "
                      "chat template does not have calls as <tool_call>{...}</tool_call>.",
                      "tools", "unsupported_parameter"));
-  for (size_t i = 0; i < tools->size(); ++i) {
-    const Json &tool = (*tools)[i];
-    const std::string name = strCat("tools[", i, "]");
-    const bool isFunction = tool.is_object() && tool.contains("type") &&
-                            tool["type"] == "function" && tool.contains("function") &&
-                            tool["function"].is_object();
-    if (!isFunction || !tool["function"].contains("name") || !tool["function"]["name"].is_string())
-      fields.fail(invalidField(strCat("Invalid value for '", name,
-                                      "': expected an object with the type \"function\" and a "
-                                      "function that has a name."),
-                               name));
-  }
+  for (size_t i = 0; i < tools->size(); ++i)
+    checkTool(fields, (*tools)[i], strCat("tools[", i, "]"));
+  if (choice.isRequired && !fields.error())
+    forceCall(reader, *tools, choice);
+  reader.call.readsTools = true;
   return *tools;
 }
 
 } // namespace
+
+SamplingOptions defaultSampling(const std::optional<SamplingDefaults> &stated) {
+  SamplingOptions options = samplingOf(stated);
+  const bool isGreedy = stated && stated->doSample == false;
+  if (!isGreedy && options.temperature == 0)
+    options.temperature = 1;
+  return options;
+}
 
 std::optional<ApiError> readCompletionCall(const Json &body, const ServedModelInfo &info,
                                            ApiCall &call) {
@@ -366,8 +451,7 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
                                "top_logprobs"));
   }
   readFormat(reader);
-  const Json tools = readTools(fields, info);
-  call.readsTools = !tools.is_null();
+  const Json tools = readTools(reader);
   fields.require("messages");
   std::optional<uint64_t> maxTokens = fields.integer("max_completion_tokens", 1, UINT32_MAX);
   if (const auto older = fields.integer("max_tokens", 1, UINT32_MAX); older && !maxTokens)
@@ -377,8 +461,8 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
   if (!messages || fields.error())
     return fields.error();
   std::vector<int32_t> prompt;
-  if (auto error =
-          makeChatPrompt(*messages, tools, *info.chatFormat, *info.model->tokenizer(), prompt))
+  if (auto error = makeChatPrompt(*messages, tools, *info.chatFormat, *info.model->tokenizer(),
+                                  call.forcesTool ? ToolCallText::kFirstLine : "", prompt))
     return error;
   const std::vector<std::string> &stops = info.chatFormat->stopTexts();
   reader.base.stopTexts.insert(reader.base.stopTexts.end(), stops.begin(), stops.end());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "moert/Engine.h"
+#include "runtime/generation/SamplingOptions.h"
 #include "runtime/grammar/TokenConstraint.h"
 #include "runtime/serving/Answer.h"
 #include "tools/moert-serve/ChatFormat.h"
@@ -23,6 +24,7 @@ struct ServedModelInfo {
   uint32_t mostSequences = 1;             // In one request.
   const TokenTexts *tokenTexts = nullptr; // For formats.
   const ChatFormat *chatFormat = nullptr;
+  SamplingOptions sampling = {}; // For a request that states nothing.
   /// A seed for a request without one.
   std::function<uint64_t()> drawSeed;
 };
@@ -36,10 +38,14 @@ struct ApiCall {
   bool streamsUsage = false;        // A last chunk has the usage.
   bool echoes = false;              // Texts begin with their prompt.
   bool readsTools = false;          // The answer may call tools.
+  bool forcesTool = false;          // The answer is a call, whose beginning is in the prompt.
   bool givesScores = false;         // "logprobs"
   uint32_t topScores = 0;           // Best tokens listed for each token.
   std::vector<std::string> prompts; // As text, with echoes: entry i is choice i's.
 };
+
+/// What the checkpoint states, and otherwise the API's defaults: temperature 1, nothing cut.
+SamplingOptions defaultSampling(const std::optional<SamplingDefaults> &stated);
 
 /// Reads the body of /v1/chat/completions or /v1/completions.
 std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &info, ApiCall &call);

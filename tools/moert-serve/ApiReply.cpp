@@ -30,8 +30,11 @@ std::string eventOf(const Json &data) {
 ApiReply::ApiReply(ReplyHead replyHead, ApiCall apiCall, const Tokenizer &textTokenizer,
                    std::vector<std::shared_ptr<Answer>> submitted)
     : head(std::move(replyHead)), call(std::move(apiCall)), tokenizer(textTokenizer) {
-  for (std::shared_ptr<Answer> &answer : submitted)
+  for (std::shared_ptr<Answer> &answer : submitted) {
     choices.push_back({std::move(answer)});
+    if (call.forcesTool)
+      choices.back().tools.feed(ToolCallText::kFirstLine);
+  }
 }
 
 ApiReply::~ApiReply() {

@@ -102,7 +102,7 @@ std::optional<ApiError> readMessage(const Json &message, const std::string &name
 
 std::optional<ApiError> makeChatPrompt(const Json &messages, const Json &tools,
                                        const ChatFormat &format, const Tokenizer &tokenizer,
-                                       std::vector<int32_t> &prompt) {
+                                       std::string_view begin, std::vector<int32_t> &prompt) {
   if (messages.empty())
     return invalidField("Invalid 'messages': empty array. Expected an array with minimum length 1, "
                         "but got an empty array instead.",
@@ -119,7 +119,8 @@ std::optional<ApiError> makeChatPrompt(const Json &messages, const Json &tools,
     return invalidField(
         "The model's chat template refuses these messages: " + text.status().message(), "messages");
   // A template writes the special tokens itself.
-  Result<std::vector<int32_t>> ids = tokenizer.encode(*text, !format.hasSpecialTokens());
+  Result<std::vector<int32_t>> ids =
+      tokenizer.encode(strCat(*text, begin), !format.hasSpecialTokens());
   if (!ids.isOk())
     return invalidField(ids.status().message(), "messages");
   prompt = std::move(ids).value();

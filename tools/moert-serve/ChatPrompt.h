@@ -6,13 +6,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace moert::serve {
 
-/// messages: an array, as a client sent it. tools: the same, or null.
+/// messages: an array, as a client sent it. tools: the same, or null. begin: the beginning of the
+/// model's message.
 std::optional<ApiError> makeChatPrompt(const Json &messages, const Json &tools,
                                        const ChatFormat &format, const Tokenizer &tokenizer,
-                                       std::vector<int32_t> &prompt);
+                                       std::string_view begin, std::vector<int32_t> &prompt);
 
 } // namespace moert::serve

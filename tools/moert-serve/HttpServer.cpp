@@ -281,9 +281,8 @@ void HttpServer::addRoutes() {
     response.set_content(textOf({{"status", "ok"}}), kJson);
   });
   Get("/metrics", [this](const Request &, Response &response) {
-    response.set_content(
-        metricsOf(loop.numbers(), loop.refusals(), loop.limits(), options.budgetBytes),
-        "text/plain; version=0.0.4");
+    response.set_content(metricsOf(loop.numbers(), loop.refusals(), loop.limits()),
+                         "text/plain; version=0.0.4");
   });
   Get("/v1/models", [this](const Request &, Response &response) {
     response.set_content(textOf({{"object", "list"}, {"data", Json::array({modelEntry()})}}),

@@ -25,7 +25,6 @@ struct HttpOptions {
   uint32_t connections = 64; // Threads that serve them.
   ConnectionLimits limits = {};
   JsonLimits json = {};
-  uint64_t budgetBytes = 0; // Shown in the metrics.
 };
 
 /// The loop must outlive it. Handlers run in the connections' threads.

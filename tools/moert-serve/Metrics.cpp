@@ -31,7 +31,7 @@ private:
 } // namespace
 
 std::string metricsOf(const SchedulerNumbers &numbers, uint64_t refusals,
-                      const ServingLimits &limits, uint64_t budgetBytes) {
+                      const ServingLimits &limits) {
   std::string out;
   auto gauge = [&](const char *name, uint64_t value, const char *help) {
     Family(out, name, "gauge", help).value(value);
@@ -44,7 +44,7 @@ std::string metricsOf(const SchedulerNumbers &numbers, uint64_t refusals,
   gauge("moert_kv_tokens_reserved", numbers.sessionTokens,
         "Tokens that the running sequences have reserved.");
   gauge("moert_kv_tokens_limit", limits.sessionTokens, "Tokens that there is memory for.");
-  gauge("moert_memory_budget_bytes", budgetBytes, "Memory limit of the process.");
+  gauge("moert_memory_budget_bytes", numbers.budgetBytes, "Memory limit of the process.");
   const Family ends(out, "moert_sequences_total", "counter",
                     "Sequences by the reason of their end.");
   ends.value(numbers.stopped, "{end=\"stop\"}");

@@ -9,6 +9,6 @@ namespace moert::serve {
 
 /// Counters of sequences, tokens, steps and experts since the start, and gauges of this moment.
 std::string metricsOf(const SchedulerNumbers &numbers, uint64_t refusals,
-                      const ServingLimits &limits, uint64_t budgetBytes);
+                      const ServingLimits &limits);
 
 } // namespace moert::serve

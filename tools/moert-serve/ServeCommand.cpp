@@ -8,6 +8,7 @@
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert-serve/HttpServer.h"
+#include "tools/moert/BudgetFollower.h"
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/LoadedModel.h"
 
@@ -145,8 +146,8 @@ Status serveModel(ServeOptions options) {
                             limits.running + limits.waiting,
                             &tokenTexts,
                             &chatFormat,
+                            defaultSampling(loaded.model->artifact().sampling),
                             drawSeed};
-  options.http.budgetBytes = loaded.account.budgetBytes;
   HttpServer server(options.http, loop, served);
   const std::atomic<bool> &stop = cli::catchInterrupts();
   MOERT_ASSIGN_OR_RETURN(uint32_t port, server.start());
@@ -154,10 +155,22 @@ Status serveModel(ServeOptions options) {
                          "/v1; ", limits.running, " sequences at a time, context ",
                          limits.contextTokens, " tokens, ", limits.sessionTokens,
                          " tokens together\n"));
-  loop.run(stop, std::chrono::seconds(options.graceSeconds), [&server] {
+  MOERT_ASSIGN_OR_RETURN(const uint64_t smallest, smallestBudget(*loaded.model, engine));
+  cli::BudgetFollower follower(*loaded.engine, smallest);
+  bool follows = options.engine.followsMemory;
+  auto follow = [&] {
+    if (!follows)
+      return;
+    if (const Status followed = follower.follow(); !followed.isOk()) {
+      follows = false; // The engine still works.
+      cli::writeError(strCat("budget     it is no longer followed: ", followed.message(), "\n"));
+    }
+  };
+  auto onStop = [&server] {
     cli::writeError("stopping   finishing the answers under way\n");
     server.stopAccepting();
-  });
+  };
+  loop.run(stop, std::chrono::seconds(options.graceSeconds), {follow, onStop});
   server.join();
   return {};
 }
@@ -247,7 +260,7 @@ void addServeCommand(CLI::App &app, cli::Action &chosen) {
       ->required();
   addHttpOptions(*command, *options);
   addLimitOptions(*command, *options);
-  cli::addEngineFlags(*command, options->engine);
+  cli::addEngineFlags(*command, options->engine, cli::FollowMemory::kOffered);
   command->footer("The first Ctrl-C finishes the answers under way, the second ends at once.\n" +
                   cli::exampleFooter("moert serve qwen.moe --memory 6GiB --port 8080"));
   command->callback([options, &chosen] { chosen = [options] { return serveModel(*options); }; });

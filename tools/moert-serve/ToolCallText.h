@@ -17,6 +17,8 @@ struct ToolCall {
 class ToolCallText {
 public:
   static constexpr std::string_view kBegin = "<tool_call>", kEnd = "</tool_call>";
+  /// How the templates of these families begin a call.
+  static constexpr std::string_view kFirstLine = "<tool_call>\n";
 
   /// Returns the text that is no part of a call.
   std::string feed(std::string_view text);

@@ -9,7 +9,7 @@ namespace moert::cli {
 BudgetFollower::BudgetFollower(Engine &followingEngine, uint64_t smallestBytes)
     : engine(followingEngine), smallest(smallestBytes), largest(followingEngine.account()) {}
 
-Status BudgetFollower::follow(uint32_t position) {
+Status BudgetFollower::follow(std::optional<uint32_t> position) {
   const uint64_t now = monotonicNs();
   if (now < nextLookNs)
     return {};
@@ -20,10 +20,17 @@ Status BudgetFollower::follow(uint32_t position) {
   return wished ? change(*wished, position) : Status();
 }
 
-Status BudgetFollower::change(const BudgetChange &wished, uint32_t position) {
+Status BudgetFollower::set(const BudgetSize &budget) {
+  MOERT_RETURN_IF_ERROR(engine.setBudget(budget));
+  if (engine.account().budgetBytes > largest.budgetBytes)
+    largest = engine.account();
+  return {};
+}
+
+Status BudgetFollower::change(const BudgetChange &wished, std::optional<uint32_t> position) {
   const uint64_t begin = monotonicNs();
   const uint64_t before = engine.account().budgetBytes;
-  Status changed = engine.setBudget({wished.bytes, {}});
+  Status changed = set({wished.bytes, {}});
   const uint64_t end = monotonicNs();
   if (changed.code() == StatusCode::kInvalidInput) { // The room has gone since the look.
     follower.refused(end);
@@ -31,20 +38,13 @@ Status BudgetFollower::change(const BudgetChange &wished, uint32_t position) {
   }
   MOERT_RETURN_IF_ERROR(changed);
   const MemoryAccount &account = engine.account();
-  if (account.budgetBytes > largest.budgetBytes)
-    largest = account;
   const std::string &plan = engine.model().artifact().plans[account.plan].name;
-  made.push_back({position, account.budgetBytes, account.totalBytes(), plan, nameOf(wished.reason),
-                  end - begin});
-  if (wished.isStep) {
-    grownFrom = grownFrom ? grownFrom : before;
-    return {};
-  }
-  const uint64_t from = wished.reason == BudgetReason::kRoom ? grownFrom.value_or(before) : before;
-  grownFrom.reset();
+  if (position)
+    made.push_back({*position, account.budgetBytes, account.totalBytes(), plan,
+                    nameOf(wished.reason), end - begin});
   // The text being generated may share the terminal.
   writeError(strCat(isOutputTerminal() && isErrorTerminal() ? "\n" : "", "budget     ",
-                    formatBytes(from), " -> ", formatBytes(account.budgetBytes), ": ",
+                    formatBytes(before), " -> ", formatBytes(account.budgetBytes), ": ",
                     nameOf(wished.reason), "; plan ", plan, "\n"));
   return {};
 }

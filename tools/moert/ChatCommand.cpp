@@ -186,6 +186,8 @@ Status chat(const ChatOptions &options) {
   const ChatSignals signals = catchChatSignals();
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
   MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(prepared.sampling, vocabularySize));
+  prepared.settings.followsMemory = options.engine.followsMemory;
+  MOERT_ASSIGN_OR_RETURN(const uint64_t smallest, smallestBudget(*loaded.model, engine));
   prepared.settings.maxTokens = std::min(prepared.settings.maxTokens, session->capacity());
 
   ChatScreen screen(
@@ -197,7 +199,7 @@ Status chat(const ChatOptions &options) {
                                   : " (the checkpoint states none)",
              "\n/help lists the commands; Ctrl-C ends an answer, Ctrl-D the conversation"));
   Chat conversation(loaded, *session, sampler, std::move(*prepared.conversation), prepared.settings,
-                    screen, signals);
+                    screen, signals, smallest);
   const std::unique_ptr<LineReader> reader = makeLineReader();
   return conversation.run(*reader);
 }
@@ -276,7 +278,7 @@ void addChatCommand(CLI::App &app, Action &chosen) {
   addConversationOptions(*command, *options);
   addSamplingFlags(*command, options->sampling,
                    {.defaultTemperature = "the checkpoint's", .cutsNeedTemperature = false});
-  addEngineFlags(*command, options->engine);
+  addEngineFlags(*command, options->engine, FollowMemory::kOffered);
   command->footer("Reads messages from standard input; answers go to standard output.\n" +
                   exampleFooter("moert chat qwen.moe --memory 6GiB --system \"Answer briefly.\""));
   command->callback([options, &chosen] { chosen = [options] { return chat(*options); }; });

@@ -53,8 +53,8 @@ static void addMemory(CLI::App &command, EngineFlags &flags, FollowMemory follow
   const bool offersFollow = follow == FollowMemory::kOffered;
   auto take = [&flags, offersFollow](const std::string &text) {
     if (text == "follow" && !offersFollow)
-      throw CLI::ValidationError("--memory", "'follow' is an option of moert run, expected a size "
-                                             "such as 6GiB or 25%");
+      throw CLI::ValidationError("--memory", "'follow' is an option of moert run, chat and serve, "
+                                             "expected a size such as 6GiB or 25%");
     flags.followsMemory = text == "follow";
     flags.memory.reset();
     if (flags.followsMemory)

@@ -231,6 +231,9 @@ public:
   uint32_t length() const; // Tokens so far.
   uint32_t capacity() const;
   void reset(); // Back to an empty sequence.
+  /// Back to the first `tokens` tokens. Returns false, and changes nothing, if there are fewer, or
+  /// if there are recurrent states, which only all tokens of a sequence have.
+  [[nodiscard]] bool rewind(uint32_t tokens);
 
   struct Impl;
   Impl &internals() { return *impl; }

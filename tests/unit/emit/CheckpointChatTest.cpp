@@ -119,6 +119,17 @@ TEST_CASE("a template that cannot be kept is left out with a warning, and the re
       .checkWarned("a template's name has 65 bytes");
 }
 
+TEST_CASE("a template that cannot be parsed is kept with a warning that names its line") {
+  const Conversation unparsed =
+      Conversation(Files{{"chat_template.jinja", "a\n{% include 'b' %}"}});
+  unparsed.checkWarned("chat_template.jinja: ");
+  unparsed.checkWarned("include");
+  unparsed.checkWarned("line 2");
+  unparsed.checkWarned("the artifact keeps this chat template, but cannot use it");
+  REQUIRE(unparsed.chat);
+  CHECK(unparsed.chat->templates.size() == 1);
+}
+
 TEST_CASE("a tokenizer_config.json in an unexpected form is left out with a warning") {
   ofTokenizerConfig("{").checkWarned("tokenizer_config.json: found no JSON object");
   ofTokenizerConfig("[]").checkWarned("tokenizer_config.json: found no JSON object");

@@ -356,3 +356,25 @@ TEST_CASE("a session that outlives its engine can be destroyed") {
   CHECK(loaded.session->length() == 0);
   loaded.session.reset();
 }
+
+TEST_CASE("a session that goes back continues as if later tokens had never been computed") {
+  TemporaryArtifact artifact;
+  Loaded loaded = load(artifact.path, baseOptions());
+  Session &session = *loaded.session;
+  Recorder discarded, recorder;
+  constexpr uint32_t kKept = 7;
+  std::vector<int32_t> other(kPrompt.begin(), kPrompt.begin() + kKept);
+  other.resize(kPrompt.size(), kToken);
+  REQUIRE(loaded.engine->prefill({&session, other, LogitsWanted::kAll}, discarded).isOk());
+  CHECK_FALSE(session.rewind(session.length() + 1));
+  CHECK(session.length() == other.size());
+  REQUIRE(session.rewind(kKept));
+  CHECK(session.length() == kKept);
+  const auto rest = std::span(kPrompt).subspan(kKept);
+  REQUIRE(loaded.engine->prefill({&session, rest, LogitsWanted::kAll}, recorder).isOk());
+  const std::vector<float> whole = logitsOfPrompt(artifact.path);
+  const std::span<const float> expected =
+      std::span(whole).last(rest.size() * (whole.size() / kPrompt.size()));
+  CHECK(
+      std::equal(recorder.logits.begin(), recorder.logits.end(), expected.begin(), expected.end()));
+}

@@ -149,3 +149,13 @@ TEST_CASE("states lie apart, or layer by layer where only one layer is executed 
   CHECK(shared.offsets == std::vector<uint64_t>{0, 768, 0, 768, 0, 768});
   CHECK(shared.bytes == 4864);
 }
+
+TEST_CASE("a session with states does not go back to some of its tokens") {
+  TemporaryArtifact artifact(withStates());
+  Loaded loaded = load(artifact.path, baseOptions());
+  Recorder recorder;
+  REQUIRE(loaded.engine->prefill({loaded.session.get(), kPrompt}, recorder).isOk());
+  CHECK_FALSE(loaded.session->rewind(3));
+  CHECK(loaded.session->rewind(loaded.session->length()));
+  CHECK(loaded.session->length() == kPrompt.size());
+}

@@ -145,3 +145,22 @@ TEST_CASE("without a schema any object is described") {
   CHECK(matches(grammar, "{}"));
   CHECK_FALSE(matches(grammar, "[]"));
 }
+
+TEST_CASE("a call names one of the functions and has arguments of its schema") {
+  const Json knots =
+      Json::parse(R"({"type": "object", "properties": {"knots": {"$ref": "#/$defs/n"}},
+      "required": ["knots"], "additionalProperties": false, "$defs": {"n": {"type": "integer"}}})");
+  const FunctionSchema functions[] = {{"sail \"on\"", &knots}, {"wait"}};
+  auto grammar = grammarOfCall(functions);
+  REQUIRE_MESSAGE(grammar.isOk(), grammar.status().message());
+  CHECK(matches(*grammar, R"({"name": "sail \"on\"", "arguments": {"knots": 7}})"));
+  CHECK(matches(*grammar, R"({"name": "wait", "arguments": {}})"));
+  CHECK_FALSE(matches(*grammar, R"({"name": "wait", "arguments": {"knots": 7}})"));
+  CHECK_FALSE(matches(*grammar, R"({"name": "sail \"on\"", "arguments": {}})"));
+  CHECK_FALSE(matches(*grammar, R"({"name": "stop", "arguments": {}})"));
+
+  const Json pattern = Json::parse(R"({"pattern": "a"})");
+  const FunctionSchema refused[] = {{"wait"}, {"sail", &pattern}};
+  CHECK(grammarOfCall(refused).status().message() ==
+        "function 'sail': schema: the keyword 'pattern' is not supported");
+}

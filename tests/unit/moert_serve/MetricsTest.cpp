@@ -9,7 +9,8 @@ TEST_CASE("metrics are families of samples, each with a help text and a type") {
   SchedulerNumbers numbers;
   numbers.cancelled = 3;
   numbers.stepNs = 1'500'000'000;
-  const std::string text = serve::metricsOf(numbers, 7, {64, 2, 3, 0, 128}, 1000);
+  numbers.budgetBytes = 1000;
+  const std::string text = serve::metricsOf(numbers, 7, {64, 2, 3, 0, 128});
   std::string family;
   size_t samples = 0;
   std::istringstream lines(text);
@@ -30,4 +31,5 @@ TEST_CASE("metrics are families of samples, each with a help text and a type") {
   CHECK(text.find("\nmoert_step_seconds_total 1.5\n") != std::string::npos);
   CHECK(text.find("\nmoert_refused_requests_total 7\n") != std::string::npos);
   CHECK(text.find("\nmoert_kv_tokens_limit 128\n") != std::string::npos);
+  CHECK(text.find("\nmoert_memory_budget_bytes 1000\n") != std::string::npos);
 }

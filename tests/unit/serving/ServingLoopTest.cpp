@@ -20,8 +20,9 @@ struct RunningLoop {
   std::thread thread;
 
   explicit RunningLoop(std::chrono::milliseconds grace = 10s)
-      : model(servingOptions(2)), loop(*model.loaded.engine, kLimits),
-        thread([this, grace] { loop.run(stop, grace, [this] { noticed = true; }); }) {}
+      : model(servingOptions(2)), loop(*model.loaded.engine, kLimits), thread([this, grace] {
+          loop.run(stop, grace, {{}, [this] { noticed = true; }});
+        }) {}
   ~RunningLoop() { end(); }
 
   void end() {

@@ -2,6 +2,7 @@
 
 #include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/base/Size.h"
 #include "tools/moert/Numbers.h"
 
 #include <algorithm>
@@ -16,10 +17,11 @@ static constexpr std::string_view kSpace = " \t\r\n";
 
 Chat::Chat(LoadedModel &loadedModel, Session &emptySession, Sampler &tokenSampler,
            Conversation startedConversation, const ChatSettings &chatSettings,
-           ChatScreen &chatScreen, ChatSignals caughtSignals)
+           ChatScreen &chatScreen, ChatSignals caughtSignals, uint64_t smallestBudgetBytes)
     : loaded(loadedModel), session(emptySession), sampler(tokenSampler),
       conversation(std::move(startedConversation)), settings(chatSettings), screen(chatScreen),
-      signals(caughtSignals), sessionText(*loadedModel.model->tokenizer()) {}
+      signals(caughtSignals), budget(*loadedModel.engine, smallestBudgetBytes),
+      sessionText(*loadedModel.model->tokenizer()) {}
 
 //===-- Input ---------------------------------------------------------------------------------===//
 
@@ -73,7 +75,7 @@ Result<Chat::Next> Chat::execute(std::string_view command) {
   argument.remove_prefix(std::min(argument.find_first_not_of(kSpace), argument.size()));
   argument = argument.substr(0, argument.find_last_not_of(kSpace) + 1);
 
-  const bool takesArgument = name == "/system" || name == "/save";
+  const bool takesArgument = name == "/system" || name == "/save" || name == "/memory";
   if (!takesArgument && !argument.empty()) {
     screen.notice(
         strCat(name, " takes no text; a message that begins with / is put between \"\"\""));
@@ -86,6 +88,8 @@ Result<Chat::Next> Chat::execute(std::string_view command) {
     screen.notice("the conversation begins anew");
   } else if (name == "/save") {
     save(std::string(argument));
+  } else if (name == "/memory") {
+    changeMemory(argument);
   } else if (name == "/stats") {
     showStats();
   } else if (name == "/help") {
@@ -117,6 +121,28 @@ void Chat::save(const std::string &path) {
   screen.notice(status.isOk() ? strCat("saved ", path) : status.message());
 }
 
+void Chat::changeMemory(std::string_view wanted) {
+  Status refusal;
+  if (wanted == "follow") {
+    settings.followsMemory = true;
+  } else if (!wanted.empty()) {
+    const Result<Size> size = parseSize(wanted);
+    refusal = size.isOk() ? budget.set({size->bytes, size->fraction}) : size.status();
+    if (refusal.isOk())
+      settings.followsMemory = false;
+  }
+  loaded.account = budget.largestAccount();
+  if (!refusal.isOk()) {
+    screen.notice(refusal.message());
+    return;
+  }
+  const MemoryAccount &account = loaded.engine->account();
+  screen.notice(strCat("budget     ", formatBytes(account.budgetBytes), ", accounted ",
+                       formatBytes(account.totalBytes()), ", plan ",
+                       loaded.model->artifact().plans[account.plan].name,
+                       settings.followsMemory ? "; follows what the system has room for" : ""));
+}
+
 void Chat::showStats() {
   if (numbers)
     printNumbers(*numbers, loaded);
@@ -128,6 +154,8 @@ void Chat::showHelp() {
   screen.notice("/system TEXT   set the system message; without TEXT remove it\n"
                 "/reset         forget the conversation, but not the system message\n"
                 "/save FILE     write the messages as JSON\n"
+                "/memory SIZE   continue with another budget, such as 4GiB, 25% or follow; without "
+                "SIZE show it\n"
                 "/stats         speed, hit rate and memory of the last answer; the context's use\n"
                 "/quit          end, as does Ctrl-D; Ctrl-C ends an answer\n"
                 "A line that ends in \\ continues; \"\"\" begins and ends a message of any lines.");
@@ -175,14 +203,18 @@ Result<GenerationEnd> Chat::continueFrom(const Prompt &prompt, AnswerText &text)
   const std::span<const int32_t> tokens = prompt.tokens.tokens;
   // The last token is always computed: its logits are needed.
   size_t kept = std::min<size_t>({prompt.tokens.kept, session.length(), tokens.size() - 1});
-  if (kept < session.length()) {
+  if (!session.rewind(static_cast<uint32_t>(kept))) {
     session.reset();
     kept = 0;
   }
   const size_t room = session.capacity() - tokens.size();
   const size_t wanted = settings.maxTokens - answerIds.size();
   const ModelInfo &info = loaded.model->artifact().model;
-  Generation generation(*loaded.engine, session, sampler, {}, signals.stopsAnswer);
+  Generation::PrepareStep follow;
+  if (settings.followsMemory)
+    follow = [&] { return budget.follow(); };
+  Generation generation(*loaded.engine, session, sampler, {}, signals.stopsAnswer, monotonicNs,
+                        follow);
   GenerationRequest request = {.prompt = tokens.subspan(kept),
                                .maxTokens = static_cast<uint32_t>(std::min(room, wanted)),
                                .endTokens = info.eosTokens,
@@ -197,6 +229,7 @@ Result<GenerationEnd> Chat::continueFrom(const Prompt &prompt, AnswerText &text)
     return true;
   });
   numbers = generation.numbers();
+  loaded.account = budget.largestAccount();
   std::vector<int32_t> all(tokens.begin(), tokens.end());
   all.insert(all.end(), answerIds.begin() + static_cast<ptrdiff_t>(before), answerIds.end());
   sessionText.set({}, std::move(all)); // The caller has the text once the answer has ended.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/generation/Generation.h"
+#include "tools/moert/BudgetFollower.h"
 #include "tools/moert/LoadedModel.h"
 #include "tools/moert/chat/AnswerText.h"
 #include "tools/moert/chat/ChatScreen.h"
@@ -26,6 +27,7 @@ enum class OnFull {
 
 struct ChatSettings {
   uint32_t maxTokens = 0; // An answer's.
+  bool followsMemory = false;
   OnFull onFull = OnFull::kStop;
   NgramStopOptions ngramStop;
   TemplateLimits templateLimits;
@@ -36,7 +38,7 @@ class Chat {
 public:
   Chat(LoadedModel &loadedModel, Session &emptySession, Sampler &tokenSampler,
        Conversation startedConversation, const ChatSettings &chatSettings, ChatScreen &chatScreen,
-       ChatSignals caughtSignals);
+       ChatSignals caughtSignals, uint64_t smallestBudgetBytes);
 
   /// Answers messages until the input ends or /quit.
   Status run(LineReader &reader);
@@ -53,6 +55,7 @@ private:
   Result<Next> execute(std::string_view command);
   void setSystem(std::string_view text);
   void save(const std::string &path);
+  void changeMemory(std::string_view wanted);
   void showStats();
   void showHelp();
 
@@ -70,6 +73,7 @@ private:
   ChatSettings settings;
   ChatScreen &screen;
   ChatSignals signals;
+  BudgetFollower budget;
   SessionText sessionText;
   std::vector<int32_t> answerIds;           // The current answer's.
   std::optional<GenerationNumbers> numbers; // The last answer's, or its last part's.

@@ -5,11 +5,17 @@
 #include "runtime/base/Status.h"
 #include "runtime/generation/ReasoningText.h"
 
+#include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace moert::cli {
 
 enum class ReasoningView { kShow, kDim, kHide };
+
+/// Breaks lines that are longer than `columns` characters at spaces. What continues a line of two
+/// columns, which two spaces divide, is indented as the second one. 0 columns: any length.
+std::string wrapped(std::string_view text, size_t columns);
 
 /// Used by one thread.
 class ChatScreen {
@@ -23,7 +29,7 @@ public:
   /// The first error of writing an answer.
   const Status &status() const { return failure; }
 
-  /// A line or several for the person.
+  /// A line or several for the person, wrapped at a terminal's width.
   void notice(std::string_view text);
 
 private:
