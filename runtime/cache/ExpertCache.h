@@ -168,10 +168,8 @@ public:
   Status pin(uint32_t layer, uint32_t expert);
   Status unpin(uint32_t layer, uint32_t expert);
 
-  /// What a miss policy counts as in memory (CacheMachine::slicesCounted).
-  uint16_t slicesCounted(uint32_t layer, uint32_t expert) const {
-    return machine.slicesCounted(machine.state().idOf(layer, expert));
-  }
+  /// The decisions and what they depend on, without the bytes.
+  const CacheMachine &decisions() const { return machine; }
   /// Whether the expert is resident. False for prefetches.
   bool isReady(uint32_t layer, uint32_t expert) const;
   uint64_t pagesHeld(uint32_t layer) const { return machine.state().pagesHeld(layer); }

@@ -132,7 +132,8 @@ Status Engine::Impl::makeStepMemory() {
   wanted.resize(widest);
   wantedUses.resize(widest);
   if (mayLose)
-    misses.resize(*artifact, mostSessions);
+    misses.resize(*artifact, std::max(mostSessions, options.decodesInBatches ? chunk : 0),
+                  options.decodesInBatches);
   prefetchProbabilities.resize(widest);
   prefetchCandidates.reserve(widest);
   profile.resize(artifact->model.layers + 1);
@@ -238,6 +239,9 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
     hear(artifact.residentBytes + std::min(done, startBytes));
   }));
   hear(artifact.residentBytes + startBytes); // Some experts of the start may not fit.
+  if (options.decodesInBatches && account.sessions == 1 && engine->missRule.isLossy() &&
+      isByLayers(plan))
+    engine->decodedCache = std::make_unique<CacheMachine>(engine->cache->decisions());
   return std::unique_ptr<Engine>(new Engine(std::move(engine)));
 }
 
@@ -255,6 +259,9 @@ uint32_t Engine::prefillChunk() const {
 }
 bool Engine::isLossy() const {
   return impl->missRule.isLossy();
+}
+bool Engine::decodesInBatches() const {
+  return impl->decodedCache != nullptr;
 }
 std::span<const LayerProfile> Engine::lastStep() const {
   return impl->profile;

@@ -71,6 +71,8 @@ const MemoryAccount &Engine::account() const {
 Status Engine::setBudget(const BudgetSize &budget) {
   if (impl->isStepping)
     return failed("a budget within a step: an observer must not call the engine");
+  if (impl->decodedCache)
+    return failed("a budget for an engine that decodes in batches, whose cache is the plan's");
   EngineOptions options = impl->options;
   options.memory = budget;
   const SystemMemory system = systemMemory();

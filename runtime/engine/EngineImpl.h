@@ -121,9 +121,16 @@ struct MissScratch {
   std::vector<uint32_t> ranksTaken;   // Per row: how many experts the last route gave it.
   std::vector<int32_t> experts;       // For one row: topK.
   std::vector<uint16_t> slices;
+  // Only where batches are decoded: [row][topK] slices that each rank is computed with, the demand
+  // of one row in the order of experts, and what that row's layer passes counted.
+  std::vector<uint16_t> rankSlices, rowSlices;
+  std::vector<uint32_t> rowWanted;
+  CacheCounts rowCounts;
   uint32_t lowered = 0, skipped = 0, substituted = 0; // Since the layer's route.
 
-  void resize(const Artifact &artifact, uint64_t rows);
+  void resize(const Artifact &artifact, uint64_t rows, bool decodesBatches);
+  /// Bytes of it for so many rows that are decoded as a batch.
+  static uint64_t batchBytes(const Artifact &artifact, uint64_t rows);
 };
 
 struct Engine::Impl {
@@ -173,7 +180,10 @@ struct Engine::Impl {
   uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
   std::vector<float> probabilities;    // One row of the layer with the most experts.
   std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See ExecuteExperts.cpp.
-  MissScratch misses;                                // Sized where the plan has a miss rule.
+  MissScratch misses; // Sized where the plan has a miss rule.
+  /// Where batches are decoded: the plan's cache as it would be after each token, without bytes.
+  /// The cache itself then only reads what the rows of a batch demand together.
+  std::unique_ptr<CacheMachine> decodedCache;
   std::vector<uint32_t> prefetchProbabilities;       // Per expert of a layer, over all rows.
   std::vector<PrefetchCandidate> prefetchCandidates; // The same, most probable first.
   // The experts that all rows chose in the last MoE layer and in the one before that; used by the
@@ -262,6 +272,9 @@ struct Engine::Impl {
   void beginMisses(uint32_t moeLayer);
   /// Replaces the router's choice for a row by the experts that take part, with their weights.
   void applyMissRule(const RouteInstruction &route, const Router &router, uint32_t row);
+  void countResident(uint32_t moeLayer, const CacheMachine &machine);
+  /// Executes the layer pass that the row would have by itself.
+  void decodeRow(uint32_t moeLayer, uint32_t row, uint32_t topK, const TakenExperts &taken);
   Status executeHead(const HeadInstruction &head);
   void executeAttend(const AttendInstruction &attend);
   void executeRoute(const RouteInstruction &route);

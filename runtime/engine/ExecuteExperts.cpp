@@ -120,6 +120,26 @@ static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instru
                 out.floats(i), hidden * sizeof(float));
 }
 
+/// The same for a batch that is decoded: each row with the slices that it would find. Orders the
+/// pairs by their slices.
+static void computeBySlices(Engine::Impl &engine, const ExpertsInstruction &instruction,
+                            const MoeLayerTables &layer, uint32_t expert, const PagedBytes &record,
+                            std::span<uint32_t> pairs, uint32_t topK) {
+  const std::vector<uint16_t> &slices = engine.misses.rankSlices;
+  std::sort(pairs.begin(), pairs.end(), [&slices](uint32_t a, uint32_t b) {
+    return slices[a] != slices[b] ? slices[a] < slices[b] : a < b;
+  });
+  while (!pairs.empty()) {
+    const uint16_t own = slices[pairs.front()];
+    size_t count = 1;
+    while (count < pairs.size() && slices[pairs[count]] == own)
+      ++count;
+    computeExpert(engine, instruction, layer.templateOf(expert, own), expert, record,
+                  pairs.first(count), topK);
+    pairs = pairs.subspan(count);
+  }
+}
+
 Status Engine::Impl::beginExperts(uint32_t moeLayer, int32_t experts) {
   openExperts = Grouping::make(*this, moeLayers[moeLayer], experts);
   Status begun =
@@ -141,10 +161,13 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
     if (index < 0)
       break;
     uint32_t expert = grouping.wanted[static_cast<size_t>(index)];
-    std::span<const uint32_t> pairs(expertRows.data() + expertBegin[expert],
-                                    expertBegin[expert + 1] - expertBegin[expert]);
-    computeExpert(*this, instruction, layer.templateOf(expert, cache->slicesOf(index)), expert,
-                  cache->bytes(index), pairs, grouping.topK);
+    std::span<uint32_t> pairs(expertRows.data() + expertBegin[expert],
+                              expertBegin[expert + 1] - expertBegin[expert]);
+    if (decodedCache)
+      computeBySlices(*this, instruction, layer, expert, cache->bytes(index), pairs, grouping.topK);
+    else
+      computeExpert(*this, instruction, layer.templateOf(expert, cache->slicesOf(index)), expert,
+                    cache->bytes(index), pairs, grouping.topK);
     MOERT_RETURN_IF_ERROR(cache->release(index));
   }
   MOERT_RETURN_IF_ERROR(cache->endLayer());
@@ -156,8 +179,8 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
     kernels->combineRanks(ranks.floats(row), rankStrideOf(hidden), weights.floats(row),
                           ranksOf(row, grouping.topK), hidden, dst.floats(row));
 
-  const CacheCounts &counts = cache->passCounts();
-  layerProfile.bytesRead += counts.bytesRead;
+  layerProfile.bytesRead += cache->passCounts().bytesRead;
+  const CacheCounts &counts = decodedCache ? misses.rowCounts : cache->passCounts();
   layerProfile.hits += static_cast<uint32_t>(counts.hits);
   layerProfile.misses += static_cast<uint32_t>(counts.misses);
   layerProfile.prefetchBytes += counts.prefetchBytes;

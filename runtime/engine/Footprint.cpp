@@ -248,6 +248,15 @@ Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact, bo
   return tables;
 }
 
+/// A copy of the cache's tables, and what is kept of the rows of a batch.
+static uint64_t decodedBatchBytes(const Artifact &artifact, uint64_t rows) {
+  uint64_t experts = 0;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    experts += layer.experts.size();
+  constexpr uint64_t kBytesPerExpert = sizeof(DirectoryEntry) + 64; // And its places in lists.
+  return experts * kBytesPerExpert + MissScratch::batchBytes(artifact, rows);
+}
+
 namespace {
 
 /// What a plan with a miss rule loses was stated for its cache.
@@ -303,6 +312,8 @@ Result<AccountInput> accountInputOf(const Model &model, const EngineOptions &opt
   request.threads = options.threads;
   request.logitsRows = options.logitsRows;
   request.extraBytes = options.extraBytes;
+  if (options.decodesInBatches && !options.isExact && losesWithAny(artifact.plans))
+    request.extraBytes += decodedBatchBytes(artifact, request.planPrefillChunk);
   request.sessions = options.sessions;
   request.sessionTokens = options.sessionTokens;
   input.process = processFootprint(readQueueOptions(artifact, options.io, {}));

@@ -47,6 +47,12 @@ Result<std::vector<uint32_t>> plansToChooseFrom(const Model &model, const Engine
   return choice;
 }
 
+bool isByLayers(const Plan &plan) {
+  return plan.rules.sharing == CacheSharing::kLayerQuotas &&
+         std::all_of(plan.prefetches.begin(), plan.prefetches.end(),
+                     [](const PrefetchRule &rule) { return rule.predictor == Predictor::kOff; });
+}
+
 bool usesPaths(const Plan &plan) {
   return std::any_of(plan.prefetches.begin(), plan.prefetches.end(),
                      [](const PrefetchRule &rule) { return rule.predictor == Predictor::kPaths; });

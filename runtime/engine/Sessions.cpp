@@ -55,8 +55,13 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
     hasPrompt = hasPrompt || part.isPrompt;
     beginsPrompt = beginsPrompt || part.session->length() == 0;
   }
+  if (decodedCache && hasPrompt)
+    return invalidInput(
+        "a prompt, expected steps of no prompt from an engine that decodes in batches");
   if (beginsPrompt)
     MOERT_RETURN_IF_ERROR(cache->beginPrompt());
+  if (beginsPrompt && decodedCache)
+    decodedCache->beginPrompt();
   batch.clear();
   for (const SessionTokens &part : parts) {
     uint32_t position = part.session->length();
@@ -68,7 +73,7 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
     }
   }
   program = isDecode ? decode : prefill;
-  isLossy = isDecode && !hasPrompt && missRule.isLossy();
+  isLossy = (isDecode || decodedCache) && !hasPrompt && missRule.isLossy();
   Status executed = executeProgram();
   if (!executed.isOk())
     cache->abandonPass();

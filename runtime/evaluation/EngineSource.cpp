@@ -1,5 +1,7 @@
 #include "runtime/evaluation/EngineSource.h"
 
+#include <algorithm>
+
 namespace moert {
 
 namespace {
@@ -30,9 +32,11 @@ Status EngineSource::append(std::span<const int32_t> tokens, const TakeRow &take
   const LogitsWanted wanted = takeRow ? LogitsWanted::kAll : LogitsWanted::kNowhere;
   if (!engine.isLossy())
     return engine.prefill({session.get(), tokens, wanted}, observer);
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const SessionTokens one = {session.get(), tokens.subspan(i, 1), wanted};
-    MOERT_RETURN_IF_ERROR(engine.step({&one, 1}, observer));
+  const size_t most = engine.decodesInBatches() ? engine.prefillChunk() : 1;
+  for (size_t i = 0; i < tokens.size(); i += most) {
+    const SessionTokens batch = {session.get(),
+                                 tokens.subspan(i, std::min(most, tokens.size() - i)), wanted};
+    MOERT_RETURN_IF_ERROR(engine.step({&batch, 1}, observer));
   }
   return {};
 }

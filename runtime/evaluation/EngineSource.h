@@ -10,7 +10,8 @@ namespace moert {
 
 /// Borrows the engine and owns a session of it: the engine must outlive the source. An engine with
 /// a miss rule decodes every token alone, as it would generate it, with the cache that the tokens
-/// before it left; the first sequence begins with the cache as it was loaded.
+/// before it left; the first sequence begins with the cache as it was loaded. Where
+/// Engine::decodesInBatches() is true, many tokens are computed at once, with the same results.
 class EngineSource : public LogitsSource {
 public:
   static Result<std::unique_ptr<EngineSource>> create(Engine &loadedEngine);

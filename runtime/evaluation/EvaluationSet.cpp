@@ -196,6 +196,7 @@ uint64_t EvaluationSet::memoryBytes(bool hasReference) const {
 
 EngineOptions EvaluationSet::engineOptions(EngineOptions engine) const {
   engine.contextTokens = longestTokens;
+  engine.decodesInBatches = true;
   engine.logitsRows = std::min(kLogitsRows, longestTokens);
   return engine;
 }

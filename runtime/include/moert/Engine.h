@@ -14,6 +14,7 @@
 #include "runtime/io/ReadQueue.h"
 #include "runtime/kernels/Kernels.h"
 #include "runtime/memory/MemoryBudget.h"
+#include "runtime/policy/MissPolicy.h"
 #include "runtime/policy/Prefetches.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
@@ -81,6 +82,11 @@ struct EngineOptions {
   /// If the system cannot start all threads, the engine uses those it can start. Otherwise loading
   /// is refused, since the times would be those of another machine.
   bool takesFewerThreads = false;
+  /// For measuring what a miss rule loses: steps of one session compute what decoding their tokens
+  /// one by one would, to the bit, and count its hits and misses, at the price of a prompt's chunk.
+  /// There are no prompts, and the budget does not change. Only with a plan for which
+  /// Engine::decodesInBatches() is true; with others it has no effect.
+  bool decodesInBatches = false;
 };
 
 /// The memory account of a run and the plan that it is for, before anything is loaded. The refusal
@@ -124,6 +130,10 @@ public:
   /// or fewer where a miss rule leaves some out.
   virtual void onRoute(Session &, uint32_t /*moeLayer*/, uint32_t /*position*/,
                        std::span<const int32_t> /*experts*/, std::span<const float> /*weights*/) {}
+  /// What the plan's miss rule decides by, where it applies: before onRoute, for the same token.
+  /// Likelihoods are empty where the rule uses none. Valid during the call.
+  virtual void onMissRule(uint32_t /*moeLayer*/, uint32_t /*position*/,
+                          const MissInputs & /*inputs*/) {}
   /// What a predictor named for a later MoE layer, likeliest first, while decoding the token at
   /// `position`; for a batch of several sessions, that of the first.
   virtual void onPredict(uint32_t /*moeLayer*/, uint32_t /*position*/,
@@ -157,6 +167,10 @@ public:
   uint32_t prefillChunk() const;
   /// Whether a miss rule may change what steps of single tokens compute.
   bool isLossy() const;
+  /// EngineOptions::decodesInBatches was set and applies: there is one session, and the plan has a
+  /// miss rule, quotas per layer and no prefetches, so that what a layer's cache holds depends on
+  /// that layer's demands alone.
+  bool decodesInBatches() const;
 
   /// What the engine's memory is for now: that of loading, or of the last setBudget().
   const MemoryAccount &account() const;

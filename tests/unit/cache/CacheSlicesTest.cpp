@@ -81,9 +81,9 @@ TEST_CASE("only the slices that are demanded are read, and later those that are 
 TEST_CASE("slices in memory count for a miss policy, prefetches that a rule asked for in full") {
   SlicedCache cache;
   cache.runPass({5, 6}, {1, 2});
-  CHECK(cache.test.cache->slicesCounted(0, 5) == 1);
-  CHECK(cache.test.cache->slicesCounted(0, 6) == 2);
-  CHECK(cache.test.cache->slicesCounted(0, 7) == 0);
+  CHECK(cache.test.cache->decisions().slicesCounted(5) == 1);
+  CHECK(cache.test.cache->decisions().slicesCounted(6) == 2);
+  CHECK(cache.test.cache->decisions().slicesCounted(7) == 0);
 }
 
 TEST_CASE("a wrong byte in a slice is an error when that slice is read, and not before") {
