@@ -111,11 +111,23 @@ private:
 
 } // namespace
 
+static std::vector<std::vector<uint64_t>> sliceEndsOf(const MoeLayer &layer) {
+  std::vector<std::vector<uint64_t>> ends;
+  for (const Expert &expert : layer.experts) {
+    std::vector<uint64_t> &own = ends.emplace_back();
+    for (const Slice &slice : expert.slices)
+      own.push_back(slice.offset + slice.bytes);
+  }
+  return ends;
+}
+
 ModelFacts factsOf(const Artifact &artifact, const ModelFootprint &footprint) {
   ModelFacts facts;
   facts.footprint = footprint;
-  for (const MoeLayer &layer : artifact.moeLayers)
+  for (const MoeLayer &layer : artifact.moeLayers) {
     facts.recordBytes.push_back(recordBytesOf(layer));
+    facts.sliceEnds.push_back(sliceEndsOf(layer));
+  }
   for (const CacheShape::Layer &layer : footprint.cache.layers)
     facts.topK.push_back(layer.topK);
   facts.isPredicted.resize(artifact.moeLayers.size());

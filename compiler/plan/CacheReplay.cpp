@@ -1,14 +1,27 @@
 #include "compiler/plan/CacheReplay.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/policy/InstantReads.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 using namespace moert;
 
 namespace moec {
+
+static Status checkSlices(size_t index, const ReplayLayer &layer) {
+  if (layer.sliceEnds.empty())
+    return {};
+  bool isGood = layer.sliceEnds.size() == layer.recordBytes.size();
+  for (size_t i = 0; isGood && i < layer.sliceEnds.size(); ++i) {
+    const std::vector<uint64_t> &ends = layer.sliceEnds[i];
+    isGood = !ends.empty() && ends.size() <= UINT16_MAX && ends.back() == layer.recordBytes[i] &&
+             std::is_sorted(ends.begin(), ends.end());
+  }
+  return isGood ? Status()
+                : invalidInput("MoE layer ", index, " has slices that do not fill its records");
+}
 
 // The limits of the runtime's own check (runtime/cache/CacheConfigCheck.h) that depend on a plan.
 static Status check(const ReplayCache &cache) {
@@ -27,6 +40,7 @@ static Status check(const ReplayCache &cache) {
     if (pages < largest || largest > UINT32_MAX)
       return invalidInput("MoE layer ", i, " may hold ", pages, " pages, its largest record needs ",
                           largest);
+    MOERT_RETURN_IF_ERROR(checkSlices(i, layer));
     for (const std::vector<uint32_t> *list : {&layer.pinned, &layer.start})
       for (uint32_t expert : *list)
         if (expert >= layer.recordBytes.size())
@@ -50,8 +64,14 @@ static CacheDirectory directoryOf(const ReplayCache &cache) {
   CacheDirectory directory(cache.rules, cache.stagingPages, size);
   for (const ReplayLayer &layer : cache.layers) {
     directory.addLayer(layer.quotaPages, layer.repeatsEveryStep);
-    for (uint64_t bytes : layer.recordBytes)
-      directory.addExpert(static_cast<uint32_t>(divideUp(bytes, cache.pageBytes)), bytes);
+    for (size_t expert = 0; expert < layer.recordBytes.size(); ++expert) {
+      const uint64_t bytes = layer.recordBytes[expert];
+      const auto pages = static_cast<uint32_t>(divideUp(bytes, cache.pageBytes));
+      if (layer.sliceEnds.empty())
+        directory.addExpert(pages, bytes);
+      else
+        directory.addExpert(pages, layer.sliceEnds[expert]);
+    }
   }
   return directory;
 }
@@ -93,28 +113,17 @@ CacheCounts CacheReplay::runPass(uint32_t layer, const PassDemand &demand,
                                  std::span<const LayerPrefetch> prefetches) {
   for (const LayerPrefetch &prefetch : prefetches)
     machine.prefetch(prefetch);
-  const bool isExecutable = machine.beginPass(layer, demand);
-  assert(isExecutable);
-  (void)isExecutable;
-  for (act(); !machine.isAllHandedOut(); act())
-    machine.release(machine.handOut(false));
-  machine.endPass();
-  act();
+  executeInstantly(machine, layer, demand);
   return machine.takeCounts();
-}
-
-void CacheReplay::act() {
-  while (const std::optional<CacheAction> action = machine.next())
-    if (action->isRead)
-      (void)machine.completed(action->id, true);
 }
 
 void CacheReplay::beginPrompt() {
   machine.beginPrompt();
-  act();
+  actInstantly(machine);
 }
 
-Result<ReplayResult> replayTrace(const RoutingTrace &trace, const ReplayCache &cache) {
+Result<ReplayResult> replayTrace(const RoutingTrace &trace, const ReplayCache &cache,
+                                 const MissRule &miss, std::span<const LayerScores> scores) {
   bool isSame = trace.layerExperts.size() == cache.layers.size();
   for (size_t l = 0; isSame && l < cache.layers.size(); ++l)
     isSame = trace.layerExperts[l] == cache.layers[l].recordBytes.size();
@@ -124,12 +133,22 @@ Result<ReplayResult> replayTrace(const RoutingTrace &trace, const ReplayCache &c
   ReplayResult result;
   result.startBytes = replay.startBytes();
   result.passes.reserve(trace.passes.size());
+  result.changes.reserve(trace.passes.size());
+  TracedMisses misses(miss, scores);
+  uint64_t token = 0; // The first one of the layer pass.
   for (const RoutingPass &pass : trace.passes) {
     if (pass.beginsPrompt)
       replay.beginPrompt();
-    CacheCounts counts = replay.runPass(pass.layer, trace.demandOf(pass));
+    const bool isChanged = misses.isLossy() && pass.tokens == 1 && !pass.isPrompt;
+    const PassDemand demand =
+        isChanged ? misses.decide(replay.cache(), pass.layer, token) : trace.demandOf(pass);
+    const MissCounts changes = isChanged ? misses.counts() : MissCounts();
+    const CacheCounts counts = replay.runPass(pass.layer, demand);
     result.total += counts;
+    result.totalChanges += changes;
     result.passes.push_back(counts);
+    result.changes.push_back(changes);
+    token += pass.layer + 1 == trace.layerExperts.size() ? pass.tokens : 0;
   }
   return result;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "compiler/plan/RoutingTrace.h"
+#include "compiler/plan/TracedMisses.h"
 #include "runtime/base/Status.h"
 #include "runtime/policy/CacheMachine.h"
 
@@ -19,6 +20,8 @@ namespace moec {
 /// A layer's experts and its part of the cache.
 struct ReplayLayer {
   std::vector<uint64_t> recordBytes; // Per expert.
+  /// Per expert: where the slices of its record end; empty: records are read whole.
+  std::vector<std::vector<uint64_t>> sliceEnds;
   uint64_t quotaPages = 0;
   bool repeatsEveryStep = true;
   std::vector<uint32_t> pinned;
@@ -54,13 +57,13 @@ public:
 
   uint64_t startBytes() const { return bytesAtStart; }
   const moert::CacheDirectory &state() const { return machine.state(); }
+  const moert::CacheMachine &cache() const { return machine; }
   /// For another replay to continue.
   moert::CacheMachine takeMachine() && { return std::move(machine); }
 
 private:
   explicit CacheReplay(const ReplayCache &cache);
   moert::Status pinAndFill(const ReplayCache &cache);
-  void act();
 
   moert::CacheMachine machine;
   uint64_t bytesAtStart = 0;
@@ -68,11 +71,16 @@ private:
 
 struct ReplayResult {
   std::vector<moert::CacheCounts> passes; // One per layer pass of the trace.
+  std::vector<MissCounts> changes;        // The same: what a miss rule changed.
   moert::CacheCounts total;
+  MissCounts totalChanges;
   uint64_t startBytes = 0; // Read before the first layer pass.
 };
 
-/// Replays the whole trace. Refuses a cache whose layers are not the trace's.
-moert::Result<ReplayResult> replayTrace(const RoutingTrace &trace, const ReplayCache &cache);
+/// Replays the whole trace. Refuses a cache whose layers are not the trace's. With a miss rule
+/// there are scores of all of the trace's layers and tokens.
+moert::Result<ReplayResult> replayTrace(const RoutingTrace &trace, const ReplayCache &cache,
+                                        const moert::MissRule &miss = {},
+                                        std::span<const LayerScores> scores = {});
 
 } // namespace moec

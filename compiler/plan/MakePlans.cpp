@@ -32,6 +32,7 @@ PlanSettings settingsOf(const Plan &plan) {
   }
   settings.startTokens = plan.startTokens;
   settings.prefetches = plan.prefetches;
+  settings.miss = plan.miss;
   return settings;
 }
 
@@ -51,6 +52,7 @@ static Plan planOf(const BudgetPlan &budget, PlanSettings settings,
     plan.start.push_back({std::move(settings.start[i]), std::move(settings.startUses[i])});
   plan.startTokens = settings.startTokens;
   plan.prefetches = std::move(settings.prefetches);
+  plan.miss = settings.miss;
   plan.reasons = std::move(reasons);
   return plan;
 }
@@ -84,6 +86,16 @@ static std::string forecastText(const Forecast &forecast, const ReadTable &reads
                                        "which planning ignores");
 }
 
+Result<Forecast> forecastPlan(const PlanInputs &inputs, const KnownRouting &routing,
+                              const DeviceProfile &device, const PlanSettings &settings) {
+  MOERT_ASSIGN_OR_RETURN(Forecast forecast,
+                         forecastOf(inputs.forecastProblem(settings.allotment.totalPages()),
+                                    settings, routing.decidingSteps()));
+  forecast.device = device.name;
+  forecast.threads = device.cores;
+  return forecast;
+}
+
 namespace {
 
 /// Makes plans from a trace, one after the other. Borrows its inputs.
@@ -101,13 +113,11 @@ public:
       return Status(StatusCode::kInterrupted, "interrupted");
     const uint64_t pages = budget.allotment.totalPages();
     MOERT_ASSIGN_OR_RETURN(PlannedSettings planned, settle(budget.preset, inputs.problem(pages)));
-    const PlanProblem whole = inputs.forecastProblem(planned.settings.allotment.totalPages());
     MOERT_ASSIGN_OR_RETURN(Forecast forecast,
-                           forecastOf(whole, planned.settings, routing.decidingSteps()));
-    forecast.device = device.name;
-    forecast.threads = device.cores;
+                           forecastPlan(inputs, routing, device, planned.settings));
     if (budget.preset == Preset::kAuto && !planned.decisions.empty())
-      planned.decisions.back().reason += forecastText(forecast, *whole.reads);
+      planned.decisions.back().reason +=
+          forecastText(forecast, *inputs.forecastProblem(pages).reads);
     Plan plan = planOf(budget, std::move(planned.settings), std::move(planned.decisions));
     plan.forecast = std::move(forecast);
     report(done += kProgressPerPlan);

@@ -44,6 +44,12 @@ moert::Result<std::vector<moert::Plan>> makePlans(const ModelFacts &facts,
                                                   const std::optional<WidthsReason> &widths = {},
                                                   const PlanWatch &watch = {});
 
+/// The forecast that makePlans() makes for a plan of these facts. Refuses a miss rule where the
+/// trace has no scores.
+moert::Result<moert::Forecast> forecastPlan(const PlanInputs &inputs, const KnownRouting &routing,
+                                            const DeviceProfile &device,
+                                            const PlanSettings &settings);
+
 /// Refuses presets that prefetch where the trace or the device is missing. `auto` is accepted: its
 /// plans then do not prefetch.
 moert::Status checkPrefetching(std::span<const Preset> presets, bool hasTrace, bool hasDevice);

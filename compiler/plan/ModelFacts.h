@@ -54,7 +54,9 @@ using StepOperation = std::variant<ProductsStep, AttentionStep, HeadStep, RouteS
 /// Lists per MoE layer have one entry for each of footprint.cache.layers.
 struct ModelFacts {
   std::vector<std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
-  std::vector<uint32_t> topK;                     // Per MoE layer.
+  /// [MoE layer][expert]: where the slices of its record end.
+  std::vector<std::vector<std::vector<uint64_t>>> sliceEnds;
+  std::vector<uint32_t> topK; // Per MoE layer.
   /// Per MoE layer: whether the decode program predicts it from so many MoE layers before, minus 1.
   std::vector<std::array<bool, moert::kMostAhead>> isPredicted;
   std::vector<StepOperation> decode; // What takes time, in order.

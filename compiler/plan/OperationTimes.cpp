@@ -82,8 +82,8 @@ uint32_t CheckCost::together() const {
   return static_cast<uint32_t>(divideUp(sliceNs.size(), slices));
 }
 
-double CheckCost::of(uint32_t experts) const {
-  const uint64_t all = uint64_t(experts) * slices, busy = std::min<uint64_t>(all, sliceNs.size());
+double CheckCost::ofSlices(uint64_t all) const {
+  const uint64_t busy = std::min<uint64_t>(all, sliceNs.size());
   if (busy <= 1)
     return static_cast<double>(all) * sliceNs[0];
   return static_cast<double>(divideUp(all, busy)) * sliceNs[busy - 1] + dispatchNs;

@@ -33,7 +33,8 @@ struct CheckCost {
 
   /// Experts that are looked at together, if so many are there.
   uint32_t together() const;
-  double of(uint32_t experts) const;
+  double of(uint32_t experts) const { return ofSlices(uint64_t(experts) * slices); }
+  double ofSlices(uint64_t all) const;
 };
 
 /// How a step is computed.

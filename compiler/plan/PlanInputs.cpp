@@ -15,6 +15,8 @@ PlanProblem PlanInputs::problemOf(const RoutingTrace &trace, uint64_t poolPages)
   return {.trace = &trace,
           .predictions = routing.predictions,
           .recordBytes = facts.recordBytes,
+          .sliceEnds = facts.sliceEnds,
+          .scores = routing.scores,
           .topK = facts.topK,
           .pageBytes = facts.footprint.pageBytes,
           .poolPages = poolPages,

@@ -16,7 +16,8 @@ struct KnownRouting {
   RoutingTrace whole;
   RoutingTrace deciding; // The part that plans are decided on: the beginning.
   std::vector<LayerPredictions> predictions;
-  uint32_t contextTokens = 0; // Mean context of a decoded token.
+  std::vector<LayerScores> scores; // Per MoE layer; empty: the trace has none.
+  uint32_t contextTokens = 0;      // Mean context of a decoded token.
 
   /// Steps of the deciding part.
   size_t decidingSteps() const { return deciding.passes.size() / deciding.layerExperts.size(); }

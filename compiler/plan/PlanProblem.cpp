@@ -165,12 +165,38 @@ static Status checkPredictions(const PlanProblem &problem, uint64_t tokens) {
   return {};
 }
 
+static Status checkScores(const PlanProblem &problem, uint64_t tokens) {
+  const size_t layers = layerCount(problem);
+  for (size_t size : {problem.scores.size(), problem.sliceEnds.size()})
+    if (size != 0 && size != layers)
+      return invalidInput("slices or scores of ", size, " MoE layers, expected ", layers,
+                          " or none");
+  for (size_t l = 0; l < problem.scores.size(); ++l) {
+    const LayerScores &scores = problem.scores[l];
+    const uint32_t experts = problem.trace->layerExperts[l];
+    if (scores.topK != problem.topK[l] || scores.tokens() < tokens ||
+        scores.weights.size() != scores.chosen.size() || scores.perToken > experts ||
+        scores.likeliest.size() != scores.likelihoods.size() ||
+        scores.likeliest.size() < tokens * scores.perToken)
+      return invalidInput("MoE layer ", l, " has scores of ", scores.tokens(), " tokens, ",
+                          scores.topK, " chosen, ", scores.perToken, " likeliest, expected ",
+                          tokens, " and ", problem.topK[l], " of ", experts, " experts");
+    for (const std::vector<uint16_t> *list : {&scores.chosen, &scores.likeliest})
+      for (uint16_t expert : *list)
+        if (expert >= experts)
+          return invalidInput("the scores of MoE layer ", l, " name expert ", expert, ", it has ",
+                              experts);
+  }
+  return {};
+}
+
 Status check(const PlanProblem &problem) {
   if (!problem.trace || !problem.reads || !problem.costs)
     return invalidInput("a plan needs a trace, a device and costs");
   MOERT_RETURN_IF_ERROR(checkTrace(*problem.trace));
   MOERT_RETURN_IF_ERROR(checkLayers(problem));
   MOERT_RETURN_IF_ERROR(checkTimes(problem));
+  MOERT_RETURN_IF_ERROR(checkScores(problem, tokenCount(*problem.trace)));
   return checkPredictions(problem, tokenCount(*problem.trace));
 }
 
@@ -239,6 +265,8 @@ ReplayCache replayCacheOf(const PlanProblem &problem, const PlanSettings &settin
   for (size_t l = 0; l < problem.recordBytes.size(); ++l) {
     ReplayLayer &layer = cache.layers.emplace_back();
     layer.recordBytes = problem.recordBytes[l];
+    if (settings.miss.isLossy())
+      layer.sliceEnds = problem.sliceEnds[l];
     layer.quotaPages = settings.allotment.quotaPages[l];
     if (!settings.pinned.empty())
       layer.pinned = settings.pinned[l];
@@ -286,6 +314,9 @@ Status verify(const PlanProblem &problem, const PlanSettings &settings) {
                         ", expected ", layers, " or none");
   for (uint32_t layer = 0; layer < settings.prefetches.size(); ++layer)
     MOERT_RETURN_IF_ERROR(checkPrefetch(problem, settings.prefetches[layer], layer));
+  if (settings.miss.isLossy() && (problem.scores.empty() || problem.sliceEnds.empty()))
+    return invalidInput("the miss rule ", missRuleText(settings.miss),
+                        " decides by the routers' scores, which the trace does not have");
   // A cache made of them checks the rest.
   return CacheReplay::create(replayCacheOf(problem, settings)).status();
 }

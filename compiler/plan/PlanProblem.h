@@ -52,6 +52,8 @@ struct StepCosts {
     /// One prefetch of this layer by gate where it is made: [gates that are prefetched with there -
     /// 1], which are stacked into one product.
     std::array<double, moert::kMostAhead> predictNs{};
+    /// `expert` with its first slices only, [slices - 1]; as with all of them beyond its end.
+    std::vector<TokenCost> firstSlices{};
   };
   std::vector<Layer> layers; // Per MoE layer.
   TokenCost after;           // Behind the last MoE layer: head and sampling.
@@ -64,7 +66,12 @@ struct PlanProblem {
   const RoutingTrace *trace = nullptr;
   std::span<const LayerPredictions> predictions; // Each of (predictor, layer, ahead) at most once.
   std::span<const std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
-  std::span<const uint32_t> topK;                     // Per MoE layer.
+  /// [MoE layer][expert]: where the slices of its record end; and per MoE layer the scores of all
+  /// tokens of the trace, or of a longer one that begins with it. Only for miss rules; may be
+  /// empty.
+  std::span<const std::vector<std::vector<uint64_t>>> sliceEnds{};
+  std::span<const LayerScores> scores{};
+  std::span<const uint32_t> topK; // Per MoE layer.
   uint64_t pageBytes = 0;
   uint64_t poolPages = 0;           // Quotas and staging together.
   const ReadTable *reads = nullptr; // plannedReads() of the device.
@@ -79,6 +86,7 @@ struct PlanSettings {
   std::vector<std::vector<uint32_t>> start, startUses;
   uint32_t startTokens = 1;
   std::vector<moert::PrefetchRule> prefetches; // Per MoE layer; empty: none.
+  moert::MissRule miss = {};
   friend bool operator==(const PlanSettings &, const PlanSettings &) = default;
 };
 

@@ -19,7 +19,7 @@ std::vector<TraceStep> stepsOfWindows(uint32_t windows, uint32_t windowTokens,
     for (uint32_t done = 0; done < windowTokens; done += steps.back().tokens) {
       uint32_t prompt = promptTokens - std::min(promptTokens, done);
       uint32_t tokens = std::min({chunkTokens, prompt, windowTokens - done});
-      steps.push_back({std::max(1u, tokens), done == 0});
+      steps.push_back({std::max(1u, tokens), done == 0, prompt > 0});
     }
   return steps;
 }
@@ -88,7 +88,7 @@ Result<RoutingTrace> makeTrace(std::span<const LayerRoutes> layers,
         trace.uses.push_back(counts[expert]);
       }
       trace.passes.push_back(
-          {l, step.tokens, begin, trace.wanted.size(), step.beginsPrompt && l == 0});
+          {l, step.tokens, begin, trace.wanted.size(), step.beginsPrompt && l == 0, step.isPrompt});
     }
     first += step.tokens;
   }

@@ -23,6 +23,7 @@ struct LayerRoutes {
 struct TraceStep {
   uint32_t tokens = 1;
   bool beginsPrompt = false;
+  bool isPrompt = false; // Miss rules do not apply to prompts, even if it is a single token.
 };
 
 /// One step's turn of one layer.
@@ -31,6 +32,7 @@ struct RoutingPass {
   uint32_t tokens = 0;
   uint64_t begin = 0, end = 0; // In wanted and uses.
   bool beginsPrompt = false;   // The first layer pass of a prompt.
+  bool isPrompt = false;       // As of the step.
 };
 
 struct RoutingTrace {

@@ -16,7 +16,7 @@ namespace {
 class CostWalk {
 public:
   CostWalk(const ModelFacts &facts, const DeviceProfile &device, const StepUse &use)
-      : operations(facts.decode), times(device, use) {
+      : operations(facts.decode), times(device, use), timesOfFewer(device, use) {
     costs.layers.resize(facts.topK.size());
     costs.contention = {device.fractionWhileComputing.value, device.fractionWhileReading.value,
                         device.submitNsPerMiB.value / (1 << 20), device.wakeNs.value};
@@ -43,9 +43,10 @@ public:
   void operator()(const ExpertsStep &step) {
     costs.layers[step.moeLayer] = {.before = std::exchange(before, {}),
                                    .beside = std::exchange(sinceCut, {}),
-                                   .expert = expertCost(step),
+                                   .expert = expertCost(times, step, UINT32_MAX),
                                    .checks = checksOf(step),
-                                   .predictNs = gateCosts()};
+                                   .predictNs = gateCosts(),
+                                   .firstSlices = firstSlicesCosts(step)};
   }
 
 private:
@@ -61,14 +62,34 @@ private:
     return each;
   }
 
-  TokenCost expertCost(const ExpertsStep &step) {
+  /// An expert of mean width with at most so many of its slices.
+  static TokenCost expertCost(OperationTimes &times, const ExpertsStep &step, uint32_t slices) {
     TokenCost sum;
     for (const StoredExpert &expert : step.experts) {
-      const StoredMatrix in{expert.weights, step.inner, step.hidden};
-      sum += times.network(in, in, {expert.weights, step.hidden, step.inner});
+      const std::string_view weights = firstSlices(expert.weights, slices);
+      const StoredMatrix in{weights, step.inner, step.hidden};
+      sum += times.network(in, in, {weights, step.hidden, step.inner});
     }
     const auto experts = static_cast<double>(step.experts.size());
     return {sum.firstNs / experts, sum.furtherNs / experts};
+  }
+
+  /// "int2+2" of "int2+2+4" and 2.
+  static std::string_view firstSlices(std::string_view weights, uint32_t slices) {
+    size_t end = 0;
+    for (uint32_t i = 0; i < slices && end != std::string_view::npos; ++i)
+      end = weights.find('+', end + (i > 0));
+    return weights.substr(0, end);
+  }
+
+  std::vector<TokenCost> firstSlicesCosts(const ExpertsStep &step) {
+    uint32_t most = 1;
+    for (const StoredExpert &expert : step.experts)
+      most = std::max(most, expert.slices);
+    std::vector<TokenCost> each;
+    for (uint32_t slices = 1; slices < most; ++slices)
+      each.push_back(expertCost(timesOfFewer, step, slices));
+    return each;
   }
 
   /// The checksums of an expert of mean size and mean number of slices.
@@ -85,6 +106,7 @@ private:
 
   const std::vector<StepOperation> &operations;
   OperationTimes times;
+  OperationTimes timesOfFewer; // Its own: the origin of the costs is that of plans that wait.
   StepCosts costs;
   Origin contention = Origin::kMeasured;
   TokenCost before, sinceCut;         // Up to the last router; since it or the last experts.

@@ -16,6 +16,7 @@ namespace moec {
 
 TimedCounts &TimedCounts::operator+=(const TimedCounts &other) {
   cache += other.cache;
+  misses += other.misses;
   computeNs += other.computeNs;
   waitNs += other.waitNs;
   return *this;
@@ -45,7 +46,7 @@ namespace {
 /// Beside an expert's entry in the directory.
 struct ExpertTimes {
   uint32_t size = 0;      // As ReadPaces names the record's size.
-  bool isChecked = false; // Its checksum was computed since it was read.
+  uint32_t unchecked = 0; // Slices whose checksums were not computed since they were read.
 };
 
 /// What is prefetched at a layer's turn.
@@ -71,7 +72,9 @@ private:
   std::vector<std::vector<uint32_t>> heldExperts() const;
   void executeLayer(const RoutingPass &pass);
   void beginPrompt();
+  PassDemand demandOf(const RoutingPass &pass);
   void computeOperations(double ns);
+  void computeExpert(const StepCosts::Layer &costs, uint32_t index, uint32_t tokens);
   void prefetch(uint32_t layer);
   uint32_t nextReady(const CheckCost &checks);
   void checkReady(const CheckCost &checks);
@@ -81,11 +84,12 @@ private:
   void collect();
   void poll();
   void act();
-  void read(uint32_t id);
+  void read(const CacheAction &action);
   TimedCounts takeCounts();
 
   const PlanProblem &problem;
   CacheMachine machine;
+  TracedMisses misses;
   std::vector<LayerPrefetches> prefetchesAt; // By the layer that makes them.
   ReadPaces paces;
   DiskTimeline disk;
@@ -110,13 +114,14 @@ static double gatesNs(const StepCosts &costs, std::span<const PrefetchPlace> pla
 }
 
 Executor::Executor(const PlanProblem &given, const PlanSettings &settings, CacheMachine filled)
-    : problem(given), machine(std::move(filled)), prefetchesAt(machine.state().layerCount()),
-      paces(*given.reads), disk(paces, given.costs->contention.wakeNs),
+    : problem(given), machine(std::move(filled)), misses(settings.miss, given.scores),
+      prefetchesAt(machine.state().layerCount()), paces(*given.reads),
+      disk(paces, given.costs->contention.wakeNs),
       memory(*given.reads, settings.allotment.totalPages(), given.pageBytes,
              machine.state().size().experts) {
   for (uint32_t id = 0; id < machine.state().size().experts; ++id) {
     const DirectoryEntry &entry = machine.at(id);
-    experts.push_back({paces.sizeOf(entry.bytes), entry.isHeld()});
+    experts.push_back({paces.sizeOf(entry.bytes)});
     if (entry.isHeld())
       memory.take(id, entry.bytes);
   }
@@ -189,11 +194,11 @@ void Executor::executeLayer(const RoutingPass &pass) {
     beginPrompt();
   const StepCosts::Layer &costs = problem.costs->layers[pass.layer];
   computeOperations(costs.before.of(pass.tokens));
+  const PassDemand demand = demandOf(pass);
   if (pass.tokens == 1)
     prefetch(pass.layer);
   collect();
   beginNs = now;
-  const PassDemand demand = problem.trace->demandOf(pass);
   const bool isExecutable = machine.beginPass(pass.layer, demand);
   assert(isExecutable && "checked with the trace");
   (void)isExecutable;
@@ -201,12 +206,27 @@ void Executor::executeLayer(const RoutingPass &pass) {
   computeOperations(costs.beside.of(pass.tokens));
   while (!machine.isAllHandedOut()) {
     const uint32_t index = nextReady(costs.checks);
-    compute(costs.expert.of(demand.uses[index]));
+    computeExpert(costs, index, demand.uses[index]);
     machine.release(index);
     act();
   }
   machine.endPass();
   act();
+}
+
+PassDemand Executor::demandOf(const RoutingPass &pass) {
+  if (!misses.isLossy() || pass.tokens != 1 || pass.isPrompt)
+    return problem.trace->demandOf(pass);
+  const PassDemand demand = misses.decide(machine, pass.layer, token);
+  times.misses += misses.counts();
+  return demand;
+}
+
+void Executor::computeExpert(const StepCosts::Layer &costs, uint32_t index, uint32_t tokens) {
+  const CacheUnit &unit = machine.at(machine.idOf(index)).unit;
+  const bool isWhole =
+      unit.slicesPresent == unit.slices || unit.slicesPresent > costs.firstSlices.size();
+  compute((isWhole ? costs.expert : costs.firstSlices[unit.slicesPresent - 1u]).of(tokens));
 }
 
 void Executor::beginPrompt() {
@@ -244,18 +264,22 @@ uint32_t Executor::nextReady(const CheckCost &checks) {
     waitForRead();
     act();
   }
-  if (!experts[machine.idOf(machine.ready().front())].isChecked)
+  if (experts[machine.idOf(machine.ready().front())].unchecked > 0)
     checkReady(checks);
   return machine.handOut(isStalled);
 }
 
 /// Checks the expert that is handed out next and, if threads are left, ready ones after it.
 void Executor::checkReady(const CheckCost &checks) {
-  uint32_t checked = 0;
-  for (uint32_t index : machine.ready())
-    if (checked < checks.together())
-      checked += !std::exchange(experts[machine.idOf(index)].isChecked, true);
-  compute(checks.of(checked));
+  uint32_t checked = 0, slices = 0;
+  for (uint32_t index : machine.ready()) {
+    uint32_t &unchecked = experts[machine.idOf(index)].unchecked;
+    if (checked == checks.together() || unchecked == 0)
+      continue;
+    ++checked;
+    slices += std::exchange(unchecked, 0);
+  }
+  compute(checks.ofSlices(slices));
 }
 
 void Executor::waitForRead() {
@@ -308,16 +332,24 @@ void Executor::poll() {
 void Executor::act() {
   while (const std::optional<CacheAction> action = machine.next())
     if (action->isRead)
-      read(action->id);
+      read(*action);
     else
       memory.giveBack(action->id);
 }
 
-void Executor::read(uint32_t id) {
-  const uint64_t bytes = machine.at(id).bytes;
-  experts[id].isChecked = false;
+void Executor::read(const CacheAction &action) {
+  const uint32_t id = action.id;
+  const DirectoryEntry &entry = machine.at(id);
+  const uint64_t bytes = machine.state().bytesOf(id, action.firstSlice, action.endSlice);
+  const bool isWhole = bytes == entry.bytes;
+  uint32_t &unchecked = experts[id].unchecked;
+  unchecked = action.firstSlice == 0 ? 0 : unchecked;
+  unchecked += isWhole ? problem.costs->layers[entry.layer].checks.slices
+                       : static_cast<uint32_t>(action.endSlice - action.firstSlice);
   disk.advanceTo(now, ended);
-  disk.begin(id, experts[id].size, memory.take(id, bytes));
+  // One that is read further has its pages; they count as not used before.
+  const double speed = action.firstSlice == 0 ? memory.take(id, entry.bytes) : 1;
+  disk.begin(id, isWhole ? experts[id].size : paces.sizeOf(bytes), speed);
   compute(problem.costs->contention.submitNsPerByte * static_cast<double>(bytes));
 }
 

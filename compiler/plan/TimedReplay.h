@@ -3,6 +3,9 @@
 // alone and equals CacheReplay's counts; times are when a read ends and how long computing waits
 // for it.
 //
+// Decode steps demand what the settings' miss rule makes of the trace's routes (TracedMisses.h). An
+// expert is computed and checked with the slices that are there.
+//
 // The processor does one thing after the other: the operations before a MoE layer, prefetches, then
 // the layer's experts, those in memory first and the others as they arrive. Whenever the runtime
 // would poll its reads (all the time between layer passes; at the beginning of a layer pass, before
@@ -22,6 +25,7 @@ namespace moec {
 /// pass.
 struct TimedCounts {
   moert::CacheCounts cache;
+  MissCounts misses;    // What a miss rule changed.
   double computeNs = 0; // The processor was busy, checks and prefetches included.
   double waitNs = 0;    // The processor waited for a read.
   TimedCounts &operator+=(const TimedCounts &other);

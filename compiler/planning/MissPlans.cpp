@@ -2,18 +2,15 @@
 
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/plan/AcceptanceTests.h"
+#include "compiler/plan/MissSearch.h"
+#include "compiler/planning/PlanJudge.h"
 #include "compiler/search/AcceptanceLog.h"
-#include "moert/Engine.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/Excerpt.h"
-#include "runtime/evaluation/EngineSource.h"
-#include "runtime/evaluation/LossBound.h"
-#include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <utility>
@@ -102,9 +99,12 @@ static std::vector<MissRule> rulesFor(const MissRequest &request, const Plan &pl
 }
 
 Status checkMissRequest(const MissRequest &request, std::span<const Preset> presets) {
-  bool isLossy = anyIsLossy(request.rules);
+  bool isLossy = request.isSearched || anyIsLossy(request.rules);
   for (size_t i = 0; i < presets.size() && request.rules.empty(); ++i)
     isLossy = isLossy || missRuleOf(presets[i]).isLossy();
+  if (request.isSearched && !request.target)
+    return invalidInput(
+        "--miss auto searches for rules within a loss, expected --accuracy-loss LOSS");
   if (!isLossy && request.target)
     return invalidInput("--accuracy-loss is the loss that experts that are missing may cost, "
                         "expected --miss RULE, or a preset that loses accuracy (hobbit)");
@@ -125,111 +125,6 @@ Status checkMissRequest(const MissRequest &request, std::span<const Preset> pres
   return {};
 }
 
-//===-- Measuring a plan ----------------------------------------------------------------------===//
-
-namespace {
-
-/// A plan's engine and the reference's, beside each other.
-class PlanJudge {
-public:
-  PlanJudge(const MissRequest &asked, std::string path, const Session &with)
-      : request(asked), artifactPath(std::move(path)), session(with) {}
-
-  Status open() {
-    MOERT_ASSIGN_OR_RETURN(reference, Model::open(request.referencePath));
-    MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> artifact, Model::open(artifactPath));
-    tokenizerOwner = std::move(artifact);
-    Result<EvaluationSet> read = EvaluationSet::read(
-        request.texts, *tokenizerOwner, [this](const std::string &note) { sayTo(session, note); });
-    MOERT_RETURN_IF_ERROR(read.status());
-    set.emplace(std::move(read).value());
-    return {};
-  }
-
-  std::span<const EvaluatedText> texts() const { return set->textsRead(); }
-
-  /// Decodes all texts with the plan's cache, which is empty or as the plan starts it.
-  Result<PlanLoss> measure(const Plan &plan, double confidence) const {
-    MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::openWith(artifactPath, {plan}));
-    EngineOptions options = set->engineOptions({});
-    options.threads = request.threads;
-    options.takesFewerThreads = true;
-    EngineOptions ofReference = options;
-    ofReference.sharesProcess = true;
-    options.plan = 0;
-    options.extraBytes = set->memoryBytes(true);
-    MOERT_ASSIGN_OR_RETURN(const Loaded candidate, load(*model, options));
-    Result<Loaded> beside = load(*reference, ofReference);
-    if (!beside.isOk())
-      return beside.status().withContext("reference");
-    Progress *progress = session.progress;
-    if (progress)
-      progress->beginCounting(strCat("decoding with ", plan.name, ", ", missRuleText(plan.miss)),
-                              "windows", 1, set->samples(), 0);
-    auto scores = set->evaluate(
-        *candidate.source, beside->source.get(),
-        [progress](uint64_t done, uint64_t) {
-          if (progress)
-            progress->advanceTo(done);
-        },
-        session.stop);
-    if (progress)
-      progress->end();
-    MOERT_RETURN_IF_ERROR(scores.status());
-    return lossOfScores(*scores, confidence);
-  }
-
-private:
-  struct Loaded {
-    std::unique_ptr<Engine> engine;
-    std::unique_ptr<EngineSource> source;
-  };
-
-  static Result<Loaded> load(const Model &model, const EngineOptions &options) {
-    Loaded loaded;
-    MOERT_ASSIGN_OR_RETURN(MemoryAccount account, accountMemory(model, options));
-    MOERT_ASSIGN_OR_RETURN(loaded.engine, Engine::load(model, options, account));
-    MOERT_ASSIGN_OR_RETURN(loaded.source, EngineSource::create(*loaded.engine));
-    return loaded;
-  }
-
-  Result<PlanLoss> lossOfScores(std::span<const SampleScore> scores, double confidence) const {
-    const LossMetric metric = request.texts.metric;
-    const SampleScore sum = sumOf(scores);
-    const std::optional<double> loss = lossOf(sum, metric);
-    const std::optional<double> bound = lossUpperBound(scores, metric, confidence);
-    if (!loss || !bound)
-      return invalidInput("--eval-text has ", unitCount(scores),
-                          " units, and a bound of the loss takes ", kMinimumBoundUnits,
-                          " documents or more, not longer ones");
-    PlanLoss measured;
-    measured.metric = metricName(metric);
-    measured.loss = *loss;
-    measured.upperBound = *bound;
-    measured.confidence = confidence;
-    measured.klNats = valueOf(sum, LossMetric::kKl).value_or(0);
-    measured.topDisagreement = 1 - valueOf(sum, LossMetric::kTop1).value_or(1);
-    measured.units = unitCount(scores);
-    measured.windows = scores.size();
-    measured.windowTokens = request.texts.windows.windowTokens;
-    for (size_t i = 0; i < texts().size(); ++i) {
-      const EvaluatedText &text = texts()[i];
-      measured.documents += text.documents;
-      measured.texts.push_back({std::filesystem::path(request.texts.files[i]).filename().string(),
-                                text.hash, text.bytes});
-    }
-    return measured;
-  }
-
-  const MissRequest &request;
-  std::string artifactPath;
-  const Session &session;
-  std::unique_ptr<Model> reference, tokenizerOwner;
-  std::optional<EvaluationSet> set;
-};
-
-} // namespace
-
 //===-- Deciding ------------------------------------------------------------------------------===//
 
 static std::string measuredText(const PlanLoss &loss) {
@@ -239,18 +134,18 @@ static std::string measuredText(const PlanLoss &loss) {
                 " units with this cache");
 }
 
-static Plan withRule(Plan plan, const MissRule &rule, const PlanLoss &loss,
-                     const std::string &why) {
+static Result<Plan> withRule(Plan plan, const MissRule &rule, const PlanLoss &loss,
+                             const std::string &why, const MissSimulation &simulation) {
   plan.miss = rule;
   plan.loss = loss;
-  plan.forecast.reset();
+  MOERT_ASSIGN_OR_RETURN(plan.forecast, simulation.forecast(plan));
   plan.reasons.push_back({"miss", missRuleText(rule), why, Origin::kMeasured});
   return plan;
 }
 
 /// One plan for each rule; where there are several, names and presets distinguish them.
 static Result<std::vector<Plan>> measureRules(const MissRequest &request, const PlanJudge &judge,
-                                              const Plan &plan) {
+                                              const Plan &plan, const MissSimulation &simulation) {
   std::vector<Plan> made;
   const std::vector<MissRule> rules = rulesFor(request, plan);
   for (const MissRule &rule : rules) {
@@ -266,15 +161,18 @@ static Result<std::vector<Plan>> measureRules(const MissRequest &request, const 
     }
     named.miss = rule;
     MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(named, 0.95));
-    made.push_back(withRule(std::move(named), rule, loss,
-                            strCat("It was asked for, and ", measuredText(loss), ".")));
+    MOERT_ASSIGN_OR_RETURN(Plan lossy,
+                           withRule(std::move(named), rule, loss,
+                                    strCat("It was asked for, and ", measuredText(loss), "."),
+                                    simulation));
+    made.push_back(std::move(lossy));
   }
   return made;
 }
 
 /// The last rule that passes.
 static Result<Plan> acceptRule(const MissRequest &request, const PlanJudge &judge, const Plan &plan,
-                               double confidence) {
+                               const MissSimulation &simulation, double confidence) {
   Plan accepted = plan;
   const std::string target =
       lossText(std::string(metricName(request.texts.metric)), *request.target);
@@ -291,9 +189,10 @@ static Result<Plan> acceptRule(const MissRequest &request, const PlanJudge &judg
       break;
     }
     reason.clear();
-    accepted =
-        withRule(plan, rule, loss,
-                 strCat("It ", measuredText(loss), ", within the ", target, " that was allowed."));
+    MOERT_ASSIGN_OR_RETURN(accepted, withRule(plan, rule, loss,
+                                              strCat("It ", measuredText(loss), ", within the ",
+                                                     target, " that was allowed."),
+                                              simulation));
   }
   if (!accepted.miss.isLossy() && !reason.empty())
     accepted.reasons.push_back(
@@ -301,10 +200,12 @@ static Result<Plan> acceptRule(const MissRequest &request, const PlanJudge &judg
   return accepted;
 }
 
-/// The confidence of each plan's chain of tests: the level of a compile, divided by the plans.
+/// The confidence of each chain of tests: the level of a compile, divided by the chains. `rules`
+/// are those that the chains test.
 static Result<double> acceptanceConfidence(const MissRequest &request, const PlanJudge &judge,
                                            const std::string &artifactPath,
-                                           std::span<const Plan> plans) {
+                                           std::span<const Plan> plans, size_t chains,
+                                           std::span<const MissRule> rules) {
   std::string path = request.acceptanceLogPath;
   if (path.empty()) {
     MOERT_ASSIGN_OR_RETURN(path, defaultAcceptanceLog());
@@ -315,9 +216,10 @@ static Result<double> acceptanceConfidence(const MissRequest &request, const Pla
   for (const auto &[key, value] : artifact.provenance)
     if (key == "checkpoint_sample")
       checkpoint = parseChecksum(value).value_or(checkpoint);
-  std::string decides = strCat("miss ", formatChecksum(artifact.residentChecksum), " ",
-                               *request.target, " ", metricName(request.texts.metric));
-  for (const MissRule &rule : request.rules)
+  std::string decides =
+      strCat("miss ", formatChecksum(artifact.residentChecksum), " ", *request.target, " ",
+             metricName(request.texts.metric), request.isSearched ? " auto" : "");
+  for (const MissRule &rule : rules)
     decides += strCat(" ", missRuleText(rule));
   for (const Plan &plan : plans)
     decides += strCat(" '", plan.name, "' ", plan.preset, " ", plan.stagingPages);
@@ -335,37 +237,152 @@ static Result<double> acceptanceConfidence(const MissRequest &request, const Pla
                         "), which leaves no probability of error for another one; expected "
                         "other documents with --eval-text");
   constexpr double kLeastError = 0.0001; // No bound is computed beyond 99.99%.
-  const double error = levels->main / double(plans.size());
+  const double error = levels->main / double(chains);
   if (error < kLeastError)
-    return invalidInput(plans.size(), " plans at once need a confidence of ",
+    return invalidInput(chains, " series of tests at once need a confidence of ",
                         fixed((1 - error) * 100, 4), "% each, as this is compile ", number,
                         " that tests this checkpoint on these texts (", path,
                         "); expected fewer of --memory and --preset, or other documents");
   return 1 - error;
 }
 
+//===-- Searching -----------------------------------------------------------------------------===//
+
+static std::string milliseconds(double ns) {
+  return strCat(fixed(ns / 1e6, 2), " ms");
+}
+
+namespace {
+
+/// Climbs a plan's ladders. Borrows its inputs.
+class LadderClimb {
+public:
+  LadderClimb(const MissRequest &asked, const PlanJudge &measuring,
+              const MissSimulation &simulating, double testConfidence)
+      : request(asked), judge(measuring), simulation(simulating), confidence(testConfidence),
+        target(lossText(std::string(metricName(asked.texts.metric)), *asked.target)) {}
+
+  /// The fastest plan that passed and is forecast to be faster, or `waiting` with a reason.
+  Result<Plan> climb(const Plan &waiting, const LossyLadders &found) {
+    tried = strCat("Waiting takes ", milliseconds(found.waitingNs),
+                   " a token where plans are decided; of ", found.tried, " rules");
+    if (found.ladders.empty())
+      return withReason(waiting,
+                        strCat(tried, " none is ", fixed(kMinRungGain * 100, 0), "% faster."));
+    for (const std::vector<LossyPlan> &ladder : found.ladders)
+      MOERT_RETURN_IF_ERROR(climbLadder(ladder));
+    std::stable_sort(passed.begin(), passed.end(),
+                     [](const LossyPlan &a, const LossyPlan &b) { return a.tokenNs < b.tokenNs; });
+    for (LossyPlan &candidate : passed) {
+      Plan &plan = candidate.plan;
+      MOERT_ASSIGN_OR_RETURN(plan.forecast, simulation.forecast(plan));
+      if (plan.forecast && waiting.forecast &&
+          plan.forecast->tokenNs <= waiting.forecast->tokenNs * (1 - kMinRungGain)) {
+        plan.reasons.push_back(
+            {"miss", missRuleText(plan.miss), strCat(tried, "."), Origin::kMeasured});
+        return plan;
+      }
+      tried += strCat("; ", missRuleText(plan.miss), " is not ", fixed(kMinRungGain * 100, 0),
+                      "% faster on the other part of the trace");
+    }
+    return withReason(waiting, strCat(tried, "."));
+  }
+
+private:
+  /// Until the first rung that loses too much.
+  Status climbLadder(const std::vector<LossyPlan> &ladder) {
+    for (const LossyPlan &rung : ladder) {
+      Plan plan = rung.plan;
+      MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(plan, confidence));
+      const bool isWithin = loss.upperBound <= *request.target;
+      tried += strCat("; ", missRuleText(plan.miss), " takes ", milliseconds(rung.tokenNs),
+                      " and loses ", lossText(loss.metric, loss.loss), ", at most ",
+                      lossText(loss.metric, loss.upperBound),
+                      isWithin ? "" : strCat(", more than the allowed ", target));
+      if (!isWithin)
+        break;
+      plan.loss = loss;
+      passed.push_back({std::move(plan), rung.tokenNs});
+    }
+    return {};
+  }
+
+  static Plan withReason(Plan waiting, const std::string &why) {
+    waiting.reasons.push_back(
+        {"miss", missRuleText({}), strCat("No loss on misses. ", why), Origin::kMeasured});
+    return waiting;
+  }
+
+  const MissRequest &request;
+  const PlanJudge &judge;
+  const MissSimulation &simulation;
+  double confidence;
+  std::string target, tried;
+  std::vector<LossyPlan> passed;
+};
+
+} // namespace
+
+static Result<std::vector<Plan>> acceptSearched(const MissRequest &request, const PlanJudge &judge,
+                                                const std::string &artifactPath,
+                                                const std::vector<Plan> &plans,
+                                                const MissSimulation &simulation) {
+  // All ladders stand before anything is measured: they divide the level.
+  std::vector<LossyLadders> ladders;
+  size_t chains = 0;
+  std::vector<MissRule> rules;
+  for (const Plan &plan : plans) {
+    MOERT_ASSIGN_OR_RETURN(LossyLadders found, simulation.search(plan));
+    chains += found.ladders.size();
+    for (const std::vector<LossyPlan> &ladder : found.ladders)
+      for (const LossyPlan &rung : ladder)
+        rules.push_back(rung.plan.miss);
+    ladders.push_back(std::move(found));
+  }
+  double confidence = 0;
+  if (chains > 0) {
+    MOERT_ASSIGN_OR_RETURN(
+        confidence, acceptanceConfidence(request, judge, artifactPath, plans, chains, rules));
+  }
+  std::vector<Plan> decided;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    MOERT_ASSIGN_OR_RETURN(
+        Plan plan, LadderClimb(request, judge, simulation, confidence).climb(plans[i], ladders[i]));
+    decided.push_back(std::move(plan));
+  }
+  return decided;
+}
+
 Result<std::vector<Plan>> decideMissRules(const MissRequest &request,
                                           const std::string &artifactPath,
-                                          const std::vector<Plan> &plans, const Session &session) {
-  const bool isLossy = std::any_of(plans.begin(), plans.end(), [&request](const Plan &plan) {
-    return anyIsLossy(rulesFor(request, plan));
-  });
+                                          const std::vector<Plan> &plans,
+                                          const MissSimulation &simulation,
+                                          const Session &session) {
+  const bool isLossy =
+      request.isSearched || std::any_of(plans.begin(), plans.end(), [&request](const Plan &plan) {
+        return anyIsLossy(rulesFor(request, plan));
+      });
   if (!isLossy)
     return plans;
-  PlanJudge judge(request, artifactPath, session);
+  PlanJudge judge({artifactPath, request.referencePath, request.texts, request.threads}, session);
   MOERT_RETURN_IF_ERROR(judge.open());
+  if (request.isSearched)
+    return acceptSearched(request, judge, artifactPath, plans, simulation);
   double confidence = 0.95;
   if (request.target) {
-    MOERT_ASSIGN_OR_RETURN(confidence, acceptanceConfidence(request, judge, artifactPath, plans));
+    MOERT_ASSIGN_OR_RETURN(confidence, acceptanceConfidence(request, judge, artifactPath, plans,
+                                                            plans.size(), request.rules));
   }
   std::vector<Plan> decided;
   for (const Plan &plan : plans) {
     if (request.target) {
-      MOERT_ASSIGN_OR_RETURN(Plan accepted, acceptRule(request, judge, plan, confidence));
+      MOERT_ASSIGN_OR_RETURN(Plan accepted,
+                             acceptRule(request, judge, plan, simulation, confidence));
       decided.push_back(std::move(accepted));
       continue;
     }
-    MOERT_ASSIGN_OR_RETURN(std::vector<Plan> measured, measureRules(request, judge, plan));
+    MOERT_ASSIGN_OR_RETURN(std::vector<Plan> measured,
+                           measureRules(request, judge, plan, simulation));
     std::move(measured.begin(), measured.end(), std::back_inserter(decided));
   }
   return decided;

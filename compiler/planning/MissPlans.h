@@ -8,6 +8,7 @@
 #include "runtime/evaluation/EvaluationSet.h"
 #include "runtime/policy/Plan.h"
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@ namespace moec {
 struct MissRequest {
   /// With a target from safe to lossy. Empty: those of the plans' presets.
   std::vector<moert::MissRule> rules;
+  bool isSearched = false;        // Rules are searched for, by their time; needs a target.
   std::string referencePath;      // The same checkpoint at `source`.
   moert::EvaluationRequest texts; // A metric of windows, and texts of at least 20 documents.
   std::optional<double> target;   // The largest loss, that of the widths included.
@@ -31,13 +33,37 @@ moert::Result<moert::MissRule> parseMissRule(const std::string &text);
 /// Refuses a request that cannot be measured, before anything slow begins.
 moert::Status checkMissRequest(const MissRequest &request, std::span<const Preset> presets);
 
+/// A plan with a rule that is faster than the plan without, and its time where plans are decided.
+struct LossyPlan {
+  moert::Plan plan;
+  double tokenNs = 0;
+};
+
+/// As MissLadders (compiler/plan/MissSearch.h), with plans.
+struct LossyLadders {
+  double waitingNs = 0;
+  std::vector<std::vector<LossyPlan>> ladders;
+  uint32_t tried = 0;
+};
+
+/// What is simulated of plans with miss rules.
+struct MissSimulation {
+  /// The forecast of a plan with a miss rule; absent where it is unknown.
+  std::function<moert::Result<std::optional<moert::Forecast>>(const moert::Plan &)> forecast;
+  /// For a plan that waits. Refuses one that cannot be simulated.
+  std::function<moert::Result<LossyLadders>(const moert::Plan &)> search;
+};
+
 /// Gives the plans of an artifact their rules. Without a target each plan becomes one for each
 /// rule, in their order. With one, the rules are tested in their order until the first that fails,
-/// and the plan gets the last one that passed; if none did it waits, and a reason says so.
-/// Forecasts of plans with a rule are removed: they are made for waiting.
+/// and the plan gets the last one that passed; if none did it waits, and a reason says so. If rules
+/// are searched for, the ladders of the simulation are climbed so, and the plan gets the fastest
+/// rung that passed, unless its forecast is not kMinRungGain faster than the plan's that waits.
+/// Plans with a rule get a forecast with it.
 moert::Result<std::vector<moert::Plan>> decideMissRules(const MissRequest &request,
                                                         const std::string &artifactPath,
                                                         const std::vector<moert::Plan> &plans,
+                                                        const MissSimulation &simulation,
                                                         const Session &session);
 
 } // namespace moec

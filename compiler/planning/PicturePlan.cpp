@@ -56,11 +56,16 @@ demandsOf(const PlanProblem &problem, const PlanSettings &settings, size_t fromS
   for (uint32_t experts : problem.trace->layerExperts)
     demands.emplace_back(experts);
   MOERT_ASSIGN_OR_RETURN(CacheReplay replay, CacheReplay::create(replayCacheOf(problem, settings)));
+  TracedMisses misses(settings.miss, problem.scores);
+  uint64_t token = 0; // The first one of the layer pass.
   for (size_t p = 0; p < passes.size(); ++p) {
     const RoutingPass &pass = passes[p];
     if (pass.beginsPrompt)
       replay.beginPrompt();
-    const PassDemand demand = problem.trace->demandOf(pass);
+    const bool isChanged = misses.isLossy() && pass.tokens == 1 && !pass.isPrompt;
+    const PassDemand demand = isChanged ? misses.decide(replay.cache(), pass.layer, token)
+                                        : problem.trace->demandOf(pass);
+    token += pass.layer + 1 == problem.trace->layerExperts.size() ? pass.tokens : 0;
     if (pass.tokens == 1 && p >= firstPass)
       for (uint32_t expert : demand.wanted) {
         Demand &of = demands[pass.layer][expert];

@@ -2,6 +2,7 @@
 
 #include "compiler/emit/ArtifactFacts.h"
 #include "compiler/plan/MakePlans.h"
+#include "compiler/plan/MissSearch.h"
 #include "compiler/plan/PlanReasons.h"
 #include "compiler/planning/CheckpointMark.h"
 #include "compiler/planning/DeviceMemory.h"
@@ -14,6 +15,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
+#include "runtime/base/SystemLimits.h"
 #include "runtime/engine/Footprint.h"
 #include "runtime/format/FilePrefix.h"
 #include "runtime/format/Writer.h"
@@ -66,7 +68,8 @@ struct Draft {
   PlannedArtifact planned; // Without plans.
   PlannedUse use;
   std::vector<BudgetPlan> budgets;
-  uint64_t weightsEnd = 0; // In the new artifact.
+  std::optional<KnownRouting> routing; // With a device.
+  uint64_t weightsEnd = 0;             // In the new artifact.
 };
 
 } // namespace
@@ -184,7 +187,7 @@ static Status plan(const ReplanRequest &request, Draft &draft, const Session &se
   sayUnsearched(request, draft, session);
   PlannedArtifact &planned = draft.planned;
   MOERT_RETURN_IF_ERROR(checkPresets(draft).withContext(request.artifactPath));
-  std::optional<KnownRouting> routing;
+  std::optional<KnownRouting> &routing = draft.routing;
   if (planned.trace && planned.device) {
     Result<KnownRouting> known =
         routingOf(*planned.trace, planned.learned.paths, draft.planned.facts);
@@ -209,6 +212,47 @@ Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session
   return std::move(draft.planned);
 }
 
+/// Simulates the draft's plans with miss rules. The draft and the session outlive it.
+static MissSimulation missSimulationOf(const Draft &draft, const Session &session) {
+  MissSimulation simulation;
+  simulation.forecast = [&draft, &session](const Plan &plan) -> Result<std::optional<Forecast>> {
+    if (!draft.routing)
+      return std::optional<Forecast>();
+    if (draft.routing->scores.empty()) {
+      sayTo(session, strCat(plan.name, ", ", missRuleText(plan.miss),
+                            ": no forecast, as the trace has no scores of the routers; calibrate "
+                            "again with this version"));
+      return std::optional<Forecast>();
+    }
+    const PlanInputs inputs(draft.planned.facts, *draft.routing, *draft.planned.device);
+    MOERT_ASSIGN_OR_RETURN(
+        Forecast forecast,
+        forecastPlan(inputs, *draft.routing, *draft.planned.device, settingsOf(plan)));
+    return std::optional(std::move(forecast));
+  };
+  simulation.search = [&draft, &session](const Plan &plan) -> Result<LossyLadders> {
+    if (!draft.routing)
+      return invalidInput("--miss auto simulates rules, expected --device and an artifact that was "
+                          "compiled with a calibration, or --calibration");
+    const PlanInputs inputs(draft.planned.facts, *draft.routing, *draft.planned.device);
+    MOERT_ASSIGN_OR_RETURN(const MissLadders found,
+                           searchMisses(inputs.problem(poolPagesOf(plan)), settingsOf(plan),
+                                        availableCores(), session.stop));
+    LossyLadders ladders{found.waitingNs, {}, found.tried};
+    for (const std::vector<MissRung> &ladder : found.ladders) {
+      std::vector<LossyPlan> &plans = ladders.ladders.emplace_back();
+      for (const MissRung &rung : ladder) {
+        plans.push_back({plan, rung.tokenNs});
+        LossyPlan &lossy = plans.back();
+        lossy.plan.miss = rung.settings.miss;
+        lossy.plan.prefetches = rung.settings.prefetches;
+      }
+    }
+    return ladders;
+  };
+  return simulation;
+}
+
 Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(const std::vector<Preset> presets, presetsOf(request));
   MOERT_RETURN_IF_ERROR(checkMissRequest(request.miss, presets));
@@ -231,8 +275,9 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(request.outputPath, expectedBytes));
   WeightsCopy weights(source, draft.weightsEnd, output, session.stop);
   MOERT_RETURN_IF_ERROR(plan(request, draft, session));
-  MOERT_ASSIGN_OR_RETURN(
-      artifact.plans, decideMissRules(request.miss, request.artifactPath, artifact.plans, session));
+  MOERT_ASSIGN_OR_RETURN(artifact.plans,
+                         decideMissRules(request.miss, request.artifactPath, artifact.plans,
+                                         missSimulationOf(draft, session), session));
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
   MOERT_RETURN_IF_ERROR(weights.wait(session));
   MOERT_RETURN_IF_ERROR(finishArtifact(draft.planned, sealed, output));

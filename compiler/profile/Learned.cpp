@@ -9,7 +9,7 @@ using namespace moert;
 namespace moec {
 
 Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes) {
-  constexpr uint64_t kLeastTraceBytes = 2 << 20;
+  constexpr uint64_t kLeastTraceBytes = 4 << 20;
   Learned learned;
   MOERT_ASSIGN_OR_RETURN(learned.trace,
                          makePlanTrace(profile, std::max(kLeastTraceBytes, expertBytes / 16)));

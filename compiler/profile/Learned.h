@@ -25,7 +25,7 @@ struct Learned {
 };
 
 /// Makes the sections from a profile, for an artifact with expertBytes of experts: the trace takes
-/// at most a sixteenth of that or 2 MiB, whichever is more. The activation-path table does not
+/// at most a sixteenth of that or 4 MiB, whichever is more. The activation-path table does not
 /// count the tokens that plans are forecast on (heldOutTokens()).
 moert::Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes);
 

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "the section is writte
 namespace {
 
 constexpr uint32_t kMagic = 0x54454F4D; // "MOET"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2, kVersionWithoutScores = 1;
 constexpr uint32_t kMostWindowTokens = 1 << 20, kMostWindows = 1 << 20; // No product overflows.
 
 struct Header {
@@ -38,6 +38,10 @@ public:
   template <typename T> void put(const T &value) {
     const auto *from = reinterpret_cast<const std::byte *>(&value);
     bytes.insert(bytes.end(), from, from + sizeof(T));
+  }
+  template <typename T> void putAll(const std::vector<T> &values) {
+    for (const T &value : values)
+      put(value);
   }
   void putIds(const std::vector<uint16_t> &ids, uint32_t experts) {
     for (uint16_t id : ids) {
@@ -80,6 +84,19 @@ public:
     return {};
   }
 
+  /// Reads `count` numbers from `least` to `most`.
+  Status takeFloats(uint64_t count, float least, float most, std::vector<float> &values) {
+    if (count > left.size() / sizeof(float))
+      return cutShort();
+    values.resize(count);
+    std::memcpy(values.data(), left.data(), count * sizeof(float));
+    for (float value : values)
+      if (!(value >= least && value <= most))
+        return invalidInput("the trace has a score of ", value, ", expected ", least, " to ", most);
+    left = left.subspan(count * sizeof(float));
+    return {};
+  }
+
   Status takeProbabilities(uint64_t count, std::vector<uint8_t> &probabilities) {
     if (count > left.size())
       return cutShort();
@@ -105,6 +122,19 @@ Status checkDistinct(const TracedLayer &layer, size_t index) {
           return invalidInput("the trace has expert ", layer.chosen[i], " of MoE layer ", index,
                               " twice for one token");
   return {};
+}
+
+Status takeScores(Decoder &in, size_t index, uint64_t tokens, TracedLayer &layer) {
+  // Routers scale weights; no factor of a known model is near this.
+  constexpr float kLargestWeight = 1e6F;
+  MOERT_RETURN_IF_ERROR(in.take(layer.candidates));
+  if (layer.candidates > layer.experts)
+    return invalidInput("the trace has scores of ", layer.candidates, " experts in MoE layer ",
+                        index, ", expected at most ", layer.experts);
+  MOERT_RETURN_IF_ERROR(
+      in.takeFloats(tokens * layer.topK, -kLargestWeight, kLargestWeight, layer.weights));
+  MOERT_RETURN_IF_ERROR(in.takeIds(tokens * layer.candidates, layer.experts, layer.likeliest));
+  return in.takeFloats(tokens * layer.candidates, 0, 1, layer.likelihoods);
 }
 
 Status checkHeaders(const Header &header, std::span<const LayerHeader> layers,
@@ -133,9 +163,16 @@ Status checkHeaders(const Header &header, std::span<const LayerHeader> layers,
 
 } // namespace
 
+bool PlanTrace::hasScores() const {
+  return !layers.empty() && std::all_of(layers.begin(), layers.end(), [](const TracedLayer &layer) {
+    return !layer.weights.empty();
+  });
+}
+
 std::vector<std::byte> encodeTrace(const PlanTrace &trace) {
   Encoder out;
-  out.put(Header{.windowTokens = trace.windowTokens,
+  out.put(Header{.version = trace.hasScores() ? kVersion : kVersionWithoutScores,
+                 .windowTokens = trace.windowTokens,
                  .windows = trace.windows,
                  .layers = static_cast<uint32_t>(trace.layers.size())});
   for (const TracedLayer &layer : trace.layers) {
@@ -149,9 +186,16 @@ std::vector<std::byte> encodeTrace(const PlanTrace &trace) {
     out.putIds(layer.chosen, layer.experts);
     for (size_t d = 0; d < layer.ahead.size(); ++d) {
       out.putIds(layer.ahead[d].experts, trace.layers[i + d + 1].experts);
-      for (uint8_t probability : layer.ahead[d].probabilities)
-        out.put(probability);
+      out.putAll(layer.ahead[d].probabilities);
     }
+  }
+  for (const TracedLayer &layer : trace.layers) {
+    if (!trace.hasScores())
+      break;
+    out.put(layer.candidates);
+    out.putAll(layer.weights);
+    out.putIds(layer.likeliest, layer.experts);
+    out.putAll(layer.likelihoods);
   }
   return std::move(out.bytes);
 }
@@ -163,8 +207,9 @@ Result<PlanTrace> decodeTrace(std::span<const std::byte> bytes,
   MOERT_RETURN_IF_ERROR(in.take(header));
   if (header.magic != kMagic || header.zero != 0)
     return invalidInput("this is not a trace: it does not begin with its magic number");
-  if (header.version != kVersion)
-    return invalidInput("the trace has version ", header.version, ", expected ", kVersion);
+  if (header.version != kVersion && header.version != kVersionWithoutScores)
+    return invalidInput("the trace has version ", header.version, ", expected ",
+                        kVersionWithoutScores, " or ", kVersion);
   if (header.layers != layerExperts.size())
     return invalidInput("the trace has ", header.layers, " MoE layers, expected ",
                         layerExperts.size());
@@ -188,6 +233,8 @@ Result<PlanTrace> decodeTrace(std::span<const std::byte> bytes,
       MOERT_RETURN_IF_ERROR(in.takeProbabilities(count, ahead.probabilities));
     }
   }
+  for (size_t i = 0; i < headers.size() && header.version == kVersion; ++i)
+    MOERT_RETURN_IF_ERROR(takeScores(in, i, trace.tokens(), trace.layers[i]));
   if (in.bytesLeft() != 0)
     return invalidInput("the trace is followed by ", in.bytesLeft(), " bytes");
   return trace;
@@ -196,7 +243,9 @@ Result<PlanTrace> decodeTrace(std::span<const std::byte> bytes,
 static uint64_t bytesPerToken(const CalibrationInfo &info) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < info.moeLayers.size(); ++i) {
-    bytes += uint64_t(info.moeLayers[i].topK) * bytesOfId(info.moeLayers[i].experts);
+    const uint32_t experts = info.moeLayers[i].experts, topK = info.moeLayers[i].topK;
+    bytes += uint64_t(topK) * (bytesOfId(experts) + sizeof(float)) +
+             uint64_t(candidatesOf(experts, topK)) * (bytesOfId(experts) + sizeof(float));
     for (size_t t = i + 1; t <= i + kPredictionDepths && t < info.moeLayers.size(); ++t)
       bytes += uint64_t(candidatesOf(info.moeLayers[t].experts, info.moeLayers[t].topK)) *
                (bytesOfId(info.moeLayers[t].experts) + 1);
@@ -287,6 +336,11 @@ Result<PlanTrace> makePlanTrace(const CalibrationProfile &profile, uint64_t most
     layer.experts = info.moeLayers[i].experts;
     layer.topK = from.topK;
     picker.pick(from.experts, from.topK, layer.chosen, same);
+    const auto sameScore = [](float score) { return score; };
+    picker.pick(from.weights, from.topK, layer.weights, sameScore);
+    layer.candidates = from.candidates.perToken;
+    picker.pick(from.candidates.experts, layer.candidates, layer.likeliest, same);
+    picker.pick(from.candidates.probabilities, layer.candidates, layer.likelihoods, sameScore);
     for (const ExpertCandidates &prediction : from.predictions) {
       TracedPredictions &ahead = layer.ahead.emplace_back();
       ahead.perToken = prediction.perToken;

@@ -29,6 +29,13 @@ struct TracedLayer {
   std::vector<uint16_t> chosen; // [tokens][topK], best first.
   /// For the MoE layers 1, 2 and 3 later; fewer at the model's end.
   std::vector<TracedPredictions> ahead;
+  /// The weights of the chosen experts, [tokens][topK], and the likeliest experts with their
+  /// likelihoods (Router::computeLikelihoods), [tokens][candidates], likeliest first. What miss
+  /// rules decide by; empty in traces of earlier versions.
+  std::vector<float> weights = {};
+  uint32_t candidates = 0;
+  std::vector<uint16_t> likeliest = {};
+  std::vector<float> likelihoods = {};
   friend bool operator==(const TracedLayer &, const TracedLayer &) = default;
 };
 
@@ -44,6 +51,8 @@ struct PlanTrace {
   std::vector<TracedLayer> layers; // Per MoE layer.
 
   uint64_t tokens() const { return uint64_t(windows) * windowTokens; }
+  /// Whether all layers have the scores that miss rules decide by.
+  bool hasScores() const;
   uint32_t promptTokens() const { return std::min(kPlannedPromptTokens, windowTokens / 2); }
   /// Number of tokens at the beginning that plans are decided on. All tokens if there is only one
   /// window with one decoded token, which leaves none for a forecast.

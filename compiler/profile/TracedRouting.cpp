@@ -109,6 +109,18 @@ static Status addPathPredictions(const ModelFacts &facts, const PlanTrace &trace
   return {};
 }
 
+/// What miss rules decide by; empty if the trace has none.
+static std::vector<LayerScores> scoresOf(const PlanTrace &trace) {
+  std::vector<LayerScores> scores;
+  for (const TracedLayer &layer : trace.layers) {
+    if (!trace.hasScores())
+      break;
+    scores.push_back({layer.topK, layer.chosen, layer.weights, layer.candidates, layer.likeliest,
+                      layer.likelihoods});
+  }
+  return scores;
+}
+
 Result<KnownRouting> routingOf(const PlanTrace &trace, std::span<const std::byte> paths,
                                const ModelFacts &facts) {
   if (trace.decidingTokens() == trace.tokens())
@@ -121,6 +133,7 @@ Result<KnownRouting> routingOf(const PlanTrace &trace, std::span<const std::byte
   routing.deciding = beginningOf(routing.whole, trace.decidingTokens());
   addGatePredictions(facts, trace, routing.predictions);
   MOERT_RETURN_IF_ERROR(addPathPredictions(facts, trace, paths, routing.predictions));
+  routing.scores = scoresOf(trace);
   routing.contextTokens = trace.windowTokens / 2;
   return routing;
 }

@@ -318,6 +318,7 @@ PlanProblem RunSimulation::calibrationProblem() const {
 PlanSettings RunSimulation::settingsFor(uint64_t pages) const {
   const Plan &plan = planOf(given, record);
   PlanSettings settings = settingsOf(plan);
+  settings.miss = {}; // A run profile has no scores.
   PlanProblem whole = problem();
   whole.poolPages = pages;
   settings.allotment = adjustAllotment(settings.allotment, shapeOf(whole), pages);

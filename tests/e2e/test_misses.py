@@ -2,10 +2,11 @@
 import itertools
 import json
 import platform
+import subprocess
 import tempfile
 from pathlib import Path
 
-from support import DONE, POCKET, ROOT, E2eTest, documents, plain_text, pocket, run
+from support import BUILD, DONE, POCKET, ROOT, E2eTest, documents, plain_text, pocket, run
 
 RULES = ("wait", "lower:0.3:0.8", "skip:0.4", "substitute:0.3:0.5", "mask")
 TEXT = documents("validation", 24)
@@ -83,6 +84,23 @@ class MissesTest(E2eTest):
                 for key in ("hits", "misses", "lowered", "skipped", "substituted", "bytes_read"):
                     self.assertEqual(again["decode"][key], first["decode"][key], (rule, key))
 
+    def replayed(self, artifact):
+        """What miss_replay_bench prints of each lossy plan; it fails if a replay of a run's own scores differs from the run."""
+        done = subprocess.run([BUILD / "tests/miss_replay_bench", artifact, plain_text("validation"), "160"], capture_output=True,
+                              text=True, timeout=600)
+        self.assertEqual(done.returncode, DONE, done.stdout + done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def test_a_replay_counts_what_a_run_counts_with_the_scores_of_that_run(self):
+        plans = self.replayed(self.planned)
+        self.assertEqual([plan["miss"] for plan in plans], list(RULES[1:]))
+        for plan in plans:
+            run, own, waiting = plan["run"], plan["own_scores"], plan["scores_of_waiting"]
+            self.assertEqual(own, run, plan["miss"])
+            self.assertEqual(run["same_passes"], plan["passes"])
+            self.assertGreater(sum(run[key] for key in ("lowered", "skipped", "substituted")), 0)
+            self.assertGreaterEqual(waiting["same_passes"], plan["passes"] // 10)  # The first of ten layers.
+
     def test_more_memory_changes_nothing_and_less_is_refused_with_both_sizes(self):
         self.assertEqual(self.generated("skip:0.4", memory="60%")["text"], self.generated("skip:0.4")["text"])
         budget = self.plans()["auto skip:0.4"]["budget_bytes"]
@@ -116,6 +134,42 @@ class MissesTest(E2eTest):
                      pocket("source"), mention="20 documents or more")
         self.assertEqual(list(self.scratch.iterdir()), [])
 
+    def searched(self, name, loss, *extra, memory="25%"):
+        """The plan of --miss auto on a slow disk, and what was printed."""
+        profile, output = self.scratch / "pocket.profile", self.scratch / name
+        if not profile.exists():
+            self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", plain_text("calibration"), "--tokens", 2048, "-o",
+                        profile)
+        self.expect(DONE, "moec", "replan", pocket("4"), "--memory", memory, "--miss", "auto", "--accuracy-loss", loss,
+                    "--calibration", profile, "--device", ROOT / "profiles/desktop-sata.yaml", "--reference", pocket("source"),
+                    *MEASURE, "-o", output, "--acceptance-log", self.scratch / f"{name}.log", *extra)
+        return self.plans(output)["auto"]
+
+    def test_rules_are_searched_for_by_their_time_within_the_loss(self):
+        waiting = self.searched("none.moe", "0.000001%")
+        self.assertEqual(waiting["miss"]["action"], "wait")
+        why = waiting["reasons"][-1]["reason"]
+        self.assertRegex(why, r"^No loss on misses\. Waiting takes .* of 30 rules; .* takes .* and loses .*, more than the allowed 0\.00%")
+        found = self.searched("found.moe", "1000%")
+        self.assertNotEqual(found["miss"]["action"], "wait")
+        self.assertLess(found["loss"]["upper_bound"], 10)
+        self.assertLess(found["forecast"]["token_ns"], 0.98 * waiting["forecast"]["token_ns"])
+        self.assertLess(found["forecast"]["bytes_read_per_token"], waiting["forecast"]["bytes_read_per_token"])
+        self.assertEqual(found["forecast"]["least_bytes_per_token"], waiting["forecast"]["least_bytes_per_token"])
+        # The ladders divide the level.
+        self.assertGreater(found["loss"]["confidence"], 0.98)
+        all_there = self.searched("all.moe", "1000%", memory="100%")
+        self.assertEqual(all_there["miss"]["action"], "wait")
+        self.assertRegex(all_there["reasons"][-1]["reason"], "of 30 rules none is 2% faster")
+
+    def test_a_search_for_rules_without_a_loss_or_with_other_rules_or_a_trace_is_refused(self):
+        command = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", self.scratch / "none.moe", *MEASURE, "--reference",
+                   pocket("source"), "--acceptance-log", self.scratch / "log")
+        self.refused(*command, "--miss", "auto", mention="expected --accuracy-loss")
+        self.refused(*command, "--miss", "auto", "mask", "--accuracy-loss", "2%", mention="expected auto alone")
+        self.refused(*command, "--miss", "auto", "--accuracy-loss", "2%", mention="expected --device and an artifact")
+        self.assertFalse((self.scratch / "log").exists())
+
     def test_hobbit_lowers_and_skips_with_fitted_weights_and_its_loss(self):
         profile, output = self.scratch / "pocket.profile", self.scratch / "hobbit.moe"
         self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", plain_text("calibration"), "--tokens", 2048, "-o",
@@ -130,6 +184,7 @@ class MissesTest(E2eTest):
         self.assertEqual(plan["miss"]["action"], "lower")
         self.assertAlmostEqual(plan["miss"]["wait_up_to"], 0.6, places=6)
         self.assertGreater(plan["loss"]["loss"], 0)
+        self.assertGreater(plan["forecast"]["bytes_read_per_token"], 0)
         self.documented(plan, "docs/inspect.md")
         self.expect(DONE, *command, "--miss", "wait")
         waiting = self.plans(output)["hobbit"]

@@ -8,6 +8,7 @@
 
 #include "runtime/base/SystemLimits.h"
 
+#include <algorithm>
 #include <memory>
 
 using namespace moert;
@@ -24,7 +25,13 @@ struct MissFlags {
 };
 
 Status takeMissFlags(const MissFlags &flags, MissRequest &request) {
+  constexpr const char *kSearched = "auto";
+  request.isSearched = std::ranges::count(flags.rules, kSearched) > 0;
+  if (request.isSearched && flags.rules.size() > 1)
+    return invalidInput("--miss auto and other rules, expected auto alone: it searches over rules");
   for (const std::string &text : flags.rules) {
+    if (request.isSearched)
+      break;
     MOERT_ASSIGN_OR_RETURN(const MissRule rule, parseMissRule(text));
     request.rules.push_back(rule);
   }
@@ -41,8 +48,9 @@ void addMissFlags(CLI::App &command, MissFlags &flags, MissRequest &request) {
           "--miss", flags.rules,
           "What happens to experts that are not in memory, while decoding: wait, "
           "lower:T1:T2 (fewer slices), skip:T1, substitute:T1:DISTANCE, mask. A plan is made "
-          "for each, and its loss is measured (default: the preset's, which for all but "
-          "hobbit is wait and loses nothing)")
+          "for each, and its loss is measured. auto: searches for the fastest rule within "
+          "--accuracy-loss, or none (default: the preset's, which for all but hobbit is wait and "
+          "loses nothing)")
       ->expected(1, 16)
       ->check(someWord())
       ->type_name("RULE");
@@ -50,7 +58,8 @@ void addMissFlags(CLI::App &command, MissFlags &flags, MissRequest &request) {
       .add_option(
           "--accuracy-loss", flags.loss,
           "Take for each plan the last rule of --miss, from safe to lossy, whose loss is at "
-          "most this with confidence; wait if there is none. The loss of the widths counts")
+          "most this with confidence; wait if there is none. The loss of the widths counts. With "
+          "--miss auto the fastest one that was found")
       ->check(someWord())
       ->type_name("LOSS");
   command

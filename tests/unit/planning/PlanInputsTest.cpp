@@ -221,6 +221,31 @@ TEST_CASE("a problem has the trace's layer passes, the records and the gates' pr
   CHECK(gate.candidates[3].probability == moert::kFixedPointOne / 5);
 }
 
+TEST_CASE("a problem has the slices of records and, where the trace has them, the scores") {
+  const Artifact artifact = tinyArtifact();
+  const ModelFacts facts = factsOf(artifact);
+  REQUIRE(facts.sliceEnds.size() == 2);
+  const moert::Expert &expert = artifact.moeLayers[1].experts[0];
+  REQUIRE(facts.sliceEnds[1][0].size() == expert.slices.size());
+  CHECK(facts.sliceEnds[1][0].back() == expert.bytes);
+  PlanTrace trace = smallTrace();
+  CHECK(routingOf(trace, {}, facts).value().scores.empty());
+  for (TracedLayer &layer : trace.layers) {
+    layer.weights = {0.75, 0.25, 0.5, 0.5, 1, 0, 0.625, 0.375};
+    layer.candidates = 1;
+    layer.likeliest = {0, 2, 0, 1};
+    layer.likelihoods = {0.5, 0.25, 0.75, 1};
+  }
+  const KnownRouting routing = routingOf(trace, {}, facts).value();
+  const PlanInputs inputs(facts, routing, plainDevice());
+  const PlanProblem problem = inputs.problem(9);
+  CHECK(check(problem).message() == "");
+  REQUIRE(problem.scores.size() == 2);
+  CHECK(problem.scores[1].chosen == trace.layers[1].chosen);
+  CHECK(problem.scores[0].weights == trace.layers[0].weights);
+  CHECK(problem.scores[0].likelihoods == trace.layers[0].likelihoods);
+}
+
 TEST_CASE("a trace without tokens for a forecast is refused, with its size") {
   PlanTrace trace = smallTrace();
   trace.windows = 1;

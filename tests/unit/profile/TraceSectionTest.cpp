@@ -3,6 +3,7 @@
 #include "runtime/format/Reader.h"
 #include "tests/unit/profile/TinyProfile.h"
 
+#include <cmath>
 #include <cstring>
 #include <doctest/doctest.h>
 
@@ -47,8 +48,9 @@ TEST_CASE("a trace has the profile's chosen experts and the candidates of later 
   REQUIRE(trace.layers.size() == 5);
   const LayerTrace second = tinyTrace(tinyProfileInfo(), 1);
   // The middle window comes last: it is held out for forecasts.
-  const auto reordered = [&](const std::vector<uint16_t> &ids, uint32_t perToken) {
-    std::vector<uint16_t> moved;
+  const auto reordered = [&](const auto &ids, uint32_t perToken) {
+    auto moved = ids;
+    moved.clear();
     const size_t windowIds = size_t(trace.windowTokens) * perToken;
     for (size_t window : {0, 2, 1})
       moved.insert(moved.end(), ids.begin() + ptrdiff_t(window * windowIds),
@@ -61,6 +63,13 @@ TEST_CASE("a trace has the profile's chosen experts and the candidates of later 
         reordered(second.predictions[2].experts, second.predictions[2].perToken));
   CHECK(trace.layers[1].ahead[0].probabilities[0] == 128); // 0.5 * 255, rounded
   CHECK(trace.layers[4].ahead.empty());
+  CHECK(trace.hasScores());
+  CHECK(trace.layers[1].weights == reordered(second.weights, second.topK));
+  CHECK(trace.layers[1].candidates == second.candidates.perToken);
+  CHECK(trace.layers[1].likeliest ==
+        reordered(second.candidates.experts, second.candidates.perToken));
+  CHECK(trace.layers[1].likelihoods ==
+        reordered(second.candidates.probabilities, second.candidates.perToken));
 }
 
 TEST_CASE("a trace is read back unchanged") {
@@ -68,6 +77,40 @@ TEST_CASE("a trace is read back unchanged") {
   auto read = decodeTrace(encodeTrace(trace), kExperts);
   REQUIRE(read.isOk());
   CHECK(*read == trace);
+}
+
+TEST_CASE("a trace without scores is one of the first version") {
+  PlanTrace trace = tracedTiny();
+  for (TracedLayer &layer : trace.layers) {
+    layer.weights.clear();
+    layer.likeliest.clear();
+    layer.likelihoods.clear();
+    layer.candidates = 0;
+  }
+  CHECK_FALSE(trace.hasScores());
+  const std::vector<std::byte> bytes = encodeTrace(trace);
+  CHECK(bytes[4] == std::byte(1));
+  auto read = decodeTrace(bytes, kExperts);
+  REQUIRE(read.isOk());
+  CHECK(*read == trace);
+}
+
+TEST_CASE("impossible scores are refused") {
+  const auto refused = [](auto change) {
+    PlanTrace trace = tracedTiny();
+    change(trace.layers[1]);
+    return refusal(encodeTrace(trace));
+  };
+  CHECK(refused([](TracedLayer &layer) { layer.weights[3] = NAN; }).find("has a score of nan") !=
+        std::string::npos);
+  CHECK(refused([](TracedLayer &layer) { layer.weights[3] = -INFINITY; }) ==
+        "the trace has a score of -inf, expected -1e+06 to 1e+06");
+  CHECK(refused([](TracedLayer &layer) { layer.likelihoods[0] = 1.5; }) ==
+        "the trace has a score of 1.5, expected 0 to 1");
+  CHECK(refused([](TracedLayer &layer) { layer.likeliest[0] = 6; }) ==
+        "the trace names expert 6 of a layer that has 6");
+  CHECK(refused([](TracedLayer &layer) { layer.candidates = 7; }) ==
+        "the trace has scores of 7 experts in MoE layer 1, expected at most 6");
 }
 
 TEST_CASE("experts beyond 256 take two bytes each") {
@@ -135,8 +178,8 @@ TEST_CASE("a trace of other layers is refused, with both numbers") {
 
 TEST_CASE("another version of the trace is refused") {
   std::vector<std::byte> bytes = encodeTrace(tracedTiny());
-  set(bytes, 4, 2);
-  CHECK(refusal(bytes) == "the trace has version 2, expected 1");
+  set(bytes, 4, 3);
+  CHECK(refusal(bytes) == "the trace has version 3, expected 1 or 2");
 }
 
 TEST_CASE("a section without the magic number is not reported as another version") {

@@ -1,0 +1,40 @@
+// Miss rules for a plan: which of many are worth measuring, by their time in the timed replay.
+//
+// What a rule loses is known only by decoding, so the search makes ladders: rules of one action,
+// from the one that changes least to the one that changes most, each faster than the one before.
+// Whoever measures climbs a ladder until a rung loses too much. A ladder's order is fixed before
+// anything is measured, as the acceptance contract asks (docs/accuracy.md).
+#pragma once
+
+#include "compiler/plan/PlanProblem.h"
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace moec {
+
+/// A plan's settings with a rule.
+struct MissRung {
+  PlanSettings settings; // As without the rule, or without the prefetches.
+  double tokenNs = 0;    // A token's mean time where plans are decided.
+};
+
+struct MissLadders {
+  double waitingNs = 0; // With the settings without a rule.
+  /// From safe to lossy, and from slow to fast. No ladder is empty.
+  std::vector<std::vector<MissRung>> ladders;
+  uint32_t tried = 0; // Rules.
+};
+
+/// What a rung has to gain over the one before, and the first one over waiting: a fraction of the
+/// time.
+constexpr double kMinRungGain = 0.02;
+
+/// For settings that wait. Without prefetches a rule may be faster and is measured in less time, so
+/// each rule is replayed with and without. Refuses a problem without scores. Ends with kInterrupted
+/// once *stop is set.
+moert::Result<MissLadders> searchMisses(const PlanProblem &problem, const PlanSettings &waiting,
+                                        uint32_t threads, const std::atomic<bool> *stop = nullptr);
+
+} // namespace moec

@@ -1,0 +1,68 @@
+// Miss rules on a trace: what the runtime's own MissPolicy decides for a token, given what the
+// trace keeps of its routers' scores and what a replayed cache counts as in memory.
+//
+// The routes are those of the trace. Where they were recorded under the same rule and cache, the
+// replay counts what the engine counts. Where they were recorded waiting, a rule changes what later
+// layers and tokens would have chosen, and the replay is an estimate. Likelihoods are known of the
+// likeliest experts only: a substitute is found among those, and `mask` takes them before others.
+#pragma once
+
+#include "runtime/policy/CacheMachine.h"
+#include "runtime/policy/MissPolicy.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moec {
+
+/// What one layer's router gave each token of a trace.
+struct LayerScores {
+  uint32_t topK = 0;
+  std::vector<uint16_t> chosen; // [tokens][topK], best first.
+  std::vector<float> weights;   // [tokens][topK]
+  uint32_t perToken = 0;
+  std::vector<uint16_t> likeliest; // [tokens][perToken], likeliest first.
+  std::vector<float> likelihoods;  // [tokens][perToken]
+
+  uint64_t tokens() const { return topK == 0 ? 0 : chosen.size() / topK; }
+};
+
+/// Experts that routers chose and that a miss rule changed.
+struct MissCounts {
+  uint64_t lowered = 0, skipped = 0, substituted = 0;
+
+  MissCounts &operator+=(const MissCounts &other) {
+    lowered += other.lowered;
+    skipped += other.skipped;
+    substituted += other.substituted;
+    return *this;
+  }
+  friend bool operator==(const MissCounts &, const MissCounts &) = default;
+};
+
+/// Decides the demands of decode steps. Borrows the scores. For one thread.
+class TracedMisses {
+public:
+  /// The rule of a plan and the scores of each layer, which may be empty if the rule waits.
+  TracedMisses(const moert::MissRule &missRule, std::span<const LayerScores> traced);
+
+  bool isLossy() const { return rule.isLossy(); }
+  /// What the layer demands for a token, as the engine orders it. Valid until the next call. To be
+  /// called before prefetches of the layer pass are named.
+  moert::PassDemand decide(const moert::CacheMachine &machine, uint32_t layer, uint64_t token);
+  /// What the last decision changed.
+  const MissCounts &counts() const { return changed; }
+
+private:
+  moert::MissRule rule;
+  std::span<const LayerScores> scores;
+  MissCounts changed;
+  // Room for one decision.
+  std::vector<float> likelihoods;
+  std::vector<uint16_t> planned, resident, slices, wantedSlices;
+  std::vector<int32_t> chosen, taken;
+  std::vector<uint32_t> wanted, uses;
+};
+
+} // namespace moec
