@@ -188,6 +188,8 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
         return listOf(plan.pinned[i]);
       }));
   add("start", startText(artifact, plan));
+  if (plan.rules.exchange.exchanges())
+    add("exchanges", exchangeText(plan.rules.exchange));
   if (plan.miss.isLossy())
     add("misses", missText(plan.miss));
   if (plan.loss)

@@ -59,6 +59,22 @@ static void writeWeights(JsonWriter &json, const EvictionWeights &weights) {
   json.endObject();
 }
 
+static void writeExchange(JsonWriter &json, const Plan &plan) {
+  json.key("exchange").beginObject();
+  json.key("every_tokens").number(plan.rules.exchange.everyTokens);
+  json.key("after_tokens").number(plan.rules.exchange.afterTokens);
+  json.key("fade_shift").number(uint32_t(plan.rules.exchange.fadeShift));
+  json.endObject();
+  json.key("expert_norms").beginArray();
+  for (const std::vector<uint32_t> &layer : plan.expertNorms) {
+    json.beginArray();
+    for (uint32_t norm : layer)
+      json.number(double(norm) / kFixedPointOne);
+    json.endArray();
+  }
+  json.endArray();
+}
+
 static void writeLoss(JsonWriter &json, const PlanLoss &loss) {
   json.key("loss").beginObject();
   json.key("metric").string(loss.metric);
@@ -112,6 +128,8 @@ void writePlans(JsonWriter &json, const Artifact &artifact) {
     json.key("eviction").string(evictionName(plan.rules.eviction));
     if (plan.rules.eviction == EvictionPolicy::kWeighted)
       writeWeights(json, plan.rules.weights);
+    if (plan.rules.eviction == EvictionPolicy::kImportance)
+      writeExchange(json, plan);
     json.key("sharing").string(sharingName(plan.rules.sharing));
     json.key("survival").string(survivalName(plan.rules.survival));
     writeLists(json, plan);

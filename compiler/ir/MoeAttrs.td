@@ -68,7 +68,7 @@ def Moe_Eviction : Moe_Enum<"Eviction", "selection of the expert to evict", [
   I32EnumAttrCase<"kLru", 0, "lru">, I32EnumAttrCase<"kLfu", 1, "lfu">,
   I32EnumAttrCase<"kEdgeMoe", 2, "edgemoe">, I32EnumAttrCase<"kArc", 3, "arc">,
   I32EnumAttrCase<"kLeastStale", 4, "least_stale">, I32EnumAttrCase<"kReuseDistance", 5, "reuse_distance">,
-  I32EnumAttrCase<"kWeighted", 6, "weighted">]>;
+  I32EnumAttrCase<"kWeighted", 6, "weighted">, I32EnumAttrCase<"kImportance", 7, "importance">]>;
 
 def Moe_Sharing : Moe_Enum<"Sharing", "division of the cache's pages", [
   I32EnumAttrCase<"kLayerQuotas", 0, "layer_quotas">, I32EnumAttrCase<"kOnePool", 1, "one_pool">]>;
@@ -337,6 +337,23 @@ def Moe_MissAttr : Moe_Attr<"Miss", "miss"> {
   let genVerifyDecl = 1;
 }
 
+def Moe_ExchangeAttr : Moe_Attr<"Exchange", "exchange"> {
+  let summary = "How experts in memory are exchanged for more important ones (moert::ExchangeRule)";
+  let description = [{
+    Each layer exchanges one expert in `everyTokens` tokens, which takes part `afterTokens` later. A token
+    takes 1/2^`fadeShift` of an importance.
+
+    ```mlir
+    #moe.exchange<everyTokens = 4, fadeShift = 5>
+    ```
+  }];
+  let parameters = (ins DefaultValuedParameter<"uint32_t", "0">:$everyTokens,
+                        DefaultValuedParameter<"uint32_t", "1">:$afterTokens,
+                        DefaultValuedParameter<"uint32_t", "6">:$fadeShift);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Moe_PlanTextAttr : Moe_Attr<"PlanText", "plan_text"> {
   let summary = "A text that a plan's loss was measured on (moert::PlanText)";
   let description = [{
@@ -424,8 +441,10 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
     entry per MoE layer, and so have `pinned` (arrays of experts), `start` (`#moe.start`) and
     `prefetches` (`#moe.prefetch`) if present. `forecast` (`#moe.forecast`) is present if a trace and a
     device decided the plan. `evictionWeights` are those of recency, frequency, full frequency and
-    nearness in units of 2^-24, for the weighted eviction. `loss` (`#moe.plan_loss`) is that of `miss`. Without `miss` (`#moe.miss`) every missing expert is waited for. Default
-    values are not printed.
+    nearness in units of 2^-24, for the weighted eviction. `exchange` (`#moe.exchange`) and `expertNorms`,
+    arrays of norms per MoE layer in units of 2^-24, are for eviction by importance. `loss`
+    (`#moe.plan_loss`) is that of `miss`. Without `miss` (`#moe.miss`) every missing expert is waited for.
+    Default values are not printed.
 
     ```mlir
     #moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
@@ -450,7 +469,9 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
                         OptionalParameter<"::mlir::ArrayAttr">:$reasons,
                         OptionalParameter<"MissAttr">:$miss,
                         OptionalParameter<"PlanLossAttr">:$loss,
-                        OptionalParameter<"::mlir::DenseI32ArrayAttr">:$evictionWeights);
+                        OptionalParameter<"::mlir::DenseI32ArrayAttr">:$evictionWeights,
+                        OptionalParameter<"ExchangeAttr">:$exchange,
+                        OptionalParameter<"::mlir::ArrayAttr">:$expertNorms);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -6,8 +6,8 @@ namespace mlir::moe {
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 
 // The runtime's enumerations have the same numbers.
-static_assert(static_cast<int>(Eviction::kWeighted) ==
-              static_cast<int>(moert::EvictionPolicy::kWeighted));
+static_assert(static_cast<int>(Eviction::kImportance) ==
+              static_cast<int>(moert::EvictionPolicy::kImportance));
 static_assert(static_cast<int>(Sharing::kOnePool) ==
               static_cast<int>(moert::CacheSharing::kOnePool));
 static_assert(static_cast<int>(Survival::kPins) == static_cast<int>(moert::PromptSurvival::kPins));
@@ -44,6 +44,17 @@ LogicalResult MissAttr::verify(EmitError emitError, MissAction /*action*/, uint3
                        << ", expected 1 to " << UINT8_MAX
                        << " slices, ascending scores and a distance of at most "
                        << moert::kFixedPointOne;
+  return success();
+}
+
+LogicalResult ExchangeAttr::verify(EmitError emitError, uint32_t everyTokens, uint32_t afterTokens,
+                                   uint32_t fadeShift) {
+  if (afterTokens == 0 || afterTokens > std::max(1u, everyTokens) || fadeShift == 0 ||
+      fadeShift > moert::kMostFadeShift)
+    return emitError() << "an exchange in every " << everyTokens << " tokens, after " << afterTokens
+                       << ", with a fade shift of " << fadeShift
+                       << ", expected 1 to as many tokens and a shift of 1 to "
+                       << uint32_t(moert::kMostFadeShift);
   return success();
 }
 
@@ -111,7 +122,8 @@ LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*b
                                Survival /*survival*/, ArrayAttr pinned, ArrayAttr start,
                                uint32_t startTokens, ArrayAttr prefetches,
                                ForecastAttr /*forecast*/, ArrayAttr reasons, MissAttr miss,
-                               PlanLossAttr loss, DenseI32ArrayAttr evictionWeights) {
+                               PlanLossAttr loss, DenseI32ArrayAttr evictionWeights,
+                               ExchangeAttr /*exchange*/, ArrayAttr expertNorms) {
   if (name.empty())
     return emitError() << "a plan without a name";
   if (contextTokens == 0 || prefillChunk == 0)
@@ -137,9 +149,11 @@ LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*b
                           })))
     return emitError() << "plan '" << name << "' expected 4 weights of eviction from 0 to "
                        << moert::kFixedPointOne;
+  if (!isArrayOf<DenseI32ArrayAttr>(expertNorms))
+    return emitError() << "plan '" << name << "' expected arrays of norms";
   if (loss && !miss)
     return emitError() << "plan '" << name << "' with a loss, expected a miss rule";
-  for (ArrayAttr perLayer : {pinned, start, prefetches})
+  for (ArrayAttr perLayer : {pinned, start, prefetches, expertNorms})
     if (perLayer && perLayer.size() != static_cast<size_t>(quotaPages.size()))
       return emitError() << "plan '" << name << "' has entries for " << perLayer.size()
                          << " MoE layers and quotas for " << quotaPages.size();
@@ -214,6 +228,12 @@ moert::Plan toPlan(PlanAttr from) {
   if (DenseI32ArrayAttr weights = from.getEvictionWeights())
     plan.rules.weights = {uint32_t(weights[0]), uint32_t(weights[1]), uint32_t(weights[2]),
                           uint32_t(weights[3])};
+  if (ExchangeAttr exchange = from.getExchange())
+    plan.rules.exchange = {exchange.getEveryTokens(), exchange.getAfterTokens(),
+                           static_cast<uint8_t>(exchange.getFadeShift())};
+  if (ArrayAttr norms = from.getExpertNorms())
+    for (auto layer : norms.getAsRange<DenseI32ArrayAttr>())
+      plan.expertNorms.push_back(toNumbers(layer));
   plan.startTokens = from.getStartTokens();
   if (ArrayAttr pinned = from.getPinned())
     for (auto layer : pinned.getAsRange<DenseI32ArrayAttr>())
@@ -289,6 +309,11 @@ struct PlanLists {
       return {};
     return numbers({from.recency, from.frequency, from.fullFrequency, from.nearness});
   }
+  ExchangeAttr exchange(const moert::ExchangeRule &rule) const {
+    return rule == moert::ExchangeRule()
+               ? ExchangeAttr()
+               : ExchangeAttr::get(context, rule.everyTokens, rule.afterTokens, rule.fadeShift);
+  }
   MissAttr miss(const moert::MissRule &rule) const {
     return rule.isLossy()
                ? MissAttr::get(context, static_cast<MissAction>(rule.action), rule.lowSlices,
@@ -315,7 +340,8 @@ PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan) {
       static_cast<Survival>(plan.rules.survival), lists.list(plan.pinned), lists.list(plan.start),
       plan.startTokens, lists.list(plan.prefetches),
       plan.forecast ? lists.forecast(*plan.forecast) : ForecastAttr(), lists.list(plan.reasons),
-      lists.miss(plan.miss), lists.loss(plan.loss), lists.weights(plan.rules.weights));
+      lists.miss(plan.miss), lists.loss(plan.loss), lists.weights(plan.rules.weights),
+      lists.exchange(plan.rules.exchange), lists.list(plan.expertNorms));
 }
 
 std::vector<moert::Plan> plansOf(ModuleOp module) {

@@ -27,13 +27,18 @@ static ProcessFootprint typicalProcess() {
 // For one plan: an expert's entries in the lists of pins and of the start, and its uses; a layer's
 // lists and its rule of prefetching.
 static constexpr uint64_t kPlanBytesPerExpert = 12, kPlanBytesPerLayer = 128;
+// With preset swapmoe: a list of norms and the norm of an expert.
+static constexpr uint64_t kNormBytesPerExpert = 4, kNormBytesPerLayer = 32;
 // The reasons of a plan: about ten of at most 600 bytes, and the rest of the plan.
 static constexpr uint64_t kBytesPerPlan = 16 * kKiB;
 
-ModelFootprint withPlans(ModelFootprint model, size_t plans) {
+ModelFootprint withPlans(ModelFootprint model, size_t plans, std::span<const Preset> presets) {
+  const bool hasNorms = std::any_of(presets.begin(), presets.end(), usesVirtualExperts);
   uint64_t bytes = kBytesPerPlan;
-  for (const CacheShape::Layer &layer : model.cache.layers)
+  for (const CacheShape::Layer &layer : model.cache.layers) {
     bytes += kPlanBytesPerLayer + layer.experts * kPlanBytesPerExpert;
+    bytes += hasNorms ? kNormBytesPerLayer + layer.experts * kNormBytesPerExpert : 0;
+  }
   model.metadataBytes += plans * bytes;
   return model;
 }
@@ -140,7 +145,7 @@ Result<std::vector<BudgetPlan>> planBudgets(const ModelFootprint &bare,
                                             const PlannedUse &use) {
   MOERT_RETURN_IF_ERROR(checkOnce(budgets, use.presets));
   const ModelFootprint model =
-      withPlans(bare, std::max<size_t>(1, budgets.size()) * use.presets.size());
+      withPlans(bare, std::max<size_t>(1, budgets.size()) * use.presets.size(), use.presets);
   std::vector<BudgetPlan> plans;
   for (const std::string &budget : budgets)
     for (Preset preset : use.presets) {

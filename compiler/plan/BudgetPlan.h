@@ -41,7 +41,8 @@ struct BudgetPlan {
 
 /// The model with what so many plans take in memory, at most: all of an artifact's plans stay
 /// there, with their lists and reasons.
-moert::ModelFootprint withPlans(moert::ModelFootprint model, size_t plans);
+moert::ModelFootprint withPlans(moert::ModelFootprint model, size_t plans,
+                                std::span<const Preset> presets = {});
 
 /// The best use of a budget, for a process as estimated. One that is too small gets the smallest
 /// pool, which accountOf() then refuses with numbers; a fraction that is less than a record is

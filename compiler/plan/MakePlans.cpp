@@ -4,6 +4,8 @@
 #include "compiler/plan/PlanReasons.h"
 #include "compiler/plan/PlanSearch.h"
 #include "compiler/plan/Presets.h"
+#include "compiler/plan/StepCosts.h"
+#include "compiler/plan/VirtualExperts.h"
 #include "runtime/base/SystemLimits.h"
 
 #include <algorithm>
@@ -57,6 +59,26 @@ static Plan planOf(const BudgetPlan &budget, PlanSettings settings,
   return plan;
 }
 
+/// The sets of virtual experts without a trace.
+static std::vector<PlanReason> virtualExpertsOf(const ModelFacts &facts, const BudgetPlan &budget,
+                                                const PlannedUse &use, const DeviceProfile *device,
+                                                PlanSettings &settings) {
+  std::optional<StepCosts> costs;
+  std::optional<ReadTable> reads;
+  if (device) {
+    costs = stepCostsOf(facts, *device, {use.threads, std::max(1u, budget.contextTokens / 2)});
+    reads = plannedReads(*device);
+  }
+  return chooseVirtualExperts(budget.preset,
+                              {.recordBytes = facts.recordBytes,
+                               .pageBytes = facts.footprint.pageBytes,
+                               .norms = facts.expertNorms,
+                               .costs = costs ? &*costs : nullptr,
+                               .reads = reads ? &*reads : nullptr,
+                               .topK = facts.topK},
+                              settings);
+}
+
 //===-- One plan ------------------------------------------------------------------------------===//
 
 static Plan planByRules(const ModelFacts &facts, const BudgetPlan &budget, const PlannedUse &use,
@@ -67,8 +89,13 @@ static Plan planByRules(const ModelFacts &facts, const BudgetPlan &budget, const
   settings.rules = rulesOf(budget.preset);
   for (const DecidedPrefetch &layer : prefetches.layers)
     settings.prefetches.push_back(layer.rule);
-  return planOf(budget, std::move(settings),
-                reasonsOf(budget.preset, prefetches, device ? std::string_view(device->name) : ""));
+  std::vector<PlanReason> reasons =
+      reasonsOf(budget.preset, prefetches, device ? std::string_view(device->name) : "");
+  if (usesVirtualExperts(budget.preset)) {
+    const std::vector<PlanReason> chosen = virtualExpertsOf(facts, budget, use, device, settings);
+    reasons.insert(reasons.end(), chosen.begin(), chosen.end());
+  }
+  return planOf(budget, std::move(settings), std::move(reasons));
 }
 
 static std::string milliseconds(double ns) {
@@ -179,6 +206,8 @@ Result<std::vector<Plan>> makePlans(const ModelFacts &facts, std::span<const Bud
       return plan.status().withContext(strCat("plan '", budget.name, "'"));
     if (widths)
       addWidthsReason(*widths, *plan);
+    if (plan->rules.eviction == EvictionPolicy::kImportance)
+      plan->expertNorms = facts.expertNorms;
     plans.push_back(std::move(plan).value());
   }
   return plans;

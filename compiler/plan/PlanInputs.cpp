@@ -18,6 +18,7 @@ PlanProblem PlanInputs::problemOf(const RoutingTrace &trace, uint64_t poolPages)
           .sliceEnds = facts.sliceEnds,
           .scores = routing.scores,
           .topK = facts.topK,
+          .expertNorms = facts.expertNorms,
           .pageBytes = facts.footprint.pageBytes,
           .poolPages = poolPages,
           .reads = &reads,

@@ -209,9 +209,17 @@ CacheShape shapeOf(const PlanProblem &problem) {
 }
 
 std::string_view evictionName(EvictionPolicy policy) {
-  constexpr std::array<std::string_view, 7> kNames = {
-      "lru", "lfu", "edgemoe", "arc", "least-stale", "reuse-distance", "weighted"};
+  constexpr std::array<std::string_view, 8> kNames = {
+      "lru", "lfu", "edgemoe", "arc", "least-stale", "reuse-distance", "weighted", "importance"};
   return kNames[static_cast<size_t>(policy)];
+}
+
+std::string exchangeText(const ExchangeRule &exchange) {
+  if (!exchange.exchanges())
+    return "none";
+  return strCat("one expert of each layer in ", exchange.everyTokens, " tokens, which takes part ",
+                exchange.afterTokens, " later; importance fades by 1/", 1u << exchange.fadeShift,
+                " per token");
 }
 
 std::string_view sharingName(CacheSharing sharing) {

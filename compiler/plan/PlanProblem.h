@@ -72,6 +72,7 @@ struct PlanProblem {
   std::span<const std::vector<std::vector<uint64_t>>> sliceEnds{};
   std::span<const LayerScores> scores{};
   std::span<const uint32_t> topK; // Per MoE layer.
+  std::span<const std::vector<uint32_t>> expertNorms = {}; // As Plan::expertNorms.
   uint64_t pageBytes = 0;
   uint64_t poolPages = 0;           // Quotas and staging together.
   const ReadTable *reads = nullptr; // plannedReads() of the device.
@@ -104,6 +105,9 @@ std::string_view evictionName(moert::EvictionPolicy policy);
 std::string_view sharingName(moert::CacheSharing sharing);
 std::string_view survivalName(moert::PromptSurvival survival);
 std::string_view predictorName(moert::Predictor predictor);
+
+/// "one expert of each layer in 4 tokens, ..."; "none".
+std::string exchangeText(const moert::ExchangeRule &exchange);
 
 /// "gate, 1 ahead, 2 of 8 likeliest of 6.2% or more"; "none".
 std::string prefetchText(const moert::PrefetchRule &rule);

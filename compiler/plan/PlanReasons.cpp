@@ -28,6 +28,9 @@ static PlanReason allotmentReason(Preset preset) {
   case Preset::kHobbit:
     return {"quotas", "one pool", "HOBBIT 3.4: the experts of all layers compete for the cache",
             Origin::kStated};
+  case Preset::kSwapMoe:
+  case Preset::kPruning:
+    return {"quotas", "even", "the same number of virtual experts in each layer", Origin::kAssumed};
   case Preset::kLru:
   case Preset::kAuto:
     break;
@@ -49,6 +52,10 @@ static PlanReason evictionReason(Preset preset, EvictionPolicy policy) {
     return {"eviction", name,
             "HOBBIT 3.4: a weighted sum of recency, two frequencies and the layers to come",
             Origin::kStated};
+  case Preset::kSwapMoe:
+    return {"eviction", name, "SwapMoE 3.2: input norm, router's weight and expert norm, summed",
+            Origin::kStated};
+  case Preset::kPruning:
   case Preset::kLru:
     return {"eviction", name, "by definition", Origin::kStated};
   case Preset::kAuto:

@@ -9,8 +9,8 @@ using namespace moert;
 
 namespace moec {
 
-static constexpr std::array<std::string_view, 6> kNames = {"auto",    "load-on-demand", "lru",
-                                                           "edgemoe", "fate",           "hobbit"};
+static constexpr std::array<std::string_view, 8> kNames = {
+    "auto", "load-on-demand", "lru", "edgemoe", "fate", "hobbit", "swapmoe", "pruning"};
 
 std::string_view presetName(Preset preset) {
   return kNames[static_cast<size_t>(preset)];
@@ -20,13 +20,9 @@ Result<Preset> presetOf(const std::string &name) {
   for (size_t i = 0; i < kNames.size(); ++i)
     if (kNames[i] == name)
       return static_cast<Preset>(i);
-  constexpr const char *kExpected = "expected auto, load-on-demand, lru, edgemoe, fate or hobbit";
-  if (name == "swapmoe")
-    return invalidInput("preset swapmoe replaces experts in memory by their importance while it "
-                        "decodes, which is not offered; moec replan --miss mask lets the router "
-                        "choose among the experts in memory; ",
-                        kExpected);
-  return invalidInput("preset '", excerpt(name), "', ", kExpected);
+  return invalidInput("preset '", excerpt(name),
+                      "', expected auto, load-on-demand, lru, edgemoe, fate, hobbit, swapmoe or "
+                      "pruning");
 }
 
 Result<Preset> exactPresetOf(const std::string &name) {
@@ -39,7 +35,13 @@ Result<Preset> exactPresetOf(const std::string &name) {
   return preset;
 }
 
+bool usesVirtualExperts(Preset preset) {
+  return preset == Preset::kSwapMoe || preset == Preset::kPruning;
+}
+
 MissRule missRuleOf(Preset preset) {
+  if (usesVirtualExperts(preset))
+    return {.action = MissAction::kMask};
   if (preset != Preset::kHobbit)
     return {};
   // Section 3.2: 0.6 and 0.9 for Mixtral, so that 67% of the experts stay important.
@@ -59,6 +61,10 @@ CacheRules rulesOf(Preset preset) {
     return {.eviction = EvictionPolicy::kEdgeMoe, .sharing = CacheSharing::kOnePool};
   case Preset::kFate:
     return {.eviction = EvictionPolicy::kArc};
+  case Preset::kPruning: // Everything that may stay is pinned.
+    return {.eviction = EvictionPolicy::kLru};
+  case Preset::kSwapMoe: // The numbers of exchanges follow from the device.
+    return {.eviction = EvictionPolicy::kImportance};
   case Preset::kHobbit: // Weights as they are without a trace to fit them on.
     return {.eviction = EvictionPolicy::kWeighted,
             .sharing = CacheSharing::kOnePool,
@@ -93,6 +99,9 @@ PrefetchRule withCounts(const PrefetchRule &rule, const PrefetchScope &scope,
   return counted.reads == 0 ? PrefetchRule{} : counted;
 }
 
+/// Promotions under way at a time, at most.
+static constexpr uint64_t kMostExchanges = 4;
+
 namespace {
 
 /// Pages that prefetches may fill while the largest demand is read: the experts that one token asks
@@ -106,8 +115,39 @@ uint64_t prefetchPagesOf(const CacheShape &shape, uint64_t poolPages) {
   return std::min(pages, most) / record * record;
 }
 
+/// Pages of experts that are read for an exchange while their predecessors are still used: as many
+/// as tokens read, but at most a sixteenth of the pool, since each is missing from a layer.
+uint64_t exchangePagesOf(const CacheShape &shape, uint64_t poolPages) {
+  const uint64_t record = std::max<uint64_t>(1, smallestPoolPages(shape));
+  const uint64_t records = std::clamp<uint64_t>(poolPages / 16 / record, 1, kMostExchanges);
+  return std::min(records * record, poolPages / record * record);
+}
+
 uint32_t pages32(uint64_t pages) {
   return static_cast<uint32_t>(std::min<uint64_t>(pages, UINT32_MAX));
+}
+
+/// Everything but the staging pages, one record to each layer in turn. What makes no record stays
+/// with the staging pages.
+CacheAllotment allotVirtualExperts(const CacheShape &shape, uint64_t poolPages,
+                                   uint64_t stagingPages) {
+  CacheAllotment allotment;
+  allotment.quotaPages.assign(shape.layers.size(), 0);
+  uint64_t left = poolPages - stagingPages;
+  for (bool placed = true; placed;) {
+    placed = false;
+    for (size_t i = 0; i < shape.layers.size(); ++i) {
+      const CacheShape::Layer &layer = shape.layers[i];
+      const uint64_t pages = std::min(layer.recordPages, layer.allPages - allotment.quotaPages[i]);
+      if (pages == 0 || pages > left)
+        continue;
+      allotment.quotaPages[i] += pages32(pages);
+      left -= pages;
+      placed = true;
+    }
+  }
+  allotment.stagingPages = pages32(stagingPages + left);
+  return allotment;
 }
 
 CacheAllotment allotNothing(const CacheShape &shape, uint64_t poolPages) {
@@ -162,6 +202,11 @@ CacheAllotment allotFor(Preset preset, const CacheShape &shape, uint64_t poolPag
                         bool isPrefetching) {
   if (preset == Preset::kLoadOnDemand)
     return allotNothing(shape, poolPages);
+  if (usesVirtualExperts(preset) && poolPages < largestPoolPages(shape)) {
+    const uint64_t staging =
+        preset == Preset::kSwapMoe ? exchangePagesOf(shape, poolPages) : smallestPoolPages(shape);
+    return allotVirtualExperts(shape, poolPages, staging);
+  }
   const bool prefetches = isPrefetching && predictorOf(preset).predictor != Predictor::kOff;
   if ((!prefetches && preset != Preset::kFate) || poolPages >= largestPoolPages(shape))
     return allotCache(shape, poolPages);

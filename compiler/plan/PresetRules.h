@@ -23,12 +23,14 @@ enum class Preset : uint8_t {
   kEdgeMoe,      // One pool, its score of use and distance; prefetches by activation paths.
   kFate,         // The first layers whole, ARC; prefetches by the next layer's gate.
   kHobbit,       // One pool, a weighted sum of four policies; gates; lowers and skips on misses.
+  kSwapMoe,      // Only experts in memory are used; they are exchanged by importance.
+  kPruning,      // Only experts in memory are used, always the same ones.
 };
 
 /// "load-on-demand", as --preset spells it.
 std::string_view presetName(Preset preset);
 
-/// Refuses other names, and states for published systems that are not offered what is missing.
+/// Refuses other names.
 moert::Result<Preset> presetOf(const std::string &name);
 
 /// The same without presets that lose accuracy: their loss is measured on an artifact.
@@ -38,6 +40,9 @@ moert::CacheRules rulesOf(Preset preset);
 
 /// What happens on misses; waiting unless the preset loses accuracy.
 moert::MissRule missRuleOf(Preset preset);
+
+/// Whether tokens use experts in memory alone: swapmoe and pruning (VirtualExperts.h).
+bool usesVirtualExperts(Preset preset);
 
 /// Predictor and distance; off with presets that prefetch nothing.
 moert::PrefetchRule predictorOf(Preset preset);
@@ -62,7 +67,8 @@ moert::PrefetchRule withCounts(const moert::PrefetchRule &rule, const PrefetchSc
                                std::optional<double> inTime);
 
 /// Shares poolPages, at least smallestPoolPages(shape). Presets that prefetch keep staging pages
-/// for what is prefetched, as far as the pool allows, unless nothing is.
+/// for what is prefetched, as far as the pool allows, unless nothing is; swapmoe keeps some for
+/// exchanges, and pruning for the experts of prompts, which pass through.
 moert::CacheAllotment allotFor(Preset preset, const moert::CacheShape &shape, uint64_t poolPages,
                                bool isPrefetching = true);
 

@@ -1,6 +1,7 @@
 #include "compiler/plan/Presets.h"
 
 #include "compiler/plan/PlanReasons.h"
+#include "compiler/plan/VirtualExperts.h"
 #include "runtime/policy/Prefetches.h"
 
 #include <algorithm>
@@ -98,6 +99,18 @@ PlanSettings presetSettings(Preset preset, const PlanProblem &problem) {
 PlannedSettings planPreset(Preset preset, const PlanProblem &problem) {
   PlanSettings settings = presetSettings(preset, problem);
   std::vector<PlanReason> reasons = reasonsOf(preset, problem, settings);
+  if (usesVirtualExperts(preset)) {
+    const std::vector<PlanReason> chosen = chooseVirtualExperts(preset,
+                                                                {.recordBytes = problem.recordBytes,
+                                                                 .pageBytes = problem.pageBytes,
+                                                                 .norms = problem.expertNorms,
+                                                                 .trace = problem.trace,
+                                                                 .costs = problem.costs,
+                                                                 .reads = problem.reads,
+                                                                 .topK = problem.topK},
+                                                                settings);
+    reasons.insert(reasons.end(), chosen.begin(), chosen.end());
+  }
   return {std::move(settings), std::move(reasons)};
 }
 

@@ -211,6 +211,8 @@ void Executor::executeLayer(const RoutingPass &pass) {
     act();
   }
   machine.endPass();
+  for (act(); !machine.settlePromotions(); act())
+    waitForRead();
   act();
 }
 

@@ -107,13 +107,15 @@ Status checkMissRequest(const MissRequest &request, std::span<const Preset> pres
         "--miss auto searches for rules within a loss, expected --accuracy-loss LOSS");
   if (!isLossy && request.target)
     return invalidInput("--accuracy-loss is the loss that experts that are missing may cost, "
-                        "expected --miss RULE, or a preset that loses accuracy (hobbit)");
+                        "expected --miss RULE, or a preset that loses accuracy (hobbit, "
+                        "swapmoe, pruning)");
   if (!isLossy)
     return {};
   if (request.referencePath.empty() || request.texts.files.empty())
-    return invalidInput("--miss and --preset hobbit change the output, and the loss is measured: "
-                        "expected --reference "
-                        "REF.moe, the checkpoint compiled with --bits source, and --eval-text");
+    return invalidInput(
+        "--miss and --preset hobbit, swapmoe and pruning change the output, and the "
+        "loss is measured: expected --reference "
+        "REF.moe, the checkpoint compiled with --bits source, and --eval-text");
   if (isOfItems(request.texts.metric))
     return invalidInput("--metric ", metricName(request.texts.metric),
                         " is measured on items; the loss of a miss rule is measured on texts, by "

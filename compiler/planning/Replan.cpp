@@ -6,6 +6,7 @@
 #include "compiler/plan/PlanReasons.h"
 #include "compiler/planning/CheckpointMark.h"
 #include "compiler/planning/DeviceMemory.h"
+#include "compiler/planning/ExpertNorms.h"
 #include "compiler/planning/LearnedSections.h"
 #include "compiler/planning/PlanningSession.h"
 #include "compiler/planning/WeightsCopy.h"
@@ -79,7 +80,7 @@ static Result<std::vector<BudgetPlan>> budgetsOf(const ReplanRequest &request, c
   const ModelFootprint &footprint = draft.planned.facts.footprint;
   MOERT_ASSIGN_OR_RETURN(std::vector<BudgetPlan> budgets,
                          planBudgets(footprint, request.budgets, draft.use));
-  const ModelFootprint planned = withPlans(footprint, budgets.size());
+  const ModelFootprint planned = withPlans(footprint, budgets.size(), draft.use.presets);
   for (const BudgetPlan &budget : budgets)
     MOERT_RETURN_IF_ERROR(accountOf(planned, budget, draft.use).status());
   return budgets;
@@ -183,10 +184,17 @@ static void sayUnsearched(const ReplanRequest &request, const Draft &draft,
                        "artifact, --calibration takes one from a profile"));
 }
 
-static Status plan(const ReplanRequest &request, Draft &draft, const Session &session) {
+static Status plan(const ReplanRequest &request, const ByteSource &source, Draft &draft,
+                   const Session &session) {
   sayUnsearched(request, draft, session);
   PlannedArtifact &planned = draft.planned;
   MOERT_RETURN_IF_ERROR(checkPresets(draft).withContext(request.artifactPath));
+  if (std::ranges::any_of(draft.use.presets, usesVirtualExperts)) {
+    auto norms = expertNormsOf(source, planned.artifact, availableCores(), session);
+    if (!norms.isOk())
+      return norms.status().withContext(request.artifactPath);
+    planned.facts.expertNorms = std::move(norms).value();
+  }
   std::optional<KnownRouting> &routing = draft.routing;
   if (planned.trace && planned.device) {
     Result<KnownRouting> known =
@@ -208,7 +216,7 @@ static Status plan(const ReplanRequest &request, Draft &draft, const Session &se
 Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
   MOERT_ASSIGN_OR_RETURN(Draft draft, draftPlans(request, source, session));
-  MOERT_RETURN_IF_ERROR(plan(request, draft, session));
+  MOERT_RETURN_IF_ERROR(plan(request, source, draft, session));
   return std::move(draft.planned);
 }
 
@@ -274,7 +282,7 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
       draft.weightsEnd + artifact.pathsBytes + artifact.traceBytes + artifact.manifestBytes;
   MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(request.outputPath, expectedBytes));
   WeightsCopy weights(source, draft.weightsEnd, output, session.stop);
-  MOERT_RETURN_IF_ERROR(plan(request, draft, session));
+  MOERT_RETURN_IF_ERROR(plan(request, source, draft, session));
   MOERT_ASSIGN_OR_RETURN(artifact.plans,
                          decideMissRules(request.miss, request.artifactPath, artifact.plans,
                                          missSimulationOf(draft, session), session));

@@ -168,6 +168,7 @@ void readColumns(Fields &fields, uint64_t most, std::vector<Entry> &entries) {
   readColumn(fields, "lowered", most, entries, &Entry::lowered);
   readColumn(fields, "skipped", most, entries, &Entry::skipped);
   readColumn(fields, "substituted", most, entries, &Entry::substituted);
+  readColumn(fields, "promoted", most, entries, &Entry::promoted);
 }
 
 void readParts(Fields &fields, const char *key, PartNumbers &parts) {

@@ -311,10 +311,22 @@ Status ExpertCache::endLayer() {
                        " experts were released"));
   machine.endPass();
   MOERT_RETURN_IF_ERROR(act());
+  MOERT_RETURN_IF_ERROR(settlePromotions());
   lastCounts = machine.takeCounts();
   closedCounts += lastCounts;
   closedTimes += lastTimes;
   return {};
+}
+
+Status ExpertCache::settlePromotions() {
+  while (!machine.settlePromotions()) {
+    const uint64_t before = clock();
+    Status progressed = collect(machine.readsUnderWay() > 0);
+    lastTimes.waitNs += clock() - before;
+    MOERT_RETURN_IF_ERROR(std::move(progressed));
+    MOERT_RETURN_IF_ERROR(act());
+  }
+  return act();
 }
 
 Status ExpertCache::advanceReads() {

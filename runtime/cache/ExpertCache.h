@@ -58,7 +58,7 @@ struct CacheConfig {
   /// At least the sum of the quotas plus the staging pages; aligned to 4 KiB.
   std::span<std::byte> pool;
   CacheRules rules;
-  /// Reads of prefetches at a time, at most; 0: nothing is prefetched.
+  /// Reads of prefetches and promotions at a time, at most; 0: there are none.
   uint32_t prefetchesUnderWay = kMostPrefetchReads;
   Clock clock = monotonicNs;
   /// Who computes checksums; null: the caller alone.
@@ -88,7 +88,7 @@ struct CacheTimes {
 ///    (CacheUnit.h). The bytes of the slices that are present are complete; they are checked before
 ///    they are handed out.
 ///  - An expert in use, a demanded one before its release and a pinned one are never evicted.
-///  - Between layer passes only prefetches are being read.
+///  - Between layer passes only prefetches and promotions are being read.
 class ExpertCache {
 public:
   /// kInvalidInput for a configuration that cannot work, with the numbers. The read limits of the
@@ -126,7 +126,7 @@ public:
   Status release(int index);
 
   /// Closes the layer pass, after every wanted expert was handed out and released, and evicts what
-  /// the policy did not choose to keep.
+  /// the policy did not choose to keep. Waits for promotions whose time has come (PromotionList.h).
   Status endLayer();
 
   /// Ends a layer pass that its caller cannot finish, as an error does. No effect if none is open.
@@ -212,6 +212,7 @@ private:
   Status refuseDemand(uint32_t layer, std::span<const uint32_t> experts) const;
 
   Status act();
+  Status settlePromotions();
   Status advanceReads();
   Status read(const CacheAction &action);
   void takePages(uint32_t id);

@@ -109,6 +109,7 @@ Status Engine::Impl::resizeStepMemory(uint32_t tokens) {
   batch.reserve(chunk);
   ropeTables = std::vector<float>(uint64_t(ropeFloatsPerRow) * chunk);
   expertRows = std::vector<uint32_t>(topK * chunk);
+  inputNorms = std::vector<float>(anyPlanWeighsExperts() ? chunk : 0, 1.0f);
   for (std::vector<int32_t> &layer : chosen) {
     layer = {};
     layer.reserve(paths ? expertRows.size() : 0);
@@ -134,6 +135,8 @@ Status Engine::Impl::makeStepMemory() {
   if (mayLose)
     misses.resize(*artifact, std::max(mostSessions, options.decodesInBatches ? chunk : 0),
                   options.decodesInBatches);
+  if (anyPlanWeighsExperts())
+    importances.resize(widest);
   prefetchProbabilities.resize(widest);
   prefetchCandidates.reserve(widest);
   profile.resize(artifact->model.layers + 1);
@@ -200,6 +203,10 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   for (const Instruction &instruction : engine->decode->instructions)
     if (const auto *route = std::get_if<RouteInstruction>(&instruction))
       engine->routes.push_back(route); // They are in the order of the layers.
+  for (const Instruction &instruction : engine->prefill->instructions)
+    if (const auto *route = std::get_if<RouteInstruction>(&instruction))
+      engine->prefillRoutes.push_back(route);
+  engine->weighAsPlanned(plan);
 
   const auto shortage =
       options.takesFewerThreads ? ThreadPool::Shortage::kTakesFewer : ThreadPool::Shortage::kFails;

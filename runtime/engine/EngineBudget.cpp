@@ -12,6 +12,8 @@ CacheConfig Engine::Impl::cacheConfigOf(const Plan &plan, uint64_t poolPages,
   CacheConfig config = makeCacheConfig(*model, moeLayers, plan, poolPages, cacheLayers);
   config.pool = memory;
   config.threads = threads.get();
+  if (options.isExact) // Every expert is waited for: reading others gains nothing.
+    config.rules.exchange.everyTokens = 0;
   return config;
 }
 
@@ -60,6 +62,7 @@ Status Engine::Impl::takeAccount(const MemoryAccount &next) {
   MOERT_RETURN_IF_ERROR(pinAsPlanned(plan, *cache));
   prefetchRules = plan.prefetches;
   missRule = mayLose ? plan.miss : MissRule();
+  weighAsPlanned(plan);
   account = next;
   return {};
 }

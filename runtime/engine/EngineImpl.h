@@ -157,6 +157,8 @@ struct Engine::Impl {
   std::span<const PrefetchRule> prefetchRules; // Per MoE layer; empty: no prefetching.
   bool mayLose = false;                        // Not in exact mode, and some plan has a miss rule.
   MissRule missRule;                           // The plan's in use; to wait in exact mode.
+  bool weighsExperts = false;                  // The plan's eviction is by importance.
+  std::span<const std::vector<uint32_t>> expertNorms; // The plan's, per MoE layer.
   std::vector<std::byte> pathsSection;
   std::optional<PathTable> paths; // Set if a rule uses it.
 
@@ -190,8 +192,12 @@ struct Engine::Impl {
   // activation-path table only.
   std::array<std::vector<int32_t>, 2> chosen;
   std::vector<const RouteInstruction *> routes; // Of `decode`, by MoE layer.
-  const RouteInstruction *routed = nullptr;     // The last route that was executed.
-  std::optional<Grouping> openExperts;          // Set while a layer's experts are being read.
+  std::vector<const RouteInstruction *> prefillRoutes;
+  const RouteInstruction *routed = nullptr; // The last route that was executed.
+  // Sized where a plan's eviction is by importance (ExecuteImportance.cpp).
+  std::vector<float> inputNorms;       // Per row: of the router's input; 1 where it is unknown.
+  std::vector<uint64_t> importances;   // Per expert: what the last route adds.
+  std::optional<Grouping> openExperts; // Set while a layer's experts are being read.
   std::vector<LayerProfile> profile;
   PartNumbers partNs{};
 
@@ -275,6 +281,15 @@ struct Engine::Impl {
   void countResident(uint32_t moeLayer, const CacheMachine &machine);
   /// Executes the layer pass that the row would have by itself.
   void decodeRow(uint32_t moeLayer, uint32_t row, uint32_t topK, const TakenExperts &taken);
+  /// Whether any of the artifact's plans has eviction by importance.
+  bool anyPlanWeighsExperts() const;
+  /// Follows a plan's eviction; nothing is measured where it is not by importance.
+  void weighAsPlanned(const Plan &plan);
+  /// Measures the input of a product if it computes the scores of the next route.
+  void measureRouterInput(const LinearInstruction &linear);
+  void beginImportances();
+  /// Adds the importance that a row gives to the experts that its router chose.
+  void addImportances(const RouteInstruction &route, uint32_t row);
   Status executeHead(const HeadInstruction &head);
   void executeAttend(const AttendInstruction &attend);
   void executeRoute(const RouteInstruction &route);

@@ -67,11 +67,15 @@ void Engine::Impl::executeRoute(const RouteInstruction &route) {
        weights = buffer(route.weights);
   if (isLossy)
     beginMisses(route.moeLayer);
+  if (weighsExperts)
+    beginImportances();
   for (uint32_t row = 0; row < rows(); ++row) {
     router.computeProbabilities(scores.floats(row), probabilities.data());
     std::span<int32_t> best(experts.integers(row), topK);
     std::span<float> factors(weights.floats(row), topK);
     router.choose(probabilities.data(), best, factors);
+    if (weighsExperts)
+      addImportances(route, row);
     if (isLossy)
       applyMissRule(route, router, row);
     const uint32_t ranks = ranksOf(row, topK);
@@ -136,6 +140,8 @@ void Engine::Impl::executeLinears(std::span<const LinearInstruction> linears) {
   }
   multiply({products.data(), linears.size()}, linears.front().src, 0, rows());
   for (const LinearInstruction &linear : linears) {
+    if (weighsExperts)
+      measureRouterInput(linear);
     if (linear.bias == kNone)
       continue;
     Rows dst = buffer(linear.dst);
@@ -299,6 +305,7 @@ Status Engine::Impl::executeProgram() {
   partNs.fill(0);
   const std::span<const Instruction> instructions = program->instructions;
   openExperts.reset(); // A failed step may have left some; their layer pass is over.
+  routed = nullptr;
   uint64_t begun = monotonicNs();
   CacheTime before = cacheTime();
   for (size_t i = 0, end = 0; i < instructions.size(); i = end) {

@@ -142,9 +142,10 @@ static void computeBySlices(Engine::Impl &engine, const ExpertsInstruction &inst
 
 Status Engine::Impl::beginExperts(uint32_t moeLayer, int32_t experts) {
   openExperts = Grouping::make(*this, moeLayers[moeLayer], experts);
-  Status begun =
-      cache->beginLayer(moeLayer - firstCachedLayer,
-                        {openExperts->wanted, openExperts->uses, rows(), openExperts->slices});
+  PassDemand demand = {openExperts->wanted, openExperts->uses, rows(), openExperts->slices};
+  if (weighsExperts)
+    demand.importances = std::span(importances).first(moeLayers[moeLayer].records.size());
+  Status begun = cache->beginLayer(moeLayer - firstCachedLayer, demand);
   if (!begun.isOk())
     openExperts.reset();
   return begun;
@@ -188,6 +189,7 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
   layerProfile.ready += static_cast<uint32_t>(counts.ready);
   layerProfile.stalled += static_cast<uint32_t>(counts.stalled);
   layerProfile.cancelled += static_cast<uint32_t>(counts.cancelled);
+  layerProfile.promoted += static_cast<uint32_t>(counts.promoted);
   if (isLossy) {
     layerProfile.lowered += misses.lowered;
     layerProfile.skipped += misses.skipped;

@@ -88,6 +88,8 @@ static uint64_t planBytesOf(const Artifact &artifact) {
       bytes +=
           sizeof(start) + (start.experts.capacity() + start.uses.capacity()) * sizeof(uint32_t);
     bytes += plan.prefetches.capacity() * sizeof(PrefetchRule);
+    for (const std::vector<uint32_t> &norms : plan.expertNorms)
+      bytes += sizeof(norms) + norms.capacity() * sizeof(uint32_t);
     if (plan.loss)
       for (const PlanText &text : plan.loss->texts)
         bytes += sizeof(text) + textBytes({&text.name});

@@ -49,6 +49,7 @@ Result<std::vector<uint32_t>> plansToChooseFrom(const Model &model, const Engine
 
 bool isByLayers(const Plan &plan) {
   return plan.rules.sharing == CacheSharing::kLayerQuotas &&
+         plan.rules.eviction != EvictionPolicy::kImportance &&
          std::all_of(plan.prefetches.begin(), plan.prefetches.end(),
                      [](const PrefetchRule &rule) { return rule.predictor == Predictor::kOff; });
 }
@@ -72,7 +73,8 @@ static ModelFootprint footprintWith(const Artifact &artifact, const Plan &plan,
   if (usesPaths(plan))
     footprint.metadataBytes += artifact.pathsBytes;
   // Views of each width read in part, as many as there are of whole widths; scratch of decisions.
-  constexpr uint64_t kBytesPerLayer = 4096, kBytesPerExpert = 10;
+  // Importances have 8 bytes.
+  constexpr uint64_t kBytesPerLayer = 4096, kBytesPerExpert = 18;
   if (losesWithAny(artifact.plans))
     for (const MoeLayer &layer : artifact.moeLayers)
       footprint.metadataBytes += kBytesPerLayer + kBytesPerExpert * layer.experts.size();
@@ -177,7 +179,7 @@ CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables
   config.layers = cacheLayers;
   config.stagingPages = allotment.stagingPages;
   config.rules = plan.rules;
-  if (plan.prefetches.empty())
+  if (plan.prefetches.empty() && !plan.rules.exchange.exchanges())
     config.prefetchesUnderWay = 0;
   return config;
 }

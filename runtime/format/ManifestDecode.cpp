@@ -88,10 +88,12 @@ Status ManifestDecoder::decodeRope(const fb::Rope &rope, Rope &value) {
 
 Status ManifestDecoder::decodeRules(const fb::Plan &plan, CacheRules &value) {
   MOERT_RETURN_IF_ERROR(
-      decodeEnum(plan.eviction(), EvictionPolicy::kWeighted, "eviction policy", value.eviction));
+      decodeEnum(plan.eviction(), EvictionPolicy::kImportance, "eviction policy", value.eviction));
   if (const fb::EvictionWeights *weights = plan.eviction_weights())
     value.weights = {weights->recency(), weights->frequency(), weights->full_frequency(),
                      weights->nearness()};
+  if (const fb::ExchangeRule *exchange = plan.exchange())
+    value.exchange = {exchange->every_tokens(), exchange->after_tokens(), exchange->fade_shift()};
   MOERT_RETURN_IF_ERROR(
       decodeEnum(plan.sharing(), CacheSharing::kOnePool, "cache sharing", value.sharing));
   return decodeEnum(plan.survival(), PromptSurvival::kPins, "prompt survival", value.survival);
@@ -179,6 +181,10 @@ Status ManifestDecoder::decodePlan(const fb::Plan &plan, Plan &value) {
   if (plan.forecast())
     MOERT_RETURN_IF_ERROR(
         decodeForecast(*plan.forecast(), value.forecast.emplace()).withContext("forecast"));
+  if (plan.expert_norms())
+    MOERT_RETURN_IF_ERROR(
+        decodeEach(*plan.expert_norms(), sizeof(uint32_t), value.expertNorms, "list of norms",
+                   [this](const auto &in, auto &out) { return decodeScalars(*in.norms(), out); }));
   if (plan.miss())
     MOERT_RETURN_IF_ERROR(decodeMiss(*plan.miss(), value.miss));
   if (plan.loss())

@@ -151,6 +151,10 @@ Offset<fb::PlanLoss> encodePlanLoss(Builder &builder, const PlanLoss &loss) {
                             loss.windows, loss.windowTokens, texts);
 }
 
+Offset<fb::ExpertNorms> encodeNorms(Builder &builder, const std::vector<uint32_t> &norms) {
+  return fb::CreateExpertNorms(builder, builder.CreateVector(norms));
+}
+
 // Empty lists become absent fields.
 Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
   auto name = builder.CreateString(plan.name);
@@ -175,13 +179,17 @@ Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
   Offset<fb::PlanLoss> loss = 0;
   if (plan.loss)
     loss = encodePlanLoss(builder, *plan.loss);
+  const ExchangeRule &rule = plan.rules.exchange;
+  const fb::ExchangeRule exchange(rule.everyTokens, rule.afterTokens, rule.fadeShift);
+  auto norms = encodeIfAny<fb::ExpertNorms>(builder, plan.expertNorms, encodeNorms);
   const fb::MissRule miss(uint8_t(plan.miss.action), plan.miss.lowSlices, plan.miss.waitUpTo,
                           plan.miss.skipBeyond, plan.miss.substituteWithin);
   return fb::CreatePlan(
       builder, name, plan.budgetBytes, plan.prefillChunk, plan.contextTokens, plan.stagingPages,
       quotas, preset, uint8_t(plan.rules.eviction), uint8_t(plan.rules.sharing),
       uint8_t(plan.rules.survival), pinned, start, plan.startTokens, prefetches, forecast, reasons,
-      plan.miss.isLossy() ? &miss : nullptr, loss, parts == EvictionWeights() ? nullptr : &weights);
+      plan.miss.isLossy() ? &miss : nullptr, loss, parts == EvictionWeights() ? nullptr : &weights,
+      rule == ExchangeRule() ? nullptr : &exchange, norms);
 }
 
 Offset<fb::Provenance> encodeProvenance(Builder &builder,

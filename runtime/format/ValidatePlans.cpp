@@ -187,6 +187,34 @@ static Status checkWeights(const CacheRules &rules) {
   return checkRange("the sum of the weights of eviction", sum, 1, kFixedPointOne);
 }
 
+static Status checkExchange(const Artifact &artifact, const Plan &plan) {
+  const ExchangeRule &exchange = plan.rules.exchange;
+  if (plan.rules.eviction != EvictionPolicy::kImportance) {
+    if (exchange != ExchangeRule() || !plan.expertNorms.empty())
+      return invalidInput("a rule of exchanges or norms of experts, expected none without eviction "
+                          "by importance");
+    return {};
+  }
+  if (plan.rules.sharing != CacheSharing::kLayerQuotas)
+    return invalidInput("eviction by importance in one pool, expected quotas per layer: the "
+                        "importances of layers cannot be compared");
+  if (!plan.prefetches.empty() && exchange.exchanges())
+    return invalidInput("exchanges beside prefetches, expected one of the two");
+  MOERT_RETURN_IF_ERROR(checkRange("fade shift", exchange.fadeShift, 1, kMostFadeShift));
+  MOERT_RETURN_IF_ERROR(checkRange("tokens until an exchange takes part", exchange.afterTokens, 1,
+                                   std::max(1u, exchange.everyTokens)));
+  MOERT_RETURN_IF_ERROR(checkCount("lists of norms", plan.expertNorms.size(), artifact));
+  for (size_t i = 0; i < plan.expertNorms.size(); ++i) {
+    const std::vector<uint32_t> &norms = plan.expertNorms[i];
+    if (norms.size() != artifact.moeLayers[i].experts.size())
+      return invalidInput("norms of ", norms.size(), " experts of MoE layer ", i, ", expected ",
+                          artifact.moeLayers[i].experts.size());
+    for (uint32_t norm : norms)
+      MOERT_RETURN_IF_ERROR(checkRange("norm of an expert", norm, 0, kFixedPointOne));
+  }
+  return {};
+}
+
 static Status checkMiss(const MissRule &miss) {
   MOERT_RETURN_IF_ERROR(checkRange("number of low slices", miss.lowSlices, 1, UINT8_MAX));
   MOERT_RETURN_IF_ERROR(
@@ -257,6 +285,7 @@ static Status checkPlan(const Artifact &artifact, const Plan &plan,
   MOERT_RETURN_IF_ERROR(checkStart(artifact, plan));
   MOERT_RETURN_IF_ERROR(checkPrefetches(artifact, plan, programPrefetches));
   MOERT_RETURN_IF_ERROR(checkWeights(plan.rules));
+  MOERT_RETURN_IF_ERROR(checkExchange(artifact, plan));
   MOERT_RETURN_IF_ERROR(checkMiss(plan.miss).withContext("miss rule"));
   MOERT_RETURN_IF_ERROR(checkLoss(artifact, plan).withContext("loss"));
   if (plan.forecast)

@@ -22,6 +22,7 @@ void LayerTotals::add(const LayerProfile &layer) {
   lowered += layer.lowered;
   skipped += layer.skipped;
   substituted += layer.substituted;
+  promoted += layer.promoted;
 }
 
 LayerTotals &LayerTotals::operator+=(const LayerTotals &other) {
@@ -38,6 +39,7 @@ LayerTotals &LayerTotals::operator+=(const LayerTotals &other) {
   lowered += other.lowered;
   skipped += other.skipped;
   substituted += other.substituted;
+  promoted += other.promoted;
   return *this;
 }
 
@@ -174,6 +176,7 @@ static void writeColumns(JsonWriter &json, std::span<const Entry> layers) {
   writeColumn(json, "lowered", layers, &Entry::lowered);
   writeColumn(json, "skipped", layers, &Entry::skipped);
   writeColumn(json, "substituted", layers, &Entry::substituted);
+  writeColumn(json, "promoted", layers, &Entry::promoted);
 }
 
 static void writeStep(JsonWriter &json, const RunStep &step, std::span<const LayerProfile> layers) {

@@ -37,6 +37,7 @@ struct LayerTotals {
   uint64_t computeNs = 0, waitNs = 0, bytesRead = 0, prefetchBytes = 0;
   uint64_t hits = 0, misses = 0, useful = 0, ready = 0, stalled = 0, cancelled = 0;
   uint64_t lowered = 0, skipped = 0, substituted = 0;
+  uint64_t promoted = 0; // Experts that took the place of less important ones.
 
   void add(const LayerProfile &layer);
   LayerTotals &operator+=(const LayerTotals &other);

@@ -16,9 +16,11 @@ void CacheDirectory::continueFrom(const CacheDirectory &before) {
   }
   for (size_t id = 0; id < entries.size(); ++id) {
     entries[id].history = before.entries[id].history;
-    // Frequencies fade with each layer pass, and only where they are used.
-    if (before.rules.eviction != rules.eviction)
+    // Frequencies and importances fade with each layer pass, and only where they are used.
+    if (before.rules.eviction != rules.eviction) {
       entries[id].history.recentFrequency = entries[id].history.longFrequency = 0;
+      entries[id].history.importance = 0;
+    }
   }
   for (QuotaGroup &group : groups)
     takeHeld(before, group);

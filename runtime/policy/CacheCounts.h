@@ -11,14 +11,17 @@ struct CacheCounts {
   uint64_t hits = 0;   // Demanded experts that were resident when the layer pass began.
   uint64_t misses = 0; // The other demanded experts.
   uint64_t evictions = 0;
-  uint64_t bytesRead = 0; // Includes prefetches.
+  uint64_t bytesRead = 0; // Includes prefetches and promotions.
   uint64_t prefetchesRead = 0;
   uint64_t prefetchBytes = 0;
   uint64_t prefetchesRetained = 0; // Prefetches without a read: the expert was to be evicted.
   uint64_t useful = 0;             // Misses that were prefetches, complete or being read.
-  uint64_t ready = 0;     // Hits, and useful prefetches that were complete when the pass began.
-  uint64_t stalled = 0;   // Demanded experts that were waited for with no other one ready.
-  uint64_t cancelled = 0; // Prefetches, read or retained, whose pages were given back unused.
+  uint64_t ready = 0;   // Hits, and useful prefetches that were complete when the pass began.
+  uint64_t stalled = 0; // Demanded experts that were waited for with no other one ready.
+  /// Prefetches, read or retained, and promotions, whose pages were given back unused.
+  uint64_t cancelled = 0;
+  uint64_t promotionsRead = 0;
+  uint64_t promoted = 0; // Promotions that took the place of less important experts.
 
   CacheCounts &operator+=(const CacheCounts &other) {
     hits += other.hits;
@@ -32,6 +35,8 @@ struct CacheCounts {
     ready += other.ready;
     stalled += other.stalled;
     cancelled += other.cancelled;
+    promotionsRead += other.promotionsRead;
+    promoted += other.promoted;
     return *this;
   }
   friend bool operator==(const CacheCounts &, const CacheCounts &) = default;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 
 namespace moert {
 
@@ -114,6 +115,7 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
   ++passes;
   ++layer.turn;
   layer.tokens += std::min(demand.tokens, UINT32_MAX - layer.tokens);
+  tokensOfPass = demand.tokens;
   bool needsProbabilities = rules.eviction == EvictionPolicy::kReuseDistance;
   FrequencyStep step(needsProbabilities ? demand.tokens : 1);
   if (needsProbabilities)
@@ -134,6 +136,22 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
     if (rules.eviction == EvictionPolicy::kArc)
       groups[layer.group].arc.use(entry.arcList, entry.pages, groups[layer.group].pages);
     entry.isKept = true;
+  }
+  if (rules.eviction == EvictionPolicy::kImportance)
+    addImportances(layer, demand);
+}
+
+/// Without importances, each use counts as one.
+void CacheDirectory::addImportances(const Layer &layer, const PassDemand &demand) {
+  assert(demand.importances.empty() || demand.importances.size() == layer.experts);
+  const ImportanceStep step(demand.tokens, rules.exchange.fadeShift);
+  auto usesOf = [&demand](size_t rank) { return demand.uses.empty() ? 1 : demand.uses[rank]; };
+  for (uint32_t expert = 0; expert < layer.experts; ++expert) {
+    const DirectoryEntry &entry = entries[layer.firstId + expert];
+    uint64_t added = demand.importances.empty() ? 0 : demand.importances[expert];
+    if (demand.importances.empty() && entry.isWanted)
+      added = usesOf(entry.history.rank) * kImportanceOne;
+    step.apply(entries[layer.firstId + expert].history, added);
   }
 }
 
@@ -240,6 +258,37 @@ void CacheDirectory::endPass() {
     forgetGhosts(group);
   else if (rules.sharing == CacheSharing::kOnePool)
     orderLayer(passLayer);
+}
+
+bool CacheDirectory::selectLeaving(uint32_t id, std::vector<uint32_t> &leavingIds) const {
+  const DirectoryEntry &entry = entries[id];
+  const QuotaGroup &group = groupOf(id);
+  const LayerDistance distance = distanceTo(entry.layer);
+  auto useOf = [&](uint32_t one) {
+    const ExpertHistory &history = entries[one].history;
+    return EvictionCandidate{one, history.lastUse, history.rank,
+                             keepingValue(rules.eviction, history, distance, rules.weights)};
+  };
+  leavingIds.clear();
+  if (entry.pages > group.pages)
+    return false;
+  uint64_t held = group.heldPages, value = 0;
+  while (held + entry.pages > group.pages) {
+    std::optional<EvictionCandidate> least;
+    for (uint32_t i = 0; i < layers[entry.layer].experts; ++i) {
+      const uint32_t one = layers[entry.layer].firstId + i;
+      const bool canLeave =
+          entries[one].unit.state == UnitState::kReady && entries[one].pins == 0 &&
+          std::find(leavingIds.begin(), leavingIds.end(), one) == leavingIds.end();
+      if (canLeave && (!least || leavesBefore(useOf(one), *least)))
+        least = useOf(one);
+    }
+    if (!least || (value += least->value) >= useOf(id).value)
+      return false;
+    leavingIds.push_back(least->expert);
+    held -= entries[least->expert].pages;
+  }
+  return true;
 }
 
 void CacheDirectory::forgetGhosts(QuotaGroup &group) {

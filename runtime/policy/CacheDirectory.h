@@ -14,6 +14,7 @@
 #include "runtime/policy/ArcBalance.h"
 #include "runtime/policy/CacheUnit.h"
 #include "runtime/policy/Eviction.h"
+#include "runtime/policy/ExchangeRule.h"
 #include "runtime/policy/PassPlan.h"
 
 #include <cstddef>
@@ -41,6 +42,7 @@ struct CacheRules {
   CacheSharing sharing = CacheSharing::kLayerQuotas;
   PromptSurvival survival = PromptSurvival::kEverything;
   EvictionWeights weights = {}; // For kWeighted.
+  ExchangeRule exchange = {};   // For kImportance.
   friend bool operator==(const CacheRules &, const CacheRules &) = default;
 };
 
@@ -51,6 +53,9 @@ struct PassDemand {
   uint32_t tokens = 1;                 // In the layer pass; not 0.
   /// How many of its record's first slices each needs, 1 or more; empty: all of them.
   std::span<const uint16_t> slices = {};
+  /// For kImportance: what the layer pass adds to the importance of each expert of the layer, in
+  /// units of kImportanceOne (tokenImportance); empty: the uses of those that are demanded.
+  std::span<const uint64_t> importances = {};
 };
 
 struct DirectoryEntry {
@@ -108,6 +113,17 @@ public:
   const CacheRules &cacheRules() const { return rules; }
   uint64_t pagesHeld(uint32_t layer) const { return layers[layer].heldPages; }
   uint64_t prefetchPages() const { return heldPrefetchPages; }
+  uint64_t pagesInStaging() const { return stagingPages; }
+  /// Steps that have executed the layer, an open layer pass included.
+  uint32_t turnsOf(uint32_t layer) const { return layers[layer].turn; }
+  /// The layer's place among those that repeat every step, and how many these are.
+  uint32_t placeOf(uint32_t layer) const { return layers[layer].place; }
+  uint32_t layersInCycle() const { return cycleLayers; }
+  bool repeatsEveryStep(uint32_t layer) const { return layers[layer].repeatsEveryStep; }
+  /// Layer passes so far.
+  uint64_t passesBegun() const { return passes; }
+  /// Tokens of the last layer pass.
+  uint32_t passTokens() const { return tokensOfPass; }
 
   /// Opens a layer pass and decides what stays. Returns false, without side effects, for an unknown
   /// or duplicate expert.
@@ -118,6 +134,11 @@ public:
   /// The experts held or wanted that do not stay.
   std::span<const uint32_t> unkept() const { return unkeptIds; }
   void endPass();
+
+  /// Outside layer passes: lists the experts of the layer that would have to leave so that this
+  /// one, which is absent or a promotion, can stay: the least valuable ones that are not pinned.
+  /// Returns false if there are not enough pages of experts that are together less valuable.
+  [[nodiscard]] bool selectLeaving(uint32_t id, std::vector<uint32_t> &leavingIds) const;
 
   /// Changes the unit's state by the table, and with it whose pages it has. Returns the new state.
   /// A forbidden event is an error of the caller: nothing changes, and it is counted.
@@ -162,9 +183,9 @@ public:
 
   /// Continues a directory of the same experts with the rules and limits of this one, which was
   /// just filled, between layer passes: takes over the history and, as far as the quotas hold them,
-  /// the experts that are held, pinned ones first, then the last to leave. Frequencies are
-  /// forgotten if the eviction policy changes, the balance of adaptive replacement always. Pins are
-  /// not taken over. Depends on past demands alone.
+  /// the experts that are held, pinned ones first, then the last to leave. Frequencies and
+  /// importances are forgotten if the eviction policy changes, the balance of adaptive replacement
+  /// always. Pins are not taken over. Depends on past demands alone.
   void continueFrom(const CacheDirectory &before);
 
 private:
@@ -194,6 +215,7 @@ private:
   QuotaGroup &groupOf(uint32_t id) { return groups[layers[entries[id].layer].group]; }
   bool isExecutable(uint32_t layer, const PassDemand &demand);
   void remember(uint32_t layer, const PassDemand &demand);
+  void addImportances(const Layer &layer, const PassDemand &demand);
   void decide(uint32_t layer);
   LayerDistance distanceTo(uint32_t layer) const;
   void addCandidate(uint32_t id, const LayerDistance &distance);
@@ -214,6 +236,7 @@ private:
   uint32_t cycleLayers = 0; // Layers that repeat every step.
   uint64_t passes = 0;      // The logical clock.
   uint32_t passLayer = 0;
+  uint32_t tokensOfPass = 0;
   bool isOpen = false;
   uint64_t heldPrefetchPages = 0;
   uint64_t forbidden = 0;

@@ -12,15 +12,19 @@ static size_t mostLeaving(const CacheDirectory &directory) {
 }
 
 CacheMachine::CacheMachine(CacheDirectory filled, const CacheReadLimits &readLimits)
-    : directory(std::move(filled)), prefetches(directory.size()), limits(readLimits) {
+    : directory(std::move(filled)), prefetches(directory.size()),
+      promotions(readLimits.prefetchReads > 0 ? directory.cacheRules().exchange : ExchangeRule(),
+                 directory.size()),
+      limits(readLimits) {
   toRead.reserve(directory.size().widestLayer);
   arrived.reserve(directory.size().widestLayer);
   leaving.reserve(mostLeaving(directory));
   givenBack.reserve(directory.size().experts);
+  exchanged.reserve(directory.size().widestLayer);
 }
 
 void CacheMachine::prefetch(const LayerPrefetch &prefetch) {
-  if (limits.prefetchReads > 0)
+  if (limits.prefetchReads > 0 && !promotions.exchanges())
     prefetches.name(prefetch);
 }
 
@@ -33,7 +37,9 @@ bool CacheMachine::beginPass(uint32_t layer, const PassDemand &demand) {
     perPass->clear();
   nextRead = handedOut = released = nextLeaving = 0;
   prefetches.beginPass(directory, layer);
-  cancelPrefetches();
+  cancel(prefetches.cancelled());
+  promotions.beginPass(directory, layer);
+  cancel(promotions.cancelled());
   demandUnits();
   const uint32_t retained = prefetches.select(directory);
   countsNow.prefetchesRetained += retained;
@@ -92,15 +98,25 @@ std::optional<CacheAction> CacheMachine::next() {
     return beginRead(id, UnitEvent::kReadBegun);
   }
   // Prefetches get what the demand leaves of the disk and of the pages.
-  if (!prefetches.hasNext() || readingPrefetches >= limits.prefetchReads)
+  return readingPrefetches < limits.prefetchReads ? beginPrefetch() : std::nullopt;
+}
+
+std::optional<CacheAction> CacheMachine::beginPrefetch() {
+  const bool isPromotion = promotions.hasNext();
+  if (!isPromotion && !prefetches.hasNext())
     return {};
-  const uint32_t id = prefetches.next();
+  const uint32_t id = isPromotion ? promotions.next() : prefetches.next();
   if (!directory.hasRoomForPrefetch(id))
     return evictForRoom();
-  prefetches.begin();
   ++readingPrefetches;
-  ++countsNow.prefetchesRead;
-  countsNow.prefetchBytes += directory.at(id).bytes;
+  if (isPromotion) {
+    promotions.begin();
+    ++countsNow.promotionsRead;
+  } else {
+    prefetches.begin();
+    ++countsNow.prefetchesRead;
+    countsNow.prefetchBytes += directory.at(id).bytes;
+  }
   return beginRead(id, UnitEvent::kPrefetchBegun);
 }
 
@@ -135,7 +151,7 @@ bool CacheMachine::completed(uint32_t id, bool isOk) {
     toRead.push_back(id);
     return true;
   }
-  if (isDemandedRead(before))
+  if (isDemandedRead(before) || promotions.remove(directory, id))
     return false;
   prefetches.forget(id);
   ++countsNow.cancelled;
@@ -169,6 +185,25 @@ void CacheMachine::endPass() {
     if (directory.at(id).unit.state == UnitState::kReady)
       evict(id);
   directory.endPass();
+  promotions.endPass(directory);
+}
+
+bool CacheMachine::settlePromotions() {
+  while (const PromotionList::Promotion *due = promotions.due(directory)) {
+    const uint32_t id = due->id;
+    if (directory.at(id).unit.state != UnitState::kPrefetched)
+      return false;
+    (void)promotions.remove(directory, id);
+    if (!directory.selectLeaving(id, exchanged)) { // It is not more important any more.
+      cancel({&id, 1});
+      continue;
+    }
+    for (uint32_t leavingId : exchanged)
+      evict(leavingId);
+    directory.apply(id, UnitEvent::kPromoted);
+    ++countsNow.promoted;
+  }
+  return true;
 }
 
 void CacheMachine::abandonPass() {
@@ -181,15 +216,14 @@ void CacheMachine::abandonPass() {
       directory.apply(id, UnitEvent::kCancelled);
   released = directory.wanted().size();
   endPass();
-  prefetches.cancelAll();
-  cancelPrefetches();
+  cancelAllPrefetches();
 }
 
 //===-- Prefetches, prompts -------------------------------------------------------------------===//
 
 /// One that is being read gives its pages back when its read has ended.
-void CacheMachine::cancelPrefetches() {
-  for (uint32_t id : prefetches.cancelled())
+void CacheMachine::cancel(std::span<const uint32_t> begun) {
+  for (uint32_t id : begun)
     if (directory.apply(id, UnitEvent::kCancelled) == UnitState::kAbsent) {
       givenBack.push_back(id);
       ++countsNow.cancelled;
@@ -204,7 +238,9 @@ void CacheMachine::evict(uint32_t id) {
 
 void CacheMachine::cancelAllPrefetches() {
   prefetches.cancelAll();
-  cancelPrefetches();
+  cancel(prefetches.cancelled());
+  promotions.cancelAll();
+  cancel(promotions.cancelled());
 }
 
 void CacheMachine::continueFrom(const CacheMachine &before) {

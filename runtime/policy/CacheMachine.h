@@ -10,6 +10,7 @@
 #include "runtime/policy/CacheCounts.h"
 #include "runtime/policy/CacheDirectory.h"
 #include "runtime/policy/PrefetchList.h"
+#include "runtime/policy/PromotionList.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@ namespace moert {
 /// How many reads may be under way at once.
 struct CacheReadLimits {
   size_t reads = 0;
-  size_t prefetchReads = 0; // 0: nothing is prefetched.
+  size_t prefetchReads = 0; // Prefetches and promotions among them; 0: there are none.
 };
 
 /// What the driver has to do: read slices of the unit, or take its pages back. It has pages for the
@@ -35,9 +36,9 @@ struct CacheAction {
 };
 
 /// A layer pass: beginPass; handOut whenever ready() is not empty, and release, until all are
-/// handed out; endPass. After each call, and between layer passes as often as the driver likes, it
-/// carries out the actions of next() until there is none. Reads may be reported completed at any
-/// time.
+/// handed out; endPass; settlePromotions until it returns true. After each call, and between layer
+/// passes as often as the driver likes, it carries out the actions of next() until there is none.
+/// Reads may be reported completed at any time.
 ///
 /// Allocates nothing after it was made. For one thread. Ids are the directory's; indices are places
 /// in the demand of the open layer pass.
@@ -60,18 +61,18 @@ public:
   }
 
   /// Records prefetch candidates for a later layer; the layer pass that begins next decides which
-  /// of them are read (PrefetchList.h).
+  /// of them are read (PrefetchList.h). Ignored by a cache that exchanges experts.
   void prefetch(const LayerPrefetch &prefetch);
   /// Returns false, without side effects, for an unknown or duplicate expert.
   [[nodiscard]] bool beginPass(uint32_t layer, const PassDemand &demand);
   /// The next action. It counts as done: its unit's state has changed.
   std::optional<CacheAction> next();
   /// A read that next() began has ended. Returns false if the open layer pass cannot go on without
-  /// it; the driver then reports an error and calls abandonPass. The failed read of a prefetch is
-  /// repeated once the expert is demanded.
+  /// it, or if it was a promotion's; the driver then reports an error and calls abandonPass if a
+  /// layer pass is open. The failed read of a prefetch is repeated once the expert is demanded.
   [[nodiscard]] bool completed(uint32_t id, bool isOk);
   size_t readsUnderWay() const { return reading; }
-  bool hasPrefetchToRead() const { return prefetches.hasNext(); }
+  bool hasPrefetchToRead() const { return prefetches.hasNext() || promotions.hasNext(); }
 
   uint32_t idOf(size_t index) const { return directory.wanted()[index]; }
   /// Indices of ready experts that were not handed out, in the order to hand them out: those that
@@ -86,15 +87,19 @@ public:
   void discard(uint32_t id);
   void release(uint32_t index);
 
-  /// All were released. Evicts what the policy did not choose to keep.
+  /// All were released. Evicts what the policy did not choose to keep, and may ask for a promotion.
   void endPass();
-  /// Ends a layer pass that cannot go on. No read is under way. Cancels all prefetches, too.
+  /// After endPass: exchanges experts for promotions whose time has come. Returns false while one
+  /// of them is not read yet: the driver then carries out actions and waits for a read.
+  [[nodiscard]] bool settlePromotions();
+  /// Ends a layer pass that cannot go on. No read is under way. Cancels all prefetches and
+  /// promotions, too.
   void abandonPass();
 
-  /// Before each prompt, outside layer passes: cancels all prefetches and forgets, evicts or fades
-  /// by the rules. These evictions are not counted.
+  /// Before each prompt, outside layer passes: cancels all prefetches and promotions and forgets,
+  /// evicts or fades by the rules. These evictions are not counted.
   void beginPrompt();
-  /// Between layer passes: cancels all prefetches.
+  /// Between layer passes: cancels all prefetches and promotions.
   void cancelAllPrefetches();
   /// Continues a machine of the same experts that has no prefetch and no read under way; this one
   /// was just made (CacheDirectory::continueFrom). Evictions by smaller quotas are not counted.
@@ -110,15 +115,17 @@ private:
   void demandUnits();
   void listUnits();
   std::optional<CacheAction> evictForRoom();
-  void cancelPrefetches();
+  void cancel(std::span<const uint32_t> begun);
+  std::optional<CacheAction> beginPrefetch();
   CacheAction beginRead(uint32_t id, UnitEvent event);
   void evict(uint32_t id);
 
   CacheDirectory directory;
   PrefetchList prefetches;
+  PromotionList promotions;
   CacheReadLimits limits;
   size_t reading = 0;
-  size_t readingPrefetches = 0; // Reads that were begun as prefetches.
+  size_t readingPrefetches = 0; // Reads that were begun as prefetches or for promotions.
 
   // The open layer pass. Vectors keep the room of the largest layer.
   /// Lacking and queued units in the order of their reads; the first nextRead of them were begun.
@@ -130,6 +137,7 @@ private:
   /// Ready units that will not stay and are not needed any more; the first nextLeaving have left.
   std::vector<uint32_t> leaving;
   size_t nextLeaving = 0;
+  std::vector<uint32_t> exchanged; // For a promotion.
 
   /// Units whose pages the driver has to take back; the first nextGivenBack were passed on.
   std::vector<uint32_t> givenBack;

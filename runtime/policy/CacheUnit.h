@@ -26,9 +26,9 @@ enum class UnitState : uint8_t {
   kInUse,       // Resident and handed out.
   kLacking,     // Demanded with more slices than are present: the read of the others waits.
   kUpgrading,   // Its other slices are being read on demand.
-  kPrefetching, // Being read as a prefetch.
-  kCancelled,   // Being read as a prefetch that nobody needs any more.
-  kPrefetched,  // A complete prefetch, not demanded yet.
+  kPrefetching, // Being read as a prefetch, or for a promotion (Promotions.h).
+  kCancelled,   // Being read as one that nobody needs any more.
+  kPrefetched,  // Complete, not demanded or promoted yet.
   kForbidden,   // No state of a unit: what the table has where an event may not happen.
 };
 constexpr size_t kUnitStates = 11;
@@ -45,8 +45,9 @@ enum class UnitEvent : uint8_t {
   kRetained,  // It would be evicted, and stays as a prefetch instead.
   kCancelled, // Nobody needs the prefetch any more, or the layer pass was abandoned.
   kEvicted,
+  kPromoted, // The planned time of a promotion has come: it joins the experts of its layer.
 };
-constexpr size_t kUnitEvents = 11;
+constexpr size_t kUnitEvents = 12;
 
 using UnitTable = std::array<std::array<UnitState, kUnitEvents>, kUnitStates>;
 
@@ -56,18 +57,18 @@ inline constexpr UnitTable kUnitTable = [] {
   constexpr UnitState no = kForbidden;
   // clang-format off
   return UnitTable{{
-    //               demanded  more      begun       prefetch      completed    failed   handedOut  released  retained     cancelled   evicted
-    /* absent      */ {kQueued,  no,       no,         kPrefetching, no,          no,      no,        no,       no,          no,         no},
-    /* queued      */ {no,       no,       kLoading,   no,           no,          no,      no,        no,       no,          kAbsent,    no},
-    /* loading     */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no},
-    /* claimed     */ {no,       no,       no,         no,           kReady,      kQueued, no,        no,       no,          no,         no},
-    /* ready       */ {kReady,   kLacking, no,         no,           no,          kAbsent, kInUse,    no,       kPrefetched, no,         kAbsent},
-    /* inUse       */ {no,       no,       no,         no,           no,          no,      no,        kReady,   no,          no,         no},
-    /* lacking     */ {no,       no,       kUpgrading, no,           no,          no,      no,        no,       no,          kReady,     no},
-    /* upgrading   */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no},
-    /* prefetching */ {kClaimed, no,       no,         no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no},
-    /* cancelled   */ {kClaimed, no,       no,         no,           kAbsent,     kAbsent, no,        no,       no,          no,         no},
-    /* prefetched  */ {kReady,   kLacking, no,         no,           no,          no,      no,        no,       no,          kAbsent,    no},
+    //               demanded  more      begun       prefetch      completed    failed   handedOut  released  retained     cancelled   evicted  promoted
+    /* absent      */ {kQueued,  no,       no,         kPrefetching, no,          no,      no,        no,       no,          no,         no,      no},
+    /* queued      */ {no,       no,       kLoading,   no,           no,          no,      no,        no,       no,          kAbsent,    no,      no},
+    /* loading     */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no,      no},
+    /* claimed     */ {no,       no,       no,         no,           kReady,      kQueued, no,        no,       no,          no,         no,      no},
+    /* ready       */ {kReady,   kLacking, no,         no,           no,          kAbsent, kInUse,    no,       kPrefetched, no,         kAbsent, no},
+    /* inUse       */ {no,       no,       no,         no,           no,          no,      no,        kReady,   no,          no,         no,      no},
+    /* lacking     */ {no,       no,       kUpgrading, no,           no,          no,      no,        no,       no,          kReady,     no,      no},
+    /* upgrading   */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no,      no},
+    /* prefetching */ {kClaimed, no,       no,         no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no,      no},
+    /* cancelled   */ {kClaimed, no,       no,         no,           kAbsent,     kAbsent, no,        no,       no,          no,         no,      no},
+    /* prefetched  */ {kReady,   kLacking, no,         no,           no,          no,      no,        no,       no,          kAbsent,    no,      kReady},
   }};
   // clang-format on
 }();

@@ -16,6 +16,7 @@ enum class EvictionPolicy : uint8_t {
   kLeastStale = 4,    // Unused for the most turns of its layer first, then the layer furthest away.
   kReuseDistance = 5, // The longest expected time until the next use first.
   kWeighted = 6,      // HOBBIT: a weighted sum of recency, frequencies and the layers to come.
+  kImportance = 7,    // SwapMoE: the least important first.
 };
 
 /// What each part of kWeighted counts, in units of kFixedPointOne; together at most 1. The parts
@@ -39,6 +40,7 @@ struct ExpertHistory {
   uint32_t longFrequency = 0; // The same for the last sixty or so.
   uint32_t lastToken = 0;     // LayerDistance::tokens after the layer pass that wanted it last.
   uint32_t fullTokens = 0;    // Tokens that wanted it with all of its slices.
+  uint64_t importance = 0;    // ImportanceStep's sum, for kImportance.
 };
 
 /// Frequencies and probabilities are fixed-point numbers.
@@ -60,8 +62,31 @@ private:
   uint64_t recentKept, longKept; // In units of kFixedPointOne.
 };
 
-/// A new prompt is likely to be another text: to the reuse-distance policy what was wanted before,
-/// or was said of the start, counts a quarter of what is wanted from now on.
+/// The unit of importances.
+constexpr uint64_t kImportanceOne = uint64_t(1) << 16;
+
+/// What a token adds to the importance of an expert that the router chose for it, whether or not it
+/// is in memory: |x| * G * |E| (SwapMoE, arXiv 2308.15030, equation 2), with the norm of the
+/// router's input, the router's weight, and the norm of the expert's weights in units of
+/// kFixedPointOne. In units of kImportanceOne, at most 4096; 0 for a NaN.
+uint64_t tokenImportance(float inputNorm, float weight, uint32_t expertNorm);
+
+/// How far a layer pass of some tokens (not 0) moves importances: each token takes 1/2^fadeShift of
+/// what was there and adds its own, as if each of them added the same. fadeShift is 1 to
+/// kMostFadeShift (ExchangeRule.h).
+class ImportanceStep {
+public:
+  ImportanceStep(uint32_t tokens, uint32_t fadeShift);
+  /// `added`: by all tokens together.
+  void apply(ExpertHistory &history, uint64_t added) const;
+
+private:
+  uint32_t tokens;
+  uint64_t kept, moved; // In units of kFixedPointOne: of what was there; of one token's part.
+};
+
+/// A new prompt is likely to be another text: to the policies of reuse distance and importance what
+/// was wanted before, or was said of the start, counts a quarter of what is wanted from now on.
 void fadeForPrompt(ExpertHistory &history);
 
 /// Where a layer stands in the cycle in which layers are executed.

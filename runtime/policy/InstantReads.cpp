@@ -17,6 +17,8 @@ void executeInstantly(CacheMachine &machine, uint32_t layer, const PassDemand &d
   for (actInstantly(machine); !machine.isAllHandedOut(); actInstantly(machine))
     machine.release(machine.handOut(false));
   machine.endPass();
+  for (actInstantly(machine); !machine.settlePromotions();)
+    actInstantly(machine);
   actInstantly(machine);
 }
 

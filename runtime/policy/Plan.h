@@ -96,6 +96,9 @@ struct Plan {
   std::vector<PlanReason> reasons = {};
   MissRule miss = {};
   std::optional<PlanLoss> loss = {}; // Only with a miss rule.
+  /// Per MoE layer and expert, with eviction by importance: the norm of its weights, in units of
+  /// kFixedPointOne of the layer's largest. Empty: all are equal.
+  std::vector<std::vector<uint32_t>> expertNorms = {};
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 

@@ -49,8 +49,8 @@ void addMissFlags(CLI::App &command, MissFlags &flags, MissRequest &request) {
           "What happens to experts that are not in memory, while decoding: wait, "
           "lower:T1:T2 (fewer slices), skip:T1, substitute:T1:DISTANCE, mask. A plan is made "
           "for each, and its loss is measured. auto: searches for the fastest rule within "
-          "--accuracy-loss, or none (default: the preset's, which for all but hobbit is wait and "
-          "loses nothing)")
+          "--accuracy-loss, or none (default: the preset's, which for all but hobbit, swapmoe and "
+          "pruning is wait and loses nothing)")
       ->expected(1, 16)
       ->check(someWord())
       ->type_name("RULE");
@@ -106,10 +106,11 @@ void addReplanCommand(CLI::App &app, Action &chosen) {
   addOutput(*command, request->outputPath, "The artifact to write")->type_name("NEW.moe");
   addBudgets(*command, request->budgets, "to plan for")->required();
   command
-      ->add_option("--preset", request->presets,
-                   "How to plan: auto searches for the fastest plan; load-on-demand, lru, edgemoe, "
-                   "fate and hobbit are published systems, for comparison. A plan is made for each "
-                   "(default: auto)")
+      ->add_option(
+          "--preset", request->presets,
+          "How to plan: auto searches for the fastest plan; load-on-demand, lru, edgemoe, "
+          "fate, hobbit, swapmoe and pruning are published systems, for comparison. A plan "
+          "is made for each (default: auto)")
       ->expected(1, 8)
       ->check(someWord())
       ->type_name("NAME");

@@ -80,6 +80,7 @@ void writePrefetches(JsonWriter &json, const BenchSummary &summary) {
   json.key("lowered_per_token").number(perToken(totals.lowered));
   json.key("skipped_per_token").number(perToken(totals.skipped));
   json.key("substituted_per_token").number(perToken(totals.substituted));
+  json.key("promoted_per_token").number(perToken(totals.promoted));
   json.key("prefetch_recall").number(ratio(totals.useful, totals.misses));
   json.key("prefetch_precision").number(ratio(totals.useful, totals.prefetches()));
 }

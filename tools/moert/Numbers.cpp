@@ -58,7 +58,8 @@ std::string missLine(const LayerTotals &totals) {
   return totals.changed() == 0
              ? ""
              : strCat("misses     ", totals.lowered, " experts computed with fewer slices, ",
-                      totals.skipped, " left out, ", totals.substituted, " replaced\n");
+                      totals.skipped, " left out, ", totals.substituted, " replaced; ",
+                      totals.promoted, " exchanged in memory\n");
 }
 
 void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
@@ -113,6 +114,7 @@ static void writeTotals(JsonWriter &json, const LayerTotals &totals) {
   json.key("lowered").number(totals.lowered);
   json.key("skipped").number(totals.skipped);
   json.key("substituted").number(totals.substituted);
+  json.key("promoted").number(totals.promoted);
 }
 
 void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const LoadedModel &loaded) {

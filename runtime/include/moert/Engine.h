@@ -113,6 +113,7 @@ struct LayerProfile {
   // Routed experts of the batch's rows that a miss rule changed: computed with fewer slices than
   // planned, left out, replaced by another expert.
   uint32_t lowered = 0, skipped = 0, substituted = 0;
+  uint32_t promoted = 0; // Experts that took the place of less important ones.
 };
 
 enum class LogitsWanted { kNowhere, kLast, kAll };
@@ -168,8 +169,8 @@ public:
   /// Whether a miss rule may change what steps of single tokens compute.
   bool isLossy() const;
   /// EngineOptions::decodesInBatches was set and applies: there is one session, and the plan has a
-  /// miss rule, quotas per layer and no prefetches, so that what a layer's cache holds depends on
-  /// that layer's demands alone.
+  /// miss rule, quotas per layer, no prefetches and no eviction by importance, so that what a layer's
+  /// cache holds depends on that layer's demands alone.
   bool decodesInBatches() const;
 
   /// What the engine's memory is for now: that of loading, or of the last setBudget().

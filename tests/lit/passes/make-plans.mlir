@@ -14,8 +14,8 @@
 
 // SAME: error: preset lru is given twice; plan names must be unique
 // HOBBIT: error: preset hobbit loses accuracy on misses, and its loss is measured on an artifact: {{.*}} moec replan OUT.moe --preset hobbit
-// SWAPMOE: error: preset swapmoe replaces experts in memory by their importance while it decodes, which is not offered; {{.*}}; expected auto, load-on-demand, lru, edgemoe, fate or hobbit
-// FIFO: error: preset 'fifo', expected auto, load-on-demand, lru, edgemoe, fate or hobbit
+// SWAPMOE: error: preset swapmoe loses accuracy on misses, and its loss is measured on an artifact: {{.*}} moec replan OUT.moe --preset swapmoe
+// FIFO: error: preset 'fifo', expected auto, load-on-demand, lru, edgemoe, fate, hobbit, swapmoe or pruning
 // TWICE: error: budget 1GiB is given twice; plan names must be unique
 // BADPAGE: error: a page of 5000 bytes, expected a power of two from 4 KiB to 1 MiB
 // FRACTION: error: budget 10%: a cache of that fraction of 45.5 KiB of experts is smaller than the largest record, 12.0 KiB

@@ -28,10 +28,13 @@ const std::vector<MissRule> kLossyRules = {
 };
 
 /// Experts of two and three slices; one to two of a layer stay.
-SyntheticOptions slicedModel(const MissRule &miss, bool prefetches) {
+SyntheticOptions slicedModel(const MissRule &miss, bool prefetches,
+                             const ExchangeRule &exchange = {}) {
   Plan plan = smallPlan();
   plan.quotaPages.assign(kLayers, 9);
   plan.miss = miss;
+  if (exchange.exchanges())
+    plan.rules = {.eviction = EvictionPolicy::kImportance, .exchange = exchange};
   if (prefetches)
     plan.prefetches = {{},
                        {Predictor::kGate, 1, kExperts, 2, 0},
@@ -61,7 +64,8 @@ struct Run : StepObserver {
     return sameBytes(logits, other.logits) && sameBytes(weights, other.weights) &&
            experts == other.experts && sum.lowered == other.sum.lowered &&
            sum.skipped == other.sum.skipped && sum.substituted == other.sum.substituted &&
-           sum.hits == other.sum.hits && sum.misses == other.sum.misses;
+           sum.hits == other.sum.hits && sum.misses == other.sum.misses &&
+           sum.promoted == other.sum.promoted;
   }
 };
 
@@ -82,14 +86,16 @@ Run run(Loaded &loaded) {
       run.sum.lowered += layer.lowered;
       run.sum.skipped += layer.skipped;
       run.sum.substituted += layer.substituted;
+      run.sum.promoted += layer.promoted;
     }
   }
   return run;
 }
 
 struct MissFixture {
-  explicit MissFixture(const MissRule &miss, bool prefetches = false)
-      : synthetic(slicedModel(miss, prefetches)), artifact(synthetic) {
+  explicit MissFixture(const MissRule &miss, bool prefetches = false,
+                       const ExchangeRule &exchange = {})
+      : synthetic(slicedModel(miss, prefetches, exchange)), artifact(synthetic) {
     auto model = Model::open(artifact.path);
     REQUIRE_MESSAGE(model.isOk(), model.status().message());
     options = optionsOf(**model, synthetic.plans.front());
@@ -143,38 +149,65 @@ ReadQueueMaker lateQueues(uint32_t seed) {
 
 } // namespace
 
+/// Runs with other threads, kernels, I/O backends and timings of reads; returns the expected run.
+static Run checkSameEverywhere(const MissFixture &model) {
+  EngineOptions options = model.options;
+  options.readQueue = makeSynchronousQueue;
+  const Run expected = model.runWith(options);
+  for (uint32_t seed = 1; seed <= 3; ++seed) {
+    CAPTURE(seed);
+    options.readQueue = lateQueues(seed);
+    options.threads = seed;
+    CHECK(model.runWith(options).isSame(expected));
+  }
+  options = model.options;
+  for (IoBackend io : {IoBackend::kUring, IoBackend::kThreads, IoBackend::kBuffered}) {
+    options.io = io;
+    const auto opened = Model::open(model.artifact.path);
+    if (!Engine::load(**opened, options, accountMemory(**opened, options).value()).isOk()) {
+      MESSAGE("SKIPPED: not on this system: ", ioBackendName(io));
+      continue;
+    }
+    CHECK(model.runWith(options).isSame(expected));
+  }
+  options.io = IoBackend::kThreads;
+  for (Isa isa : builtIsas()) {
+    options.isa = isa;
+    if (kernelsFor(isa).isOk())
+      CHECK(model.runWith(options).isSame(expected));
+  }
+  return expected;
+}
+
 TEST_CASE("a lossy plan computes the same with every number of threads, kernel and I/O backend, "
           "and however late its reads complete") {
   for (bool prefetches : {false, true})
     for (const MissRule &rule : kLossyRules) {
       CAPTURE(missRuleText(rule));
       CAPTURE(prefetches);
-      const MissFixture model(rule, prefetches);
+      checkSameEverywhere(MissFixture(rule, prefetches));
+    }
+}
+
+TEST_CASE("so does a plan that exchanges experts, and it reads for exchanges alone") {
+  const Run fixed = checkSameEverywhere(MissFixture(kLossyRules.back()));
+  CHECK(fixed.sum.promoted == 0);
+  for (const ExchangeRule &exchange : {ExchangeRule{1, 1, 3}, ExchangeRule{2, 2, 5}})
+    for (const MissRule &rule : {kLossyRules.back(), kLossyRules[2]}) {
+      CAPTURE(missRuleText(rule));
+      CAPTURE(exchange.everyTokens);
+      const MissFixture model(rule, false, exchange);
+      const Run expected = checkSameEverywhere(model);
+      CHECK(expected.sum.promoted > 0);
+      if (rule.action == MissAction::kMask) {
+        CHECK_FALSE(sameBytes(expected.logits, fixed.logits));
+        CHECK(expected.sum.misses == 0);
+      }
       EngineOptions options = model.options;
-      options.readQueue = makeSynchronousQueue;
-      const Run expected = model.runWith(options);
-      for (uint32_t seed = 1; seed <= 3; ++seed) {
-        CAPTURE(seed);
-        options.readQueue = lateQueues(seed);
-        options.threads = seed;
-        CHECK(model.runWith(options).isSame(expected));
-      }
-      options = model.options;
-      for (IoBackend io : {IoBackend::kUring, IoBackend::kThreads, IoBackend::kBuffered}) {
-        options.io = io;
-        const auto opened = Model::open(model.artifact.path);
-        if (!Engine::load(**opened, options, accountMemory(**opened, options).value()).isOk()) {
-          MESSAGE("SKIPPED: not on this system: ", ioBackendName(io));
-          continue;
-        }
-        CHECK(model.runWith(options).isSame(expected));
-      }
-      options.io = IoBackend::kThreads;
-      for (Isa isa : builtIsas()) {
-        options.isa = isa;
-        if (kernelsFor(isa).isOk())
-          CHECK(model.runWith(options).isSame(expected));
-      }
+      options.isExact = true;
+      const Run exact = model.runWith(options);
+      CHECK(exact.sum.promoted == 0);
+      CHECK(sameBytes(exact.logits, MissFixture({}).runWith(options).logits));
     }
 }
 
@@ -244,19 +277,20 @@ TEST_CASE("a lossy plan has its own cache whatever the budget, and refuses one t
 }
 
 TEST_CASE("a miss rule allocates nothing while tokens are computed") {
-  for (const MissRule &rule : kLossyRules) {
-    const MissFixture model(rule, true);
-    Loaded loaded = load(model.artifact.path, model.options);
-    Silent observer;
-    uint64_t before = 0;
-    for (size_t i = 0; i < kPrompt.size(); ++i) {
-      if (i == 4)
-        before = allocationsSoFar();
-      SessionTokens one = {loaded.session.get(), {&kPrompt[i], 1}, LogitsWanted::kLast};
-      REQUIRE(loaded.engine->step({&one, 1}, observer).isOk());
+  for (const MissRule &rule : kLossyRules)
+    for (const ExchangeRule &exchange : {ExchangeRule{}, ExchangeRule{1, 1, 4}}) {
+      const MissFixture model(rule, !exchange.exchanges(), exchange);
+      Loaded loaded = load(model.artifact.path, model.options);
+      Silent observer;
+      uint64_t before = 0;
+      for (size_t i = 0; i < kPrompt.size(); ++i) {
+        if (i == 4)
+          before = allocationsSoFar();
+        SessionTokens one = {loaded.session.get(), {&kPrompt[i], 1}, LogitsWanted::kLast};
+        REQUIRE(loaded.engine->step({&one, 1}, observer).isOk());
+      }
+      CHECK(allocationsSoFar() == before);
     }
-    CHECK(allocationsSoFar() == before);
-  }
 }
 
 TEST_CASE("views of an expert's first slices leave out the planes and bits of the others") {

@@ -30,8 +30,8 @@ static void checkPlansRefused(const std::vector<BrokenPlan> &cases, size_t plan 
 
 TEST_CASE("unknown rules and texts that harm a terminal are refused") {
   checkPlansRefused({
-      {"an unknown eviction", [](Plan &p) { p.rules.eviction = EvictionPolicy(7); },
-       "plan 0: unknown eviction policy 7, this reads 0 to 6"},
+      {"an unknown eviction", [](Plan &p) { p.rules.eviction = EvictionPolicy(8); },
+       "plan 0: unknown eviction policy 8, this reads 0 to 7"},
       {"an unknown sharing", [](Plan &p) { p.rules.sharing = CacheSharing(2); },
        "plan 0: unknown cache sharing 2, this reads 0 to 1"},
       {"an unknown survival", [](Plan &p) { p.rules.survival = PromptSurvival(3); },
@@ -81,6 +81,64 @@ TEST_CASE("weights of eviction belong to the weighted policy and are at most one
        },
        "the sum of the weights of eviction is 4294967297, expected 1 to 16777216"},
   });
+}
+
+/// Layers of 4 and 5 experts are exchanged by importance.
+static void exchangeExperts(Plan &plan) {
+  plan.rules = {.eviction = EvictionPolicy::kImportance, .exchange = {4, 2, 5}};
+  plan.prefetches.clear();
+}
+
+static Plan exchangingPlan(void (*change)(Plan &)) {
+  Plan plan = tinyPlannedArtifact().plans[0];
+  exchangeExperts(plan);
+  change(plan);
+  return plan;
+}
+
+TEST_CASE("exchanges belong to eviction by importance in layers, and have numbers in range") {
+  const std::pair<void (*)(Plan &), const char *> kCases[] = {
+      {[](Plan &p) { p.rules.eviction = EvictionPolicy::kLru; },
+       "a rule of exchanges or norms of experts, expected none without eviction by importance"},
+      {[](Plan &p) {
+         p.rules = {.eviction = EvictionPolicy::kLfu};
+         p.expertNorms = {{1}, {1}};
+       },
+       "a rule of exchanges or norms of experts"},
+      {[](Plan &p) { p.rules.sharing = CacheSharing::kOnePool; },
+       "eviction by importance in one pool, expected quotas per layer"},
+      {[](Plan &p) {
+         p.prefetches = {{}, {Predictor::kGate, 1, 3, 2, 0}};
+       },
+       "exchanges beside prefetches, expected one of the two"},
+      {[](Plan &p) { p.rules.exchange.fadeShift = 0; }, "fade shift is 0, expected 1 to 11"},
+      {[](Plan &p) { p.rules.exchange.fadeShift = 12; }, "fade shift is 12, expected 1 to 11"},
+      {[](Plan &p) { p.rules.exchange.afterTokens = 0; },
+       "tokens until an exchange takes part is 0, expected 1 to 4"},
+      {[](Plan &p) { p.rules.exchange.afterTokens = 5; }, "takes part is 5, expected 1 to 4"},
+      {[](Plan &p) {
+         p.expertNorms = {{1, 2}};
+       },
+       "lists of norms of 1 layers, expected none or 2"},
+      {[](Plan &p) {
+         p.expertNorms = {{1, 2}, {1}};
+       },
+       "norms of 2 experts of MoE layer 0, expected 4"},
+      {[](Plan &p) {
+         p.expertNorms = {{1, 2, kFixedPointOne + 1, 4}, {1}};
+       },
+       "norm of an expert is 16777217, expected 0 to 16777216"},
+  };
+  for (const auto &[change, message] : kCases) {
+    CAPTURE(message);
+    Artifact artifact = tinyPlannedArtifact();
+    artifact.plans[0] = exchangingPlan(change);
+    const Status refused = readBack(artifact);
+    CHECK_MESSAGE(refused.message().find(message) != std::string::npos, refused.message());
+  }
+  Artifact artifact = tinyPlannedArtifact();
+  artifact.plans[0] = exchangingPlan([](Plan &) {});
+  CHECK(readBack(artifact).message() == "");
 }
 
 TEST_CASE("losses with impossible numbers, or without a miss rule, are refused") {

@@ -57,11 +57,26 @@ static void writeWhole(const std::string &path, Artifact artifact) {
   writeFile(path, fileOf(artifact));
 }
 
+/// The tiny planned one, with a plan that exchanges experts.
+static Artifact exchangingArtifact() {
+  Artifact artifact = tinyPlannedArtifact();
+  Plan &plan = artifact.plans[0];
+  plan.rules.eviction = EvictionPolicy::kImportance;
+  plan.rules.exchange = {4, 2, 5};
+  plan.prefetches.clear();
+  for (const MoeLayer &layer : artifact.moeLayers) {
+    plan.expertNorms.emplace_back(layer.experts.size(), kFixedPointOne);
+    plan.expertNorms.back()[0] = kFixedPointOne / 2;
+  }
+  return artifact;
+}
+
 // The fuzzers' seeds are the same artifacts: the reader refuses a seed of another version at once.
 static void writeSeeds(const std::string &corpus) {
   const std::pair<const char *, Artifact> seeds[] = {
       {"whole_tiny", tinyArtifact()},
       {"whole_planned", tinyPlannedArtifact()},
+      {"whole_exchange", exchangingArtifact()},
       {"whole_chat", withConversation(tinyArtifact())},
       {"whole_mxfp4", tinyMxfp4Artifact()},
       {"whole_measured", withMeasured(tinyArtifact(), tinyMeasured())},
@@ -77,6 +92,7 @@ TEST_CASE("frozen files are written on demand") {
     return;
   writeWhole(frozenPath("v2.1-chat.moe"), withConversation(tinyArtifact()));
   writeWhole(frozenPath("v2.1-mxfp4.moe"), tinyMxfp4Artifact());
+  writeWhole(frozenPath("v2.1-exchange.moe"), exchangingArtifact());
   writeWhole(frozenPath("v2.1.moe"), withMeasured(tinyPlannedArtifact(), tinyMeasured()));
   writeSeeds(std::string(MOE_TEST_DATA_DIR) + "/../fuzz/corpus");
 }
@@ -155,6 +171,17 @@ TEST_CASE(
   CHECK(readVerified(openFrozen("v2.0.moe")).plans[0].miss == MissRule{});
 }
 
+TEST_CASE("the frozen file of version 2.1 with exchanges is read") {
+  const Artifact artifact = readVerified(openFrozen("v2.1-exchange.moe"));
+  const Plan &plan = artifact.plans[0];
+  CHECK(plan.rules.eviction == EvictionPolicy::kImportance);
+  CHECK(plan.rules.exchange == ExchangeRule{4, 2, 5});
+  REQUIRE(plan.expertNorms.size() == 2);
+  CHECK(plan.expertNorms[1][0] == kFixedPointOne / 2);
+  CHECK(plan.expertNorms[1][1] == kFixedPointOne);
+  CHECK(readVerified(openFrozen("v2.1.moe")).plans[0].rules.exchange == ExchangeRule{});
+}
+
 TEST_CASE("measurements are read from the frozen files of version 2.0") {
   const Artifact onWindows = readVerified(openFrozen("v2.0.moe"));
   REQUIRE(onWindows.measured);
@@ -204,8 +231,8 @@ TEST_CASE("experts of MXFP4 are read from the frozen file of version 2.1") {
 }
 
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
-  for (const char *name :
-       {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-mxfp4.moe", "v2.1.moe"}) {
+  for (const char *name : {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-exchange.moe",
+                           "v2.1-mxfp4.moe", "v2.1.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());

@@ -95,9 +95,12 @@ private:
     if (below(4) == 0) // May be empty.
       return p;
     p.preset = text();
-    p.rules = {EvictionPolicy(below(7)), CacheSharing(below(2)), PromptSurvival(below(3)), {}};
+    p.rules = {EvictionPolicy(below(8)), CacheSharing(below(2)), PromptSurvival(below(3)), {}};
     if (below(2) == 0)
       p.rules.weights = {u32(), u32(), u32(), 1 + below(9)};
+    if (below(2) == 0)
+      p.rules.exchange = {u32(), u32(), uint8_t(u32())};
+    p.expertNorms = list<std::vector<uint32_t>>(numbers);
     p.pinned = list<std::vector<uint32_t>>(numbers);
     p.start = list<LayerStart>([&] { return LayerStart{numbers(), numbers()}; });
     p.startTokens = u32();

@@ -50,10 +50,11 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
   facts.kvBytesPerToken = 96;
   facts.partWeightBytes[size_t(StepPart::kHead)] = 640;
   facts.budgets = {{3, 20, 19, "10%", "more room", 7}};
-  std::string columns = R"("compute_ns":[10,20,5],"wait_ns":[1,2,0],"bytes_read":[4096,0,0],)"
-                        R"("hits":[3,4,0],"misses":[1,0,0],"ready":[4,0,0],"stalled":[1,0,0],)"
-                        R"("useful":[1,0,0],"cancelled":[2,0,0],"prefetch_bytes":[3072,0,0],)"
-                        R"("lowered":[2,0,0],"skipped":[1,0,0],"substituted":[0,3,0]})";
+  std::string columns =
+      R"("compute_ns":[10,20,5],"wait_ns":[1,2,0],"bytes_read":[4096,0,0],)"
+      R"("hits":[3,4,0],"misses":[1,0,0],"ready":[4,0,0],"stalled":[1,0,0],)"
+      R"("useful":[1,0,0],"cancelled":[2,0,0],"prefetch_bytes":[3072,0,0],)"
+      R"("lowered":[2,0,0],"skipped":[1,0,0],"substituted":[0,3,0],"promoted":[0,0,0]})";
   CHECK(
       written(profile, facts) ==
       R"({"version":1,"program":"moert 1","artifact":"a.moe","weights":"00000000000000ab",)"

@@ -63,6 +63,23 @@ TEST_CASE("every miss rule is described, and the weights of the weighted evictio
   CHECK(json["plans"][0]["eviction_weights"]["nearness"] == 0.25);
 }
 
+TEST_CASE("exchanges are described, with the norms of experts in JSON") {
+  Artifact artifact = tinyPlannedArtifact();
+  Plan &plan = artifact.plans[0];
+  plan.rules = {.eviction = EvictionPolicy::kImportance, .exchange = {4, 2, 5}};
+  plan.expertNorms = {{kFixedPointOne, kFixedPointOne / 2, 0, 1}, {}};
+  const std::string text = describeArtifact(artifact, "tiny.moe");
+  CHECK_MESSAGE(text.find("  exchanges one expert of each layer in 4 tokens, which takes part 2 "
+                          "later;") != std::string::npos,
+                text);
+  const auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"));
+  CHECK(json["plans"][0]["exchange"]["every_tokens"] == 4);
+  CHECK(json["plans"][0]["exchange"]["after_tokens"] == 2);
+  CHECK(json["plans"][0]["exchange"]["fade_shift"] == 5);
+  CHECK(json["plans"][0]["expert_norms"][0][1] == 0.5);
+  CHECK_FALSE(json["plans"][1].contains("exchange"));
+}
+
 TEST_CASE("a setting that is the same for all layers appears once") {
   Artifact artifact = tinyPlannedArtifact();
   Plan &plan = artifact.plans[0];

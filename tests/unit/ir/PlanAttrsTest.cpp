@@ -74,7 +74,10 @@ TEST_CASE("an attribute holds everything that a plan holds, also as text") {
   moert::Plan bare;
   bare.name = "default";
   bare.prefillChunk = bare.contextTokens = 8;
-  for (const moert::Plan &plan : {fullPlan(), bare}) {
+  moert::Plan exchanging = fullPlan();
+  exchanging.rules = {.eviction = moert::EvictionPolicy::kImportance, .exchange = {9, 3, 7}};
+  exchanging.expertNorms = {{3, moert::kFixedPointOne}, {}};
+  for (const moert::Plan &plan : {fullPlan(), exchanging, bare}) {
     const PlanAttr attribute = toPlanAttr(&context, plan);
     CHECK(toPlan(attribute) == plan);
     CHECK(reread(attribute) == plan);
@@ -118,4 +121,13 @@ TEST_CASE("a forecast or a miss rule with impossible numbers is refused") {
   CHECK(refused("skipBeyond = 99", "skipBeyond = 16777217"));
   CHECK(refused("substituteWithin = 7", "substituteWithin = 16777217"));
   CHECK(refused("action = lower", "action = hope"));
+  for (const char *exchange :
+       {"<everyTokens = 4, afterTokens = 5>", "<everyTokens = 4, afterTokens = 0>",
+        "<fadeShift = 12>", "<fadeShift = 0>"}) {
+    CAPTURE(exchange);
+    CHECK(refused("startTokens = 31", std::string("startTokens = 31, exchange = ") + exchange));
+    CHECK(errors.find("an exchange in every ") != std::string::npos);
+  }
+  CHECK(refused("startTokens = 31", "startTokens = 31, expertNorms = [1 : i32, 2 : i32]"));
+  CHECK(errors.find("expected arrays of norms") != std::string::npos);
 }

@@ -6,7 +6,8 @@ using namespace moec;
 using namespace moert;
 
 static const Preset kPresets[] = {Preset::kAuto,    Preset::kLoadOnDemand, Preset::kLru,
-                                  Preset::kEdgeMoe, Preset::kFate,         Preset::kHobbit};
+                                  Preset::kEdgeMoe, Preset::kFate,         Preset::kHobbit,
+                                  Preset::kSwapMoe, Preset::kPruning};
 
 /// Layers of 8 experts of 3 pages each, of which a token asks for 2.
 static CacheShape shapeOf(size_t layers) {
@@ -24,25 +25,22 @@ TEST_CASE("every preset is found by its name") {
 }
 
 TEST_CASE("other names are refused with those that are there") {
-  for (const char *name : {"swapmoe", "LRU", ""}) {
+  for (const char *name : {"swap", "LRU", ""}) {
     Status status = presetOf(name).status();
     CHECK(status.code() == StatusCode::kInvalidInput);
     CHECK_MESSAGE(
-        status.message().find("expected auto, load-on-demand, lru, edgemoe, fate or hobbit") !=
-            std::string::npos,
+        status.message().find("expected auto, load-on-demand, lru, edgemoe, fate, hobbit, swapmoe "
+                              "or pruning") != std::string::npos,
         status.message());
   }
-}
-
-TEST_CASE("a published system that is not there is refused with what is there of it") {
-  CHECK(presetOf("swapmoe").status().message().find("--miss mask") != std::string::npos);
 }
 
 TEST_CASE("presets that lose accuracy are refused where no loss can be measured") {
   for (Preset preset : kPresets) {
     const Result<Preset> exact = exactPresetOf(std::string(presetName(preset)));
     CHECK(exact.isOk() == !missRuleOf(preset).isLossy());
-    CHECK(missRuleOf(preset).isLossy() == (preset == Preset::kHobbit));
+    CHECK(missRuleOf(preset).isLossy() ==
+          (preset == Preset::kHobbit || usesVirtualExperts(preset)));
   }
   const Status refused = exactPresetOf("hobbit").status();
   CHECK(refused.code() == StatusCode::kInvalidInput);
@@ -107,8 +105,21 @@ TEST_CASE("fate fills the first layers one after the other where the pool is sma
   CHECK(allotment.stagingPages == 12);
 }
 
+TEST_CASE(
+    "swapmoe keeps a sixteenth of the pool for exchanges, four records at most, pruning one") {
+  CHECK(allotFor(Preset::kPruning, shapeOf(4), 51).quotaPages ==
+        std::vector<uint32_t>{12, 12, 12, 12});
+  CHECK(allotFor(Preset::kPruning, shapeOf(4), 51).stagingPages == 3);
+  CHECK(allotFor(Preset::kSwapMoe, shapeOf(4), 51).stagingPages == 3);
+  CHECK(allotFor(Preset::kSwapMoe, shapeOf(8), 102).stagingPages == 6);
+  // 192 pages are 8 layers whole; 12 pages are four records, and what makes no record is with them.
+  CHECK(allotFor(Preset::kSwapMoe, shapeOf(16), 12 + 16 * 12 + 2).stagingPages == 14);
+  CHECK(allotFor(Preset::kSwapMoe, shapeOf(4), 96).stagingPages == 0);
+}
+
 TEST_CASE("prefetches are made by the presets of systems that prefetch") {
-  for (Preset preset : {Preset::kAuto, Preset::kLoadOnDemand, Preset::kLru})
+  for (Preset preset :
+       {Preset::kAuto, Preset::kLoadOnDemand, Preset::kLru, Preset::kSwapMoe, Preset::kPruning})
     CHECK(predictorOf(preset) == PrefetchRule{});
   CHECK(predictorOf(Preset::kEdgeMoe).predictor == Predictor::kPaths);
   CHECK(predictorOf(Preset::kFate).predictor == Predictor::kGate);

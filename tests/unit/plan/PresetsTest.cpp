@@ -8,8 +8,9 @@
 using namespace moec;
 using namespace moert;
 
-static const Preset kPresets[] = {Preset::kLoadOnDemand, Preset::kLru, Preset::kEdgeMoe,
-                                  Preset::kFate, Preset::kHobbit};
+static const Preset kPresets[] = {Preset::kLoadOnDemand, Preset::kLru,    Preset::kEdgeMoe,
+                                  Preset::kFate,         Preset::kHobbit, Preset::kSwapMoe,
+                                  Preset::kPruning};
 
 /// Eight layers of eight experts of a page, two of which a token takes; gates and paths are known.
 static PlanFixture someProblem(uint64_t poolPages) {

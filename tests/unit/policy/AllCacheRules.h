@@ -20,6 +20,16 @@ inline std::vector<CacheRules> allRules() {
          sharing,
          PromptSurvival::kEverything,
          {kFixedPointOne / 4, kFixedPointOne / 2, kFixedPointOne / 8, kFixedPointOne / 8}});
+  for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
+    all.push_back({EvictionPolicy::kImportance, sharing, PromptSurvival::kEverything});
+  return all;
+}
+
+/// The same and rules that exchange experts, which have no prefetches.
+inline std::vector<CacheRules> allRulesAndExchanges() {
+  std::vector<CacheRules> all = allRules();
+  for (const ExchangeRule &exchange : {ExchangeRule{1, 1, 3}, ExchangeRule{3, 2, 5}})
+    all.push_back({.eviction = EvictionPolicy::kImportance, .exchange = exchange});
   return all;
 }
 

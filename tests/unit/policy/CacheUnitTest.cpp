@@ -30,6 +30,7 @@ const std::map<std::pair<State, Event>, State> kAllowed = {
     {{State::kCancelled, Event::kReadCompleted}, State::kAbsent},
     {{State::kCancelled, Event::kReadFailed}, State::kAbsent},
     {{State::kPrefetched, Event::kDemanded}, State::kReady},
+    {{State::kPrefetched, Event::kPromoted}, State::kReady},
     {{State::kPrefetched, Event::kCancelled}, State::kAbsent},
     {{State::kReady, Event::kDemanded}, State::kReady},
     {{State::kReady, Event::kReadFailed}, State::kAbsent},
@@ -149,6 +150,11 @@ TEST_CASE("a prefetch reads all slices and counts as those that are then demande
   CHECK(after({kPrefetched, {Event::kDemanded, 1}, kDone}).slicesPresent == 1);
   CHECK(after({kPrefetched, {Event::kCancelled, 0}, {Event::kDemanded, 2}, kDone}).slicesPresent ==
         2);
+}
+
+TEST_CASE("a promotion joins with all slices") {
+  CHECK(after({kPrefetched, kDone, {Event::kPromoted, 1}}).slicesPresent == 3);
+  CHECK(after({kPrefetched, kDone, {Event::kPromoted, 1}}).isHeld());
 }
 
 TEST_CASE("an expert of few slices that is retained needs the others once it is demanded") {

@@ -1,7 +1,9 @@
 #include "runtime/policy/Eviction.h"
+#include "runtime/policy/ExchangeRule.h"
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <limits>
 #include <vector>
 
 using namespace moert;
@@ -104,6 +106,41 @@ TEST_CASE("the weighted policy adds recency, two frequencies and nearness by the
   distance.tokens = 0; // A new prompt: nothing is remembered.
   history = {};
   CHECK(valueWith({one, 0, 0, 0}) == 0);
+}
+
+TEST_CASE("the importance of a token is the product of both norms and the router's weight") {
+  constexpr double kOne = double(kImportanceOne);
+  CHECK(double(tokenImportance(8, 0.25f, kFixedPointOne)) == 2 * kOne);
+  CHECK(double(tokenImportance(8, 0.25f, kFixedPointOne / 4)) == kOne / 2);
+  CHECK(tokenImportance(8, 0.25f, 0) == 0);
+  CHECK(tokenImportance(std::numeric_limits<float>::quiet_NaN(), 1, kFixedPointOne) == 0);
+  CHECK(tokenImportance(std::numeric_limits<float>::infinity(), 1, kFixedPointOne) ==
+        4096 * kImportanceOne);
+  CHECK(tokenImportance(1, -1, kFixedPointOne) == 0);
+}
+
+TEST_CASE("importance fades with every token and adds up to what tokens add in as many as fade") {
+  ExpertHistory history;
+  ImportanceStep(1, 4).apply(history, 3 * kImportanceOne);
+  CHECK(history.importance == 3 * kImportanceOne);
+  ImportanceStep(1, 4).apply(history, 0);
+  CHECK(history.importance == 3 * kImportanceOne / 16 * 15);
+  CHECK(keepingValue(EvictionPolicy::kImportance, history, ahead(1)) == history.importance);
+  fadeForPrompt(history);
+  CHECK(history.importance == 3 * kImportanceOne / 64 * 15);
+  for (int token = 0; token < 1000; ++token)
+    ImportanceStep(1, 4).apply(history, kImportanceOne);
+  CHECK(double(history.importance) == doctest::Approx(16.0 * kImportanceOne).epsilon(0.001));
+  // Tokens of one layer pass move it as far as one by one.
+  ExpertHistory together;
+  ImportanceStep(1000, 4).apply(together, 1000 * kImportanceOne);
+  CHECK(double(together.importance) == doctest::Approx(double(history.importance)).epsilon(0.001));
+  // Numbers stay in range whatever is added.
+  ExpertHistory most;
+  for (int token = 0; token < 20000; ++token)
+    ImportanceStep(1, kMostFadeShift).apply(most, UINT64_MAX);
+  CHECK(most.importance <= uint64_t(1) << 39);
+  CHECK(most.importance > uint64_t(1) << 38);
 }
 
 TEST_CASE("layers that do not come round again go first where the policy looks ahead") {

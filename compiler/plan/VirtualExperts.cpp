@@ -1,0 +1,164 @@
+#include "compiler/plan/VirtualExperts.h"
+
+#include "compiler/plan/DeviceTimes.h"
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+
+using namespace moert;
+
+namespace moec {
+
+//===-- Frequency -----------------------------------------------------------------------------===//
+
+std::optional<ExchangeTimes> exchangeTimesOf(const VirtualExpertInputs &inputs) {
+  if (!inputs.costs || !inputs.reads)
+    return {};
+  ExchangeTimes times;
+  uint64_t largest = 0;
+  for (size_t layer = 0; layer < inputs.recordBytes.size(); ++layer) {
+    const StepCosts::Layer &costs = inputs.costs->layers[layer];
+    times.tokenNs +=
+        costs.before.of(1) + costs.beside.of(1) + costs.expert.of(1) * inputs.topK[layer];
+    for (uint64_t bytes : inputs.recordBytes[layer])
+      largest = std::max(largest, bytes);
+  }
+  times.tokenNs += inputs.costs->after.of(1);
+  times.readNs =
+      readNs(*inputs.reads, largest, 1).value / inputs.costs->contention.readingWhileComputing;
+  return times;
+}
+
+ExchangeRule fastestExchanges(uint32_t layers, uint64_t stagingRecords,
+                              const std::optional<ExchangeTimes> &times) {
+  ExchangeRule rule;
+  if (layers == 0 || stagingRecords == 0)
+    return rule;
+  // Reads vary. With all of the time a late one would be waited for every few tokens.
+  constexpr double kTimeForReads = 0.75;
+  constexpr double kMostTokens = 1 << 20; // A disk that slow exchanges nothing that matters.
+  double every = layers, after = 1;
+  if (times) {
+    every = std::ceil(layers * times->readNs / (kTimeForReads * times->tokenNs));
+    after = std::ceil(2 * times->readNs / times->tokenNs);
+  }
+  after = std::clamp(after, 1.0, kMostTokens);
+  // So many promotions are under way at a time: layers * after / every.
+  every = std::max({every, after, std::ceil(layers * after / double(stagingRecords))});
+  rule.everyTokens = static_cast<uint32_t>(std::min(every, kMostTokens));
+  rule.afterTokens = static_cast<uint32_t>(after);
+  return rule;
+}
+
+//===-- Sets ----------------------------------------------------------------------------------===//
+
+static std::vector<std::vector<uint64_t>> usesOf(const VirtualExpertInputs &inputs) {
+  std::vector<std::vector<uint64_t>> uses;
+  for (const std::vector<uint64_t> &records : inputs.recordBytes)
+    uses.emplace_back(records.size(), 0);
+  if (inputs.trace)
+    for (const RoutingPass &pass : inputs.trace->passes)
+      for (uint64_t i = pass.begin; i < pass.end; ++i)
+        uses[pass.layer][inputs.trace->wanted[i]] += inputs.trace->uses[i];
+  return uses;
+}
+
+std::vector<std::vector<uint32_t>> expertsByImportance(const VirtualExpertInputs &inputs) {
+  const std::vector<std::vector<uint64_t>> uses = usesOf(inputs);
+  std::vector<std::vector<uint32_t>> ordered;
+  for (size_t layer = 0; layer < uses.size(); ++layer) {
+    auto normOf = [&](uint32_t expert) -> uint64_t {
+      return inputs.norms.empty() ? kFixedPointOne : inputs.norms[layer][expert];
+    };
+    auto importanceOf = [&](uint32_t expert) {
+      return std::pair(uses[layer][expert] * normOf(expert), normOf(expert));
+    };
+    std::vector<uint32_t> &experts = ordered.emplace_back(uses[layer].size());
+    std::iota(experts.begin(), experts.end(), 0);
+    std::stable_sort(experts.begin(), experts.end(),
+                     [&](uint32_t a, uint32_t b) { return importanceOf(a) > importanceOf(b); });
+  }
+  return ordered;
+}
+
+/// The first experts that fit into the quota, so that the cache begins full.
+static std::vector<uint32_t> setOf(const std::vector<uint32_t> &ordered,
+                                   const std::vector<uint64_t> &recordBytes, uint64_t pageBytes,
+                                   uint64_t quotaPages) {
+  std::vector<uint32_t> set;
+  for (uint32_t expert : ordered) {
+    const uint64_t pages = divideUp(recordBytes[expert], pageBytes);
+    if (pages > quotaPages)
+      continue;
+    quotaPages -= pages;
+    set.push_back(expert);
+  }
+  return set;
+}
+
+static std::string milliseconds(double ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g ms", ns / 1e6);
+  return text;
+}
+
+static PlanReason exchangeReason(const ExchangeRule &rule, const VirtualExpertInputs &inputs) {
+  const std::optional<ExchangeTimes> times = exchangeTimesOf(inputs);
+  const std::string value = exchangeText(rule);
+  if (!times)
+    return {"exchanges", value, "no device was given: one expert is exchanged per token",
+            Origin::kAssumed};
+  return {"exchanges", value,
+          strCat("SwapMoE 3.5.1: the highest frequency that leaves the time of a token; a token "
+                 "computes for ",
+                 milliseconds(times->tokenNs), ", and reading an expert takes ",
+                 milliseconds(times->readNs)),
+          worseOf(inputs.costs->origin, Origin::kDerived)};
+}
+
+std::vector<PlanReason> chooseVirtualExperts(Preset preset, const VirtualExpertInputs &inputs,
+                                             PlanSettings &settings) {
+  const std::vector<std::vector<uint32_t>> ordered = expertsByImportance(inputs);
+  const std::vector<std::vector<uint64_t>> uses = usesOf(inputs);
+  const uint64_t tokens = inputs.trace ? tokenCount(*inputs.trace) : 0;
+  settings.startTokens = static_cast<uint32_t>(std::clamp<uint64_t>(tokens, 1, UINT32_MAX));
+  uint64_t largestPages = 0;
+  for (size_t layer = 0; layer < ordered.size(); ++layer) {
+    std::vector<uint32_t> set = setOf(ordered[layer], inputs.recordBytes[layer], inputs.pageBytes,
+                                      settings.allotment.quotaPages[layer]);
+    std::vector<uint32_t> &setUses = settings.startUses.emplace_back();
+    for (uint32_t expert : set)
+      setUses.push_back(
+          static_cast<uint32_t>(std::min<uint64_t>(uses[layer][expert], settings.startTokens)));
+    for (uint64_t bytes : inputs.recordBytes[layer])
+      largestPages = std::max(largestPages, divideUp(bytes, inputs.pageBytes));
+    if (preset == Preset::kPruning)
+      settings.pinned.push_back(set);
+    settings.start.push_back(std::move(set));
+  }
+  std::vector<PlanReason> reasons = {
+      {"start", "the most important experts",
+       inputs.trace ? "by their uses on the calibration text times the norms of their weights"
+                    : "there is no trace, so by the norms of their weights",
+       inputs.trace ? Origin::kMeasured : Origin::kAssumed}};
+  if (preset == Preset::kPruning) {
+    reasons.push_back({"pinned", "the start",
+                       "by definition: the experts in memory are never exchanged",
+                       Origin::kStated});
+    return reasons;
+  }
+  const ExchangeRule found =
+      fastestExchanges(static_cast<uint32_t>(ordered.size()),
+                       settings.allotment.stagingPages / std::max<uint64_t>(1, largestPages),
+                       exchangeTimesOf(inputs));
+  settings.rules.exchange.everyTokens = found.everyTokens;
+  settings.rules.exchange.afterTokens = found.afterTokens;
+  reasons.push_back(exchangeReason(settings.rules.exchange, inputs));
+  return reasons;
+}
+
+} // namespace moec

@@ -1,0 +1,109 @@
+// Which experts swapmoe and pruning begin with, and how often swapmoe exchanges them.
+#include "compiler/plan/VirtualExperts.h"
+
+#include <doctest/doctest.h>
+#include <vector>
+
+using namespace moec;
+using namespace moert;
+
+using Experts = std::vector<uint32_t>;
+
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+/// Two layers of four experts with one page each; two stay in each layer.
+struct SmallModel {
+  SmallModel() {
+    trace.layerExperts = {4, 4};
+    // Layer 0 uses expert 2 most, then 1 and 3; layer 1 uses expert 0 alone.
+    for (uint32_t token = 0; token < 6; ++token) {
+      addPass(0, token == 0 ? Experts{1, 3} : Experts{2}, token == 0);
+      addPass(1, {0}, false);
+    }
+    inputs = {.recordBytes = records, .pageBytes = kPage, .norms = norms, .topK = topK};
+    settings.allotment = {2, {2, 2}};
+    settings.rules = rulesOf(Preset::kSwapMoe);
+  }
+  void addPass(uint32_t layer, const Experts &wanted, bool beginsPrompt) {
+    const uint64_t begin = trace.wanted.size();
+    for (uint32_t expert : wanted) {
+      trace.wanted.push_back(expert);
+      trace.uses.push_back(1);
+    }
+    trace.passes.push_back({layer, 1, begin, trace.wanted.size(), beginsPrompt});
+  }
+
+  std::vector<std::vector<uint64_t>> records{2, std::vector<uint64_t>(4, kPage)};
+  std::vector<std::vector<uint32_t>> norms{{kFixedPointOne, 100, 100, 300}, {5, 9, 9, 7}};
+  std::vector<uint32_t> topK{2, 1};
+  RoutingTrace trace;
+  VirtualExpertInputs inputs;
+  PlanSettings settings;
+};
+
+} // namespace
+
+TEST_CASE("experts are ordered by their uses times their norms, and those without uses by norms") {
+  SmallModel model;
+  model.inputs.trace = &model.trace;
+  // Uses of layer 0: 0, 1, 5, 1; products 0, 100, 500, 300.
+  CHECK(expertsByImportance(model.inputs) == std::vector<Experts>{{2, 3, 1, 0}, {0, 1, 2, 3}});
+  model.inputs.trace = nullptr;
+  CHECK(expertsByImportance(model.inputs) == std::vector<Experts>{{0, 3, 1, 2}, {1, 2, 3, 0}});
+  model.inputs.norms = {};
+  CHECK(expertsByImportance(model.inputs) == std::vector<Experts>{{0, 1, 2, 3}, {0, 1, 2, 3}});
+}
+
+TEST_CASE("the cache begins with the most important experts, as many as its quotas hold") {
+  SmallModel model;
+  model.inputs.trace = &model.trace;
+  chooseVirtualExperts(Preset::kSwapMoe, model.inputs, model.settings);
+  CHECK(model.settings.start == std::vector<Experts>{{2, 3}, {0, 1}});
+  CHECK(model.settings.startUses == std::vector<Experts>{{5, 1}, {6, 0}});
+  CHECK(model.settings.startTokens == 6);
+  CHECK(model.settings.pinned.empty());
+  CHECK(model.settings.rules.exchange.exchanges());
+}
+
+TEST_CASE("pruning pins what it begins with and exchanges nothing") {
+  SmallModel model;
+  model.settings.rules = rulesOf(Preset::kPruning);
+  const std::vector<PlanReason> reasons =
+      chooseVirtualExperts(Preset::kPruning, model.inputs, model.settings);
+  CHECK(model.settings.pinned == std::vector<Experts>{{0, 3}, {1, 2}});
+  CHECK(model.settings.start == model.settings.pinned);
+  CHECK_FALSE(model.settings.rules.exchange.exchanges());
+  CHECK(reasons.front().origin == Origin::kAssumed);
+}
+
+TEST_CASE("without a device one expert is exchanged per token and joins with the next") {
+  CHECK(fastestExchanges(10, 4, {}).everyTokens == 10);
+  CHECK(fastestExchanges(10, 4, {}).afterTokens == 1);
+  CHECK_FALSE(fastestExchanges(10, 0, {}).exchanges());
+}
+
+TEST_CASE("exchanges read for three quarters of a token's time, each in the time of two reads") {
+  // 12 layers: a token has time for 3 reads, so a round takes 4 tokens.
+  ExchangeRule rule = fastestExchanges(12, 100, ExchangeTimes{4e6, 1e6});
+  CHECK(rule.everyTokens == 4);
+  CHECK(rule.afterTokens == 1);
+  // A read takes as long as 5 tokens.
+  rule = fastestExchanges(12, 100, ExchangeTimes{1e6, 5e6});
+  CHECK(rule.everyTokens == 80);
+  CHECK(rule.afterTokens == 10);
+  // A fast disk exchanges an expert of each layer with each token.
+  CHECK(fastestExchanges(12, 100, ExchangeTimes{1e9, 1}).everyTokens == 1);
+  // One layer alone: no round is shorter than an exchange.
+  rule = fastestExchanges(1, 100, ExchangeTimes{1e6, 2.25e6});
+  CHECK(rule.everyTokens == 5);
+  CHECK(rule.afterTokens == 5);
+}
+
+TEST_CASE("no more promotions are under way than the staging pages hold") {
+  // Without the limit 12 would be.
+  const ExchangeRule rule = fastestExchanges(12, 4, ExchangeTimes{1e9, 1});
+  CHECK(rule.everyTokens == 3);
+  CHECK(rule.afterTokens == 1);
+}
