@@ -54,8 +54,8 @@ TEST_CASE("broken facts about the model are refused") {
 
 TEST_CASE("broken resident weights are refused") {
   checkAllRefused({
-      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(8); },
-       "resident weight 0: unknown weight kind 8, this reads 0 to 7"},
+      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(10); },
+       "resident weight 0: unknown weight kind 10, this reads 0 to 9"},
       {"a float with groups", [](Artifact &a) { a.residents[1].format.group = 32; },
        "resident weight 1: a f32 matrix has groups or offsets"},
       {"MXFP4, which only experts have",
@@ -115,9 +115,19 @@ TEST_CASE("slices that do not form one expert are refused") {
        [&](Artifact &a) { format(a, 1).kind = WeightKind::kInt4; },
        "slices of int2+int4+int4, expected"},
       {"an unsupported combination with non-linear codes",
-       [&](Artifact &a) { format(a, 0).kind = WeightKind::kNl2; },
+       [&](Artifact &a) {
+         format(a, 0) = {WeightKind::kNl2, 32, 32, false};
+       },
        "slices of nl2+int2+int4, expected"},
-      {"non-linear codes that refine", [&](Artifact &a) { format(a, 1).kind = WeightKind::kNl2; },
+      {"non-linear codes with offsets",
+       [&](Artifact &a) {
+         format(a, 0) = {WeightKind::kNl2, 32, 32, true};
+       },
+       "slice 0: a matrix of nl2 that refines another or has offsets, expected neither"},
+      {"non-linear codes that refine",
+       [&](Artifact &a) {
+         format(a, 1) = {WeightKind::kNl2, 32, 32, false, true};
+       },
        "slice 1: a matrix of nl2 that refines another or has offsets, expected neither"},
       {"a resident weight of non-linear codes",
        [](Artifact &a) {
@@ -133,6 +143,15 @@ TEST_CASE("slices that do not form one expert are refused") {
       {"a resident weight that refines", [](Artifact &a) { a.residents[0].format.refines = true; },
        "resident weight 0: it refines another matrix"},
   });
+}
+
+TEST_CASE("non-linear codes in activation groups other than 32 are refused") {
+  for (uint32_t group : {16u, 64u}) {
+    Status status =
+        checkSliceFormats(std::vector{WeightFormat{WeightKind::kNl4, 64, group, false}});
+    CHECK(status.message() ==
+          strCat("slice 0: nl4 with activation group ", group, ", expected 32"));
+  }
 }
 
 TEST_CASE("one bit in activation groups of 16 is refused") {

@@ -20,8 +20,7 @@ inline std::vector<CacheRules> allRules() {
          sharing,
          PromptSurvival::kEverything,
          {kFixedPointOne / 4, kFixedPointOne / 2, kFixedPointOne / 8, kFixedPointOne / 8}});
-  for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
-    all.push_back({EvictionPolicy::kImportance, sharing, PromptSurvival::kEverything});
+  all.push_back({.eviction = EvictionPolicy::kImportance}); // Refused in one pool.
   return all;
 }
 
