@@ -52,6 +52,6 @@ constexpr LevelTables makeLevelTables() {
       tables.levels[bits - 2][missing] = levelsOf(bits, missing);
   return tables;
 }
-inline constexpr LevelTables kLevelTables = makeLevelTables();
+constexpr LevelTables kLevelTables = makeLevelTables();
 
 } // namespace moert
