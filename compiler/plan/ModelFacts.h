@@ -56,7 +56,7 @@ struct ModelFacts {
   std::vector<std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
   /// [MoE layer][expert]: where the slices of its record end.
   std::vector<std::vector<std::vector<uint64_t>>> sliceEnds;
-  std::vector<uint32_t> topK; // Per MoE layer.
+  std::vector<uint32_t> topK;                     // Per MoE layer.
   std::vector<std::vector<uint32_t>> expertNorms; // As Plan::expertNorms; empty: not known.
   /// Per MoE layer: whether the decode program predicts it from so many MoE layers before, minus 1.
   std::vector<std::array<bool, moert::kMostAhead>> isPredicted;

@@ -71,7 +71,7 @@ struct PlanProblem {
   /// empty.
   std::span<const std::vector<std::vector<uint64_t>>> sliceEnds{};
   std::span<const LayerScores> scores{};
-  std::span<const uint32_t> topK; // Per MoE layer.
+  std::span<const uint32_t> topK;                          // Per MoE layer.
   std::span<const std::vector<uint32_t>> expertNorms = {}; // As Plan::expertNorms.
   uint64_t pageBytes = 0;
   uint64_t poolPages = 0;           // Quotas and staging together.

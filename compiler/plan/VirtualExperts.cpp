@@ -120,6 +120,26 @@ static PlanReason exchangeReason(const ExchangeRule &rule, const VirtualExpertIn
           worseOf(inputs.costs->origin, Origin::kDerived)};
 }
 
+/// The first experts of the set that a layer may pin: any other expert must find room beside them
+/// (CacheDirectory::pinLimitPages).
+static std::vector<uint32_t> pinnableOf(std::span<const uint32_t> set,
+                                        std::span<const uint64_t> recordBytes, uint64_t pageBytes,
+                                        uint64_t quotaPages, uint64_t stagingPages) {
+  const auto pagesOf = [&](uint64_t bytes) { return divideUp(bytes, pageBytes); };
+  const uint64_t largest = pagesOf(*std::max_element(recordBytes.begin(), recordBytes.end()));
+  const uint64_t beside = quotaPages + stagingPages - std::min(largest, quotaPages + stagingPages);
+  uint64_t left = std::min(quotaPages, beside);
+  std::vector<uint32_t> pinned;
+  for (uint32_t expert : set) {
+    const uint64_t pages = pagesOf(recordBytes[expert]);
+    if (pages > left)
+      break;
+    left -= pages;
+    pinned.push_back(expert);
+  }
+  return pinned;
+}
+
 std::vector<PlanReason> chooseVirtualExperts(Preset preset, const VirtualExpertInputs &inputs,
                                              PlanSettings &settings) {
   const std::vector<std::vector<uint32_t>> ordered = expertsByImportance(inputs);
@@ -137,7 +157,9 @@ std::vector<PlanReason> chooseVirtualExperts(Preset preset, const VirtualExpertI
     for (uint64_t bytes : inputs.recordBytes[layer])
       largestPages = std::max(largestPages, divideUp(bytes, inputs.pageBytes));
     if (preset == Preset::kPruning)
-      settings.pinned.push_back(set);
+      settings.pinned.push_back(pinnableOf(set, inputs.recordBytes[layer], inputs.pageBytes,
+                                           settings.allotment.quotaPages[layer],
+                                           settings.allotment.stagingPages));
     settings.start.push_back(std::move(set));
   }
   std::vector<PlanReason> reasons = {

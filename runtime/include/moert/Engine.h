@@ -169,8 +169,8 @@ public:
   /// Whether a miss rule may change what steps of single tokens compute.
   bool isLossy() const;
   /// EngineOptions::decodesInBatches was set and applies: there is one session, and the plan has a
-  /// miss rule, quotas per layer, no prefetches and no eviction by importance, so that what a layer's
-  /// cache holds depends on that layer's demands alone.
+  /// miss rule, quotas per layer, no prefetches and no eviction by importance, so that what a
+  /// layer's cache holds depends on that layer's demands alone.
   bool decodesInBatches() const;
 
   /// What the engine's memory is for now: that of loading, or of the last setBudget().

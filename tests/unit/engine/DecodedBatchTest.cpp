@@ -114,7 +114,8 @@ struct BatchFixture {
 TEST_CASE("a batch computes to the bit what decoding its tokens one by one computes") {
   for (const MissRule &rule : kLossyRules)
     for (CacheRules rules : allRules()) {
-      if (rules.sharing != CacheSharing::kLayerQuotas)
+      if (rules.sharing != CacheSharing::kLayerQuotas ||
+          rules.eviction == EvictionPolicy::kImportance)
         continue;
       CAPTURE(missRuleText(rule));
       CAPTURE(int(rules.eviction));
@@ -134,7 +135,8 @@ TEST_CASE("a batch computes to the bit what decoding its tokens one by one compu
     }
 }
 
-TEST_CASE("with one pool, prefetches or nothing to lose, batches are not decoded") {
+TEST_CASE("with one pool, prefetches, eviction by importance or nothing to lose, batches are not "
+          "decoded") {
   const auto applies = [](auto change) {
     SyntheticOptions synthetic = slicedModel(kLossyRules.front(), {});
     change(synthetic.plans.front());
@@ -146,6 +148,7 @@ TEST_CASE("with one pool, prefetches or nothing to lose, batches are not decoded
   CHECK(applies([](Plan &) {}));
   CHECK_FALSE(applies([](Plan &plan) { plan.miss = {}; }));
   CHECK_FALSE(applies([](Plan &plan) { plan.rules.sharing = CacheSharing::kOnePool; }));
+  CHECK_FALSE(applies([](Plan &plan) { plan.rules.eviction = EvictionPolicy::kImportance; }));
   CHECK_FALSE(applies([](Plan &plan) {
     plan.prefetches = {{}, {Predictor::kGate, 1, kExperts, 2, 0}, {}};
   }));
