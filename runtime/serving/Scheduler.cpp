@@ -69,9 +69,9 @@ uint64_t Scheduler::keptTokens() const {
 // sequences only.
 uint32_t Scheduler::usableTokens(const std::vector<int32_t> &computed, const Session &session,
                                  const Sequence &sequence) const {
-  const std::vector<int32_t> &prompt = sequence.request().prompt;
-  const auto most = static_cast<uint32_t>(prompt.size() - 1);
-  const uint32_t common = std::min({commonTokens(computed, prompt), most, session.length()});
+  const auto most = static_cast<uint32_t>(sequence.tokens().size() - 1);
+  const uint32_t common =
+      std::min({commonTokens(computed, sequence.tokens()), most, session.length()});
   if (common < kLeastPrefix || (engine.hasStates() && common != session.length()))
     return 0;
   return common;
@@ -89,23 +89,106 @@ Scheduler::Prefix Scheduler::longestPrefix(const Sequence &sequence) const {
   for (const Kept &one : kept)
     consider(one.tokens, *one.session, one.id);
   for (const auto &other : running)
-    consider(other->request().prompt, *other->session(), 0);
+    consider(other->tokens(), *other->session(), 0);
   return best;
 }
 
 bool Scheduler::waitsForPrefix(const Sequence &sequence, const Prefix &prefix) const {
-  const std::vector<int32_t> &prompt = sequence.request().prompt;
-  const auto most = static_cast<uint32_t>(prompt.size() - 1);
+  const auto most = static_cast<uint32_t>(sequence.tokens().size() - 1);
   return !sequence.request().scoresPrompt && !engine.hasStates() &&
          std::any_of(running.begin(), running.end(), [&](const auto &other) {
-           const uint32_t later = std::min(commonTokens(other->request().prompt, prompt), most);
+           const uint32_t later = std::min(commonTokens(other->tokens(), sequence.tokens()), most);
            return later >= kLeastPrefix && later > prefix.tokens &&
                   later > other->session()->length();
          });
 }
 
+uint64_t Scheduler::runningTokens() const {
+  uint64_t tokens = 0;
+  for (const auto &sequence : running)
+    tokens += sequence->place.reserved;
+  return tokens;
+}
+
+uint64_t Scheduler::freeTokens() const {
+  return limits.sessionTokens - runningTokens() - keptTokens();
+}
+
+// Scores of a prompt are passed on as they are computed: it is not computed twice.
+uint32_t Scheduler::roomFor(const Sequence &sequence) const {
+  const uint32_t most = sequence.mostTokens();
+  if (sequence.request().scoresPrompt)
+    return most;
+  const auto have = static_cast<uint32_t>(sequence.tokens().size());
+  return std::min(most, have + std::max(limits.growth, sequence.generatedTokens()));
+}
+
+void Scheduler::interrupt(Sequence &sequence) {
+  const auto found = std::find_if(running.begin(), running.end(),
+                                  [&](const auto &one) { return one.get() == &sequence; });
+  sequence.releaseSession();
+  sequence.place.reserved = 0;
+  // Those that were admitted before wait first, in the same order.
+  const auto place = std::find_if(waiting.begin(), waiting.end(), [&](const auto &other) {
+    return other->place.arrival == 0 || other->place.arrival > sequence.place.arrival;
+  });
+  waiting.insert(place, std::move(*found));
+  running.erase(found);
+  ++counts.interrupted;
+}
+
+bool Scheduler::freeFor(uint32_t tokens, const Sequence &sequence) {
+  auto isLater = [&](const std::unique_ptr<Sequence> &other) {
+    return !other->request().scoresPrompt && other->place.arrival > sequence.place.arrival;
+  };
+  uint64_t most = freeTokens() + keptTokens();
+  for (const auto &other : running)
+    most += isLater(other) ? other->place.reserved : 0;
+  if (tokens > most)
+    return false;
+  while (!kept.empty() &&
+         (tokens > freeTokens() || running.size() + kept.size() >= limits.sessions()))
+    kept.pop_front();
+  while (tokens > freeTokens()) {
+    Sequence *last = nullptr;
+    for (const auto &other : running)
+      if (isLater(other) && (!last || other->place.arrival > last->place.arrival))
+        last = other.get();
+    interrupt(*last);
+  }
+  return true;
+}
+
+// With another session the old one is copied; without room for both, its tokens are computed again.
+void Scheduler::grow(Sequence &sequence) {
+  const uint32_t tokens = Engine::sessionTokensFor(roomFor(sequence));
+  if (!freeFor(tokens, sequence))
+    return interrupt(sequence);
+  Result<std::unique_ptr<Session>> larger = engine.createSession(roomFor(sequence));
+  Status moved = larger.status();
+  if (moved.isOk())
+    moved = engine.copyPrefix(*sequence.session(), **larger, sequence.session()->length());
+  if (!moved.isOk())
+    return interrupt(sequence);
+  sequence.moveTo(std::move(larger).value());
+  sequence.place.reserved = tokens;
+}
+
+void Scheduler::growFull() {
+  std::vector<Sequence *> full; // Those that came first grow first.
+  for (const auto &sequence : running)
+    if (sequence->tokens().size() > sequence->session()->capacity())
+      full.push_back(sequence.get());
+  std::sort(full.begin(), full.end(), [](const Sequence *a, const Sequence *b) {
+    return a->place.arrival < b->place.arrival;
+  });
+  for (Sequence *sequence : full)
+    if (sequence->session()) // Not interrupted for an earlier one.
+      grow(*sequence);
+}
+
 void Scheduler::makeRoom(uint32_t tokens, uint64_t &except) {
-  while (tokens > limits.sessionTokens - counts.sessionTokens - keptTokens()) {
+  while (tokens > freeTokens()) {
     auto oldest =
         std::find_if(kept.begin(), kept.end(), [&](const Kept &one) { return one.id != except; });
     if (oldest == kept.end()) {
@@ -117,8 +200,8 @@ void Scheduler::makeRoom(uint32_t tokens, uint64_t &except) {
 }
 
 bool Scheduler::begin(Sequence &sequence) {
-  const uint32_t tokens = Engine::sessionTokensFor(sequence.mostTokens());
-  if (tokens > limits.sessionTokens - counts.sessionTokens)
+  const uint32_t tokens = Engine::sessionTokensFor(roomFor(sequence));
+  if (tokens > limits.sessionTokens - runningTokens())
     return false;
   Prefix prefix = longestPrefix(sequence);
   if (waitsForPrefix(sequence, prefix))
@@ -129,7 +212,7 @@ bool Scheduler::begin(Sequence &sequence) {
     prefix = {};
   auto create = [&]() -> Result<std::unique_ptr<Session>> {
     MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
-                           engine.createSession(sequence.mostTokens()));
+                           engine.createSession(roomFor(sequence)));
     if (prefix.tokens > 0)
       MOERT_RETURN_IF_ERROR(engine.copyPrefix(*prefix.session, *session, prefix.tokens));
     return session;
@@ -147,8 +230,10 @@ bool Scheduler::begin(Sequence &sequence) {
   if (used != kept.end())
     std::rotate(used, used + 1, kept.end());
   sequence.begin(std::move(session).value());
+  if (sequence.place.arrival == 0)
+    sequence.place.arrival = ++lastArrival;
+  sequence.place.reserved = tokens;
   counts.cachedTokens += prefix.tokens;
-  counts.sessionTokens += tokens;
   running.push_back(std::move(waiting.front()));
   waiting.pop_front();
   return true;
@@ -167,14 +252,11 @@ void Scheduler::keep(Sequence &sequence) {
   });
   if (kept.size() == limits.kept)
     kept.pop_front();
-  kept.push_back({++lastKeptId, Engine::sessionTokensFor(sequence.mostTokens()), std::move(tokens),
-                  sequence.releaseSession()});
+  kept.push_back(
+      {++lastKeptId, sequence.place.reserved, std::move(tokens), sequence.releaseSession()});
 }
 
 void Scheduler::admit() {
-  counts.sessionTokens = 0;
-  for (const auto &sequence : running)
-    counts.sessionTokens += Engine::sessionTokensFor(sequence->mostTokens());
   while (!waiting.empty() && running.size() < limits.running && begin(*waiting.front())) {
   }
 }
@@ -183,6 +265,7 @@ SchedulerNumbers Scheduler::numbers() const {
   SchedulerNumbers numbers = counts;
   numbers.running = static_cast<uint32_t>(running.size());
   numbers.waiting = static_cast<uint32_t>(waiting.size());
+  numbers.sessionTokens = runningTokens();
   numbers.budgetBytes = engine.account().budgetBytes;
   return numbers;
 }
@@ -242,6 +325,7 @@ void Scheduler::finishStep(const Status &computed) {
 
 bool Scheduler::step() {
   dropCancelled();
+  growFull();
   admit();
   makeBatch();
   if (batch.empty())

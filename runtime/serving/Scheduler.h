@@ -3,8 +3,10 @@
 // delays the others' tokens by one chunk at most, and no prompt waits for the end of a longer one.
 //
 // A sequence waits until the sessions' memory, which the budget has counted, has room for its
-// prompt and all tokens that it may generate; those that wait are admitted in the order in which
-// they came.
+// prompt and some tokens that it may generate; those that wait are admitted in the order in which
+// they came. One that generates more gets a larger session. If there is no room, the sequence that
+// came last gives its session up and waits again, before the others; its tokens are computed
+// another time then, and its answer is the same. So the oldest always ends.
 //
 // A sequence that has ended is kept while there is room. One whose prompt begins as a kept or
 // running sequence does takes over the keys, values and states of the common tokens, so that a
@@ -33,6 +35,7 @@ struct SchedulerNumbers {
   uint64_t promptTokens = 0;         // Computed.
   uint64_t cachedTokens = 0;         // Prompt tokens that an earlier sequence had computed.
   uint64_t generatedTokens = 0;
+  uint64_t interrupted = 0; // Sequences that gave their session up, each time.
   uint64_t steps = 0, stepNs = 0;
   uint64_t bytesRead = 0, hits = 0, misses = 0;              // Routed experts.
   uint64_t stopped = 0, full = 0, cancelled = 0, failed = 0; // Sequences by their end.
@@ -40,8 +43,14 @@ struct SchedulerNumbers {
 
 struct SchedulerLimits {
   uint32_t running = 1;       // Sequences that are computed at a time.
-  uint32_t kept = 0;          // That have ended; with the running ones, the engine's sessions.
+  uint32_t kept = 0;          // That have ended.
   uint64_t sessionTokens = 0; // All of them together.
+  /// Room that a sequence has for tokens to come: as many as it has generated, so that a long
+  /// answer moves a few times only, and these at least.
+  uint32_t growth = 256;
+
+  /// The engine has one more: a sequence that grows has two for a moment.
+  uint32_t sessions() const { return running + std::max(kept, 1u); }
 };
 
 /// Used by the engine's thread. The engine must outlive it and have no sessions of others.
@@ -67,6 +76,16 @@ private:
 
   void dropCancelled();
   void admit();
+  /// Tokens that a sequence's session is to have room for.
+  uint32_t roomFor(const Sequence &sequence) const;
+  /// Gives sequences whose next token has no room larger sessions.
+  void growFull();
+  void grow(Sequence &sequence);
+  /// Frees so many tokens beside `sequence`: ends kept sequences, then interrupts later ones.
+  bool freeFor(uint32_t tokens, const Sequence &sequence);
+  /// The sequence gives its session up and waits again.
+  void interrupt(Sequence &sequence);
+  uint64_t freeTokens() const;
   /// Begins the first waiting sequence. Returns false if it has to wait.
   bool begin(Sequence &sequence);
   /// An earlier sequence and how many of a prompt's first tokens it has.
@@ -84,6 +103,7 @@ private:
   void makeRoom(uint32_t tokens, uint64_t &except);
   void keep(Sequence &sequence);
   uint64_t keptTokens() const;
+  uint64_t runningTokens() const;
   void makeBatch();
   void finishStep(const Status &computed);
   void countEnd(AnswerEnd end);
@@ -100,7 +120,7 @@ private:
     std::unique_ptr<Session> session;
   };
   std::deque<Kept> kept; // The one that was used last is at the end.
-  uint64_t lastKeptId = 0;
+  uint64_t lastKeptId = 0, lastArrival = 0;
   std::vector<Sequence *> stepping; // Entry i of the batch.
   std::vector<SessionTokens> batch;
   SchedulerNumbers counts;

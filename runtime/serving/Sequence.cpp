@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace moert {
 
@@ -33,7 +34,7 @@ Result<TokenScore> scoreToken(std::span<const float> logits, int32_t token, uint
 Sequence::Sequence(const Model &used, AnswerRequest request, std::shared_ptr<Answer> answer,
                    Sampler tokenSampler, StopText stops)
     : model(used), asked(std::move(request)), shared(std::move(answer)),
-      sampler(std::move(tokenSampler)) {
+      sampler(std::move(tokenSampler)), all(asked.prompt) {
   if (used.tokenizer())
     text.emplace(*used.tokenizer(), std::move(stops));
 }
@@ -55,8 +56,10 @@ Result<std::unique_ptr<Sequence>> Sequence::create(const Model &model, AnswerReq
 }
 
 void Sequence::begin(std::unique_ptr<Session> created) {
-  assert(created->length() < asked.prompt.size());
+  assert(created->length() < all.size());
   ownSession = std::move(created);
+  if (std::exchange(hasBegun, true))
+    return;
   // Not before: it takes memory, and more of the stack than other threads have.
   if (asked.grammar)
     constraint.emplace(asked.grammar, *asked.tokenTexts, model.artifact().model.eosTokens);
@@ -64,22 +67,15 @@ void Sequence::begin(std::unique_ptr<Session> created) {
   sampler.addPrompt(asked.prompt);
 }
 
-uint32_t Sequence::promptRest() const {
-  const auto promptTokens = static_cast<uint32_t>(asked.prompt.size());
-  return promptTokens - std::min(promptTokens, ownSession->length());
-}
-
 SessionTokens Sequence::part(uint32_t most) {
-  if (next)
-    return {ownSession.get(), {&*next, 1}, LogitsWanted::kLast};
-  const uint32_t count = std::min(most, promptRest());
+  const uint32_t count = std::min(most, rest());
   LogitsWanted wanted = LogitsWanted::kNowhere;
-  if (asked.scoresPrompt)
+  if (asked.scoresPrompt && generatedTokens() == 0)
     wanted = LogitsWanted::kAll;
-  else if (count == promptRest() && asked.maxTokens > 0)
+  else if (count == rest() && asked.maxTokens > 0)
     wanted = LogitsWanted::kLast;
-  return {ownSession.get(), std::span(asked.prompt).subspan(ownSession->length(), count), wanted,
-          true};
+  return {ownSession.get(), std::span(all).subspan(ownSession->length(), count), wanted,
+          isPrefilling()};
 }
 
 Result<int32_t> Sequence::sample(std::span<const float> logits) {
@@ -136,12 +132,12 @@ std::optional<AnswerEnd> Sequence::finishStep() {
     return AnswerEnd::kFailed;
   }
   if (!sampled)
-    return promptRest() == 0 ? std::optional(end(AnswerEnd::kLength)) : std::nullopt;
+    return rest() == 0 ? std::optional(end(AnswerEnd::kLength)) : std::nullopt;
   const int32_t token = *sampled;
   sampled.reset();
   if (isEndToken(token))
     return end(AnswerEnd::kStop);
-  output.push_back(token);
+  all.push_back(token);
   sampler.addGenerated(token);
   if (constraint)
     constraint->take(token);
@@ -149,19 +145,16 @@ std::optional<AnswerEnd> Sequence::finishStep() {
   score.reset();
   const bool isStopped = text && text->take(token, piece.text);
   shared->addPiece(std::move(piece));
-  if (isStopped || output.size() == asked.maxTokens)
+  if (isStopped || generatedTokens() == asked.maxTokens)
     return end(isStopped ? AnswerEnd::kStop : AnswerEnd::kLength);
   if (constraint && constraint->hasEnded())
     return end(AnswerEnd::kStop);
-  next = token;
   return std::nullopt;
 }
 
 std::vector<int32_t> Sequence::computedTokens() const {
-  std::vector<int32_t> tokens = asked.prompt;
-  tokens.insert(tokens.end(), output.begin(), output.end());
-  tokens.resize(std::min<size_t>(tokens.size(), ownSession ? ownSession->length() : 0));
-  return tokens;
+  const size_t computed = std::min<size_t>(all.size(), ownSession ? ownSession->length() : 0);
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(computed)};
 }
 
 } // namespace moert

@@ -25,22 +25,34 @@ public:
   static Result<std::unique_ptr<Sequence>> create(const Model &model, AnswerRequest request,
                                                   std::shared_ptr<Answer> answer);
 
+  /// The scheduler's notes.
+  struct Place {
+    uint64_t arrival = 0;  // By the first admission; the lowest came first.
+    uint32_t reserved = 0; // Tokens of the sessions' memory, while it has a session.
+  };
+  Place place;
+
   const AnswerRequest &request() const { return asked; }
   Answer &answer() { return *shared; }
 
-  /// Tokens that its session needs room for.
+  /// Tokens that it has at most, and so needs room for at its end.
   uint32_t mostTokens() const {
     return static_cast<uint32_t>(asked.prompt.size()) + asked.maxTokens;
   }
+  /// The prompt, and what was generated.
+  const std::vector<int32_t> &tokens() const { return all; }
 
-  /// Call once, before the first part. The session has the prompt's first tokens if it continues an
-  /// earlier sequence.
+  /// Call before the first part. The session has the first tokens if they were computed before, for
+  /// this or for another sequence. Call again, with another session, to continue a sequence that
+  /// gave its session up: the answer is the same.
   void begin(std::unique_ptr<Session> created);
+  /// Continues with another session that has the same tokens.
+  void moveTo(std::unique_ptr<Session> larger) { ownSession = std::move(larger); }
   Session *session() { return ownSession.get(); }
   std::unique_ptr<Session> releaseSession() { return std::move(ownSession); }
 
-  bool isPrefilling() const { return !next && promptRest() > 0; }
-  uint32_t promptRest() const;
+  /// Whether its next part is of tokens that it has, and not the last generated one.
+  bool isPrefilling() const { return rest() > 1 || generatedTokens() == 0; }
 
   /// The next tokens, at most that many, and which logits it needs of them. Valid until the step is
   /// over.
@@ -58,12 +70,16 @@ public:
 
   /// The tokens that the session has, or a prefix of them.
   std::vector<int32_t> computedTokens() const;
-  uint32_t generatedTokens() const { return static_cast<uint32_t>(output.size()); }
+  uint32_t generatedTokens() const {
+    return static_cast<uint32_t>(all.size() - asked.prompt.size());
+  }
 
 private:
   Sequence(const Model &used, AnswerRequest request, std::shared_ptr<Answer> answer,
            Sampler tokenSampler, StopText stops);
 
+  /// Tokens that its session lacks.
+  uint32_t rest() const { return static_cast<uint32_t>(all.size()) - ownSession->length(); }
   bool isEndToken(int32_t token) const;
   /// Samples a token that the grammar allows. Sampling again among the allowed ones after one that
   /// is not has the probabilities of sampling among them at once, and most tokens need no second
@@ -81,11 +97,11 @@ private:
   std::optional<TokenConstraint> constraint;
   std::vector<float> maskedLogits; // With a constraint.
   std::unique_ptr<Session> ownSession;
-  std::optional<int32_t> next;    // The token to compute next, after the prompt.
+  bool hasBegun = false;
   std::optional<int32_t> sampled; // By the step under way.
   std::optional<TokenScore> score;
   Status error;
-  std::vector<int32_t> output; // Generated tokens.
+  std::vector<int32_t> all; // The prompt's and generated tokens.
 };
 
 /// Scores `token` by a row of logits, with the `count` most probable tokens, the best first, ties

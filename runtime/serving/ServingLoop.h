@@ -21,7 +21,10 @@ struct ServingLimits {
   uint32_t running = 1;       // Sequences that are computed at a time.
   uint32_t waiting = 0;       // That wait for room.
   uint32_t kept = 0;          // That have ended and whose prefixes may be used again.
-  uint64_t sessionTokens = 0; // All running sequences together.
+  uint64_t sessionTokens = 0; // All sequences together.
+
+  /// The engine has room for so many sessions.
+  uint32_t sessions() const { return SchedulerLimits{running, kept, sessionTokens}.sessions(); }
 };
 
 enum class Refusal {

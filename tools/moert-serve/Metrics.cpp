@@ -56,6 +56,8 @@ std::string metricsOf(const SchedulerNumbers &numbers, uint64_t refusals,
   counter("moert_cached_tokens_total", numbers.cachedTokens,
           "Prompt tokens taken from an earlier sequence.");
   counter("moert_generated_tokens_total", numbers.generatedTokens, "Tokens generated.");
+  counter("moert_interrupted_sequences_total", numbers.interrupted,
+          "Times that a sequence gave its room to an earlier one and was computed again.");
   counter("moert_steps_total", numbers.steps, "Steps, each for a batch of sequences.");
   Family(out, "moert_step_seconds_total", "counter", "Time in steps.").seconds(numbers.stepNs);
   counter("moert_expert_bytes_read_total", numbers.bytesRead, "Bytes of experts read.");

@@ -131,7 +131,7 @@ Status serveModel(ServeOptions options) {
   // What a miss rule changes depends on what the cache holds, and so on the other sequences.
   engine.isExact = true;
   engine.contextTokens = limits.contextTokens;
-  engine.sessions = limits.running + limits.kept;
+  engine.sessions = limits.sessions();
   engine.sessionTokens = limits.sessionTokens;
   engine.logitsRows = std::min(limits.running, kDefaultSessions);
   engine.extraBytes = servingBytes(options, limits, info.vocabularySize);

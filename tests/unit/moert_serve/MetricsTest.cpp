@@ -26,7 +26,7 @@ TEST_CASE("metrics are families of samples, each with a help text and a type") {
     CHECK(line.starts_with(family));
     ++samples;
   }
-  CHECK(samples == 18);
+  CHECK(samples == 19);
   CHECK(text.find("\nmoert_sequences_total{end=\"cancelled\"} 3\n") != std::string::npos);
   CHECK(text.find("\nmoert_step_seconds_total 1.5\n") != std::string::npos);
   CHECK(text.find("\nmoert_refused_requests_total 7\n") != std::string::npos);
