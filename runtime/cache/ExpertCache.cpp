@@ -251,7 +251,7 @@ Result<int> ExpertCache::nextReady() {
   // Also when something is ready: the disk gets its next requests before the caller computes.
   for (bool wait = false; !machine.isAllHandedOut(); wait = true) {
     uint64_t before = wait ? clock() : 0;
-    Status progressed = collect(wait);
+    Status progressed = wait || machine.readsUnderWay() > 0 ? collect(wait) : Status();
     if (wait)
       lastTimes.waitNs += clock() - before;
     isStalled |= wait;

@@ -299,6 +299,15 @@ void Engine::Impl::countTime(std::span<const Instruction> joined, uint64_t compu
   }
 }
 
+/// Whether the time of the instruction at `begin` counts for the same part and layer as that of the
+/// instruction at `end`. Each reading of the clock takes time itself.
+static bool isCountedWithNext(const Program &program, size_t begin, size_t end) {
+  return end == begin + 1 && end < program.instructions.size() &&
+         program.layers[begin] == program.layers[end] &&
+         partOf(program.instructions[begin]) == partOf(program.instructions[end]) &&
+         !(end + 1 < program.instructions.size() && isJoined(program.instructions[end + 1]));
+}
+
 Status Engine::Impl::executeProgram() {
   fillRopeTables();
   std::fill(profile.begin(), profile.end(), LayerProfile());
@@ -308,6 +317,7 @@ Status Engine::Impl::executeProgram() {
   routed = nullptr;
   uint64_t begun = monotonicNs();
   CacheTime before = cacheTime();
+  size_t timed = 0; // The first instruction whose time is not counted yet.
   for (size_t i = 0, end = 0; i < instructions.size(); i = end) {
     for (end = i + 1; end < instructions.size() && isJoined(instructions[end]);)
       ++end;
@@ -318,6 +328,8 @@ Status Engine::Impl::executeProgram() {
     if (beginsReads(joined.back()))
       MOERT_RETURN_IF_ERROR(beginExperts(routed->moeLayer, routed->experts));
     MOERT_RETURN_IF_ERROR(cache->advance());
+    if (isCountedWithNext(*program, i, end))
+      continue;
     // Stalls count at the instruction where they happen: reads begin before the experts
     // instruction.
     const uint64_t now = monotonicNs();
@@ -330,7 +342,8 @@ Status Engine::Impl::executeProgram() {
     entry.computeNs += computeNs;
     partNs[static_cast<size_t>(StepPart::kChecksums)] += checks;
     partNs[static_cast<size_t>(StepPart::kRequests)] += requests;
-    countTime(joined, computeNs - checks - requests);
+    countTime(instructions.subspan(timed, end - timed), computeNs - checks - requests);
+    timed = end;
     begun = now;
     before = after;
   }

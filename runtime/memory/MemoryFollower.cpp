@@ -1,6 +1,7 @@
 #include "runtime/memory/MemoryFollower.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace moert {
 
@@ -39,18 +40,20 @@ std::optional<BudgetChange> MemoryFollower::decide(const MemorySignals &signals,
   const uint64_t bound = std::max(signals.bound.bytes, now.smallestBytes);
   if (pressed)
     waitBeforeGrowing(nowNs, kQuietAfterPressureNs);
+  const uint64_t enough = std::exchange(isGrowing, false) ? 0 : now.budgetBytes / 32;
   if (bound < now.accountedBytes) {
     waitBeforeGrowing(nowNs, kQuietAfterShrinkNs);
     return BudgetChange{bound, BudgetReason::kLimit};
   }
   if (pressed && spare > 0)
     return BudgetChange{now.accountedBytes - (spare + 7) / 8, BudgetReason::kPressure};
-  // A budget that is not used up needs no more.
-  const uint64_t step = now.budgetBytes / 32;
-  const bool isUsedUp = now.budgetBytes - std::min(now.budgetBytes, now.accountedBytes) < step;
-  if (isUsedUp && nowNs >= growsFromNs && bound > now.budgetBytes && bound - now.budgetBytes > step)
-    return BudgetChange{bound, BudgetReason::kRoom};
-  return std::nullopt;
+  // A budget that is not used up needs no more. A step may be smaller than an expert.
+  const uint64_t step = now.budgetBytes / 64;
+  const uint64_t unused = now.budgetBytes - std::min(now.budgetBytes, now.accountedBytes);
+  if (unused >= 8 * step || nowNs < growsFromNs || bound <= now.budgetBytes + enough)
+    return std::nullopt;
+  isGrowing = bound - now.budgetBytes > step;
+  return BudgetChange{isGrowing ? now.budgetBytes + step : bound, BudgetReason::kRoom, isGrowing};
 }
 
 } // namespace moert

@@ -28,12 +28,14 @@ const char *nameOf(BudgetReason reason);
 struct BudgetChange {
   uint64_t bytes = 0;
   BudgetReason reason = BudgetReason::kLimit;
+  bool isStep = false; // More room is left, and taken by the next changes.
 };
 
 /// Shrinks at once where the bound is below what is accounted, and by an eighth of what can be
 /// given back where threads have waited for memory for a tenth of the time. Grows to the bound once
 /// nothing of this has happened for a while, so that a bound that moves back and forth is not
-/// followed each time. Never goes below the smallest budget. For one thread.
+/// followed each time; in steps, since no token is computed while the system clears new pages.
+/// Never goes below the smallest budget. For one thread.
 class MemoryFollower {
 public:
   static constexpr uint64_t kSecond = 1'000'000'000;
@@ -50,6 +52,7 @@ private:
   bool isPressed(const MemorySignals &signals, uint64_t nowNs);
   void waitBeforeGrowing(uint64_t nowNs, uint64_t ns);
 
+  bool isGrowing = false; // Has made a step that others follow.
   uint64_t growsFromNs = 0;
   std::optional<uint64_t> windowNs; // Where the current window of pressure began.
   uint64_t windowStalledNs = 0;     // What had been waited by then.

@@ -42,9 +42,15 @@ Status BudgetFollower::change(const BudgetChange &wished, std::optional<uint32_t
   if (position)
     made.push_back({*position, account.budgetBytes, account.totalBytes(), plan,
                     nameOf(wished.reason), end - begin});
+  if (wished.isStep) {
+    grownFrom = grownFrom ? grownFrom : before;
+    return {};
+  }
+  const uint64_t from = wished.reason == BudgetReason::kRoom ? grownFrom.value_or(before) : before;
+  grownFrom.reset();
   // The text being generated may share the terminal.
   writeError(strCat(isOutputTerminal() && isErrorTerminal() ? "\n" : "", "budget     ",
-                    formatBytes(before), " -> ", formatBytes(account.budgetBytes), ": ",
+                    formatBytes(from), " -> ", formatBytes(account.budgetBytes), ": ",
                     nameOf(wished.reason), "; plan ", plan, "\n"));
   return {};
 }

@@ -22,7 +22,8 @@ public:
   BudgetFollower(Engine &followingEngine, uint64_t smallestBytes);
 
   /// Before a step: looks, if it is time, and changes the budget. Prints each change to standard
-  /// error. `position` of the step's first token: the change is kept for changes().
+  /// error, that of several steps after the last one. `position` of the step's first token: the
+  /// change is kept for changes().
   Status follow(std::optional<uint32_t> position = {});
   /// Changes the budget to this one. Refused as Engine::setBudget() refuses it.
   Status set(const BudgetSize &budget);
@@ -38,6 +39,7 @@ private:
   uint64_t smallest;
   MemoryFollower follower;
   uint64_t nextLookNs = 0;
+  std::optional<uint64_t> grownFrom; // The budget before the steps of growing now.
   MemoryAccount largest;
   std::vector<RunBudget> made;
 };

@@ -40,8 +40,32 @@ TEST_CASE("growing waits for a quiet second after the bound was followed down") 
   CHECK_FALSE(follower.decide(bound(100), budget(60), 6 * kSecond - 1).has_value());
   auto change = follower.decide(bound(100), budget(60), 6 * kSecond);
   REQUIRE(change.has_value());
-  CHECK(change->bytes == 100 * kMiB);
   CHECK(change->reason == BudgetReason::kRoom);
+}
+
+TEST_CASE("growing takes steps of a sixty-fourth up to the bound") {
+  MemoryFollower follower;
+  uint64_t bytes = 64 * kMiB;
+  for (int step = 0; step < 30; ++step) {
+    const auto change = follower.decide(bound(100), {bytes, bytes - 1000, 20 * kMiB}, 0);
+    REQUIRE(change.has_value());
+    REQUIRE(change->reason == BudgetReason::kRoom);
+    if (!change->isStep) {
+      CHECK(change->bytes == 100 * kMiB);
+      CHECK(change->bytes - bytes <= bytes / 64);
+      return;
+    }
+    CHECK(change->bytes == bytes + bytes / 64);
+    bytes = change->bytes;
+  }
+  FAIL("never reached the bound");
+}
+
+TEST_CASE("a step that is too small for another expert is followed by the next one") {
+  MemoryFollower follower;
+  const auto change = follower.decide(bound(200), {100 * kMiB, 89 * kMiB, 20 * kMiB}, 0);
+  REQUIRE(change.has_value());
+  CHECK(change->isStep);
 }
 
 TEST_CASE("a little more room, or room that is not needed, changes nothing") {
@@ -49,7 +73,7 @@ TEST_CASE("a little more room, or room that is not needed, changes nothing") {
   CHECK_FALSE(follower.decide(bound(102), budget(100), 0).has_value());
   CHECK(follower.decide(bound(104), budget(100), 0).has_value());
   // Everything is in memory: the budget is not used up.
-  CHECK_FALSE(follower.decide(bound(200), {100 * kMiB, 90 * kMiB, 20 * kMiB}, 0).has_value());
+  CHECK_FALSE(follower.decide(bound(200), {100 * kMiB, 85 * kMiB, 20 * kMiB}, 0).has_value());
 }
 
 TEST_CASE("waiting for memory for a tenth of a second gives back an eighth of what can be") {
