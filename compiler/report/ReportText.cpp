@@ -4,13 +4,22 @@
 #include "compiler/report/MakeReport.h"
 #include "runtime/base/Excerpt.h"
 
+#include <algorithm>
+
 using namespace moert;
 
 namespace moec {
 
 /// Names of files and models may contain any bytes.
+static std::string oneLine(std::string_view text) {
+  std::string line = printable(text);
+  std::ranges::replace_if(
+      line, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return line;
+}
+
 static std::string cellText(const Value &value, Unit unit) {
-  return printable(shownText(value, unit));
+  return oneLine(shownText(value, unit));
 }
 
 /// Lines of at most 100 columns, unless a word is longer.
@@ -35,8 +44,8 @@ static std::string factsText(const std::vector<Fact> &facts) {
                    {"", TextTable::Align::kLeft},
                    {"", TextTable::Align::kLeft}});
   for (const Fact &fact : facts)
-    table.addRow(
-        {fact.label, cellText(fact.value, fact.unit), std::string(originName(fact.source.origin))});
+    table.addRow({oneLine(fact.label), cellText(fact.value, fact.unit),
+                  std::string(originName(fact.source.origin))});
   return table.text(kIndent);
 }
 
@@ -48,8 +57,9 @@ static std::string tableText(const Table &table) {
     return strCat("\n", kIndent, table.title, ": ", table.rows.size(), " rows, see --json\n");
   std::vector<TextTable::Column> columns;
   for (const Column &column : table.columns)
-    columns.push_back({column.label, column.unit == Unit::kNone ? TextTable::Align::kLeft
-                                                                : TextTable::Align::kRight});
+    columns.push_back({oneLine(column.label), column.unit == Unit::kNone
+                                                  ? TextTable::Align::kLeft
+                                                  : TextTable::Align::kRight});
   TextTable rows(columns);
   for (const std::vector<Value> &row : table.rows) {
     std::vector<std::string> cells;
@@ -58,15 +68,15 @@ static std::string tableText(const Table &table) {
     rows.addRow(std::move(cells));
   }
   text += rows.text(kIndent);
-  return table.note.empty() ? text : text + wrapped(table.note, kIndent);
+  return table.note.empty() ? text : text + wrapped(oneLine(table.note), kIndent);
 }
 
 std::string reportText(const Report &report) {
-  std::string text = printable(report.title) + "\n";
+  std::string text = oneLine(report.title) + "\n";
   for (const Section &section : report.sections) {
     text += strCat("\n", section.title, "\n");
     for (const std::string &sentence : section.sentences)
-      text += wrapped(printable(sentence), kIndent);
+      text += wrapped(oneLine(sentence), kIndent);
     if (!section.facts.empty())
       text += strCat(section.sentences.empty() ? "" : "\n", factsText(section.facts));
     for (const Table &table : section.tables)

@@ -148,6 +148,38 @@ TEST_CASE("a page has the report's numbers, and escapes its names") {
   CHECK(page.find("http-equiv=Content-Security-Policy") != std::string::npos);
 }
 
+TEST_CASE(
+    "no string of an artifact, a run or a device becomes markup, script or a terminal's command") {
+  const std::string hostile = "</script><script>x()</script>\"'&\x1b[2J\xff\n";
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  RunRecord &run = inputs.runs[0];
+  inputs.artifactPath = run.path = hostile;
+  moert::Plan &plan = inputs.artifact.plans[0];
+  plan.name = plan.preset = run.facts.plan = run.facts.preset = hostile;
+  run.facts.artifact = run.facts.program = run.facts.io = run.facts.isa = run.facts.end = hostile;
+  inputs.artifact.provenance = {{hostile, hostile}};
+  inputs.artifact.measured = tinyMeasured();
+  moert::Measured &measured = *inputs.artifact.measured;
+  measured.metric = measured.solver = measured.quantizer = hostile;
+  measured.calibrationTexts[0].name = measured.acceptanceTexts[0].name = hostile;
+  inputs.runs.push_back(run);
+  const Report report = tinyReport(inputs);
+
+  const std::string page = reportPage(report);
+  CHECK(page.find("<script>x") == std::string::npos);
+  CHECK(page.find("</script><") == std::string::npos);
+  CHECK(page.find('\x1b') == std::string::npos);
+  CHECK(page.find('\xff') == std::string::npos);
+  CHECK(page.find("&lt;/script&gt;&lt;script&gt;x()") != std::string::npos);
+  const std::string text = reportText(report);
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.find('\xff') == std::string::npos);
+  CHECK(nlohmann::json::parse(reportJson(report))["title"].get<std::string>().starts_with(
+      "Two runs"));
+  const nlohmann::json trace = nlohmann::json::parse(reportTrace(inputs));
+  CHECK(trace["traceEvents"][0]["args"]["name"].get<std::string>().starts_with("</script>"));
+}
+
 TEST_CASE("a page of a large model has every n-th layer of a long table") {
   Report report;
   Section &section = report.sections.emplace_back();
@@ -167,8 +199,14 @@ TEST_CASE("a trace has a span per step, and in it one per layer") {
   const nlohmann::json trace = nlohmann::json::parse(reportTrace(inputs));
   size_t steps = 0, layers = 0;
   double waits = 0;
+  const std::set<std::string> phases = {"M", "X", "C"};
   for (const nlohmann::json &event : trace["traceEvents"]) {
-    const std::string name = event["name"];
+    const std::string name = event["name"], phase = event["ph"];
+    CHECK(phases.contains(phase));
+    CHECK((event["pid"].is_number_unsigned() && event["tid"].is_number_unsigned()));
+    CHECK(event["ts"].get<double>() >= 0);
+    CHECK(event.contains("dur") == (phase == "X"));
+    CHECK(event["args"].is_object());
     steps += name.starts_with("token ");
     layers += name.starts_with("layer ");
     waits += name == "waiting for reads" ? event["dur"].get<double>() : 0;
