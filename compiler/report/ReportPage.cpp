@@ -27,7 +27,7 @@ static std::string escaped(std::string_view text) {
 static std::string cellHtml(const Value &value, Unit unit, std::string_view attributes = "") {
   if (!value.isNumber())
     return strCat("<td", attributes, ">", escaped(shownText(value, unit)), "</td>");
-  return strCat("<td class=n", attributes, " data-v=\"", numberJson(value.number()), "\">",
+  return strCat("<td", attributes, " data-v=\"", numberJson(value.number()), "\">",
                 escaped(shownText(value, unit)), "</td>");
 }
 

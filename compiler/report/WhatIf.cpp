@@ -9,6 +9,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
+#include "runtime/base/ThreadPool.h"
 #include "runtime/policy/CacheAllotment.h"
 
 #include <algorithm>
@@ -79,6 +80,7 @@ private:
     return anchored(changed, simulation.base());
   }
   bool isStopped() const { return session.stop && session.stop->load(std::memory_order_relaxed); }
+  Result<std::vector<Predicted>> predictAll(std::span<const RunSimulation::Change> changes) const;
 
   Status askBudgets();
   Status askDisks();
@@ -96,19 +98,39 @@ private:
   WhatIf answers;
 };
 
+/// Each change alone. The replays share nothing and take all cores.
+Result<std::vector<Predicted>>
+Questions::predictAll(std::span<const RunSimulation::Change> changes) const {
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> threads,
+                         ThreadPool::create(availableCores(), ThreadPool::Shortage::kTakesFewer));
+  std::vector<std::optional<Result<Predicted>>> results(changes.size());
+  threads->run(changes.size(), 1, [&](uint64_t begin, uint64_t end, uint32_t) {
+    for (uint64_t i = begin; i < end && !isStopped(); ++i)
+      results[i] = predict(changes[i]);
+  });
+  std::vector<Predicted> predicted;
+  for (std::optional<Result<Predicted>> &result : results) {
+    if (!result)
+      return Status(StatusCode::kInterrupted, "interrupted");
+    MOERT_RETURN_IF_ERROR(result->status());
+    predicted.push_back(std::move(*result).value());
+  }
+  return predicted;
+}
+
 Status Questions::askBudgets() {
   const uint64_t pageBytes = simulation.inputs().artifact.pageBytes;
-  uint64_t before = 0;
+  std::vector<RunSimulation::Change> changes;
   for (double fraction : kBudgetFractions) {
-    if (isStopped())
-      return Status(StatusCode::kInterrupted, "interrupted");
     const uint64_t pages = pagesForFraction(simulation, fraction);
-    if (pages == before)
+    if (!changes.empty() && pages == changes.back().poolPages)
       continue; // Less than a record.
-    before = pages;
-    MOERT_ASSIGN_OR_RETURN(const Predicted predicted, predict({.poolPages = pages}));
-    answers.budgets.push_back({fraction, fixedBytes(simulation) + pages * pageBytes, predicted});
+    changes.push_back({.poolPages = pages});
+    answers.budgets.push_back({fraction, fixedBytes(simulation) + pages * pageBytes, {}});
   }
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Predicted> predicted, predictAll(changes));
+  for (size_t i = 0; i < predicted.size(); ++i)
+    answers.budgets[i].predicted = predicted[i];
   double best = 0;
   for (const BudgetPoint &point : answers.budgets)
     best = std::max(best, point.predicted.tokensPerSecond);
@@ -118,12 +140,15 @@ Status Questions::askBudgets() {
 }
 
 Status Questions::askDisks() {
+  std::vector<RunSimulation::Change> changes;
   for (double latency : kLatencyFactors)
     for (double rate : kRateFactors) {
-      MOERT_ASSIGN_OR_RETURN(const Predicted predicted,
-                             predict({.readRate = rate, .readLatency = latency}));
-      answers.disks.push_back({rate, latency, rate * simulation.disk().bytesPerSecond, predicted});
+      changes.push_back({.readRate = rate, .readLatency = latency});
+      answers.disks.push_back({rate, latency, rate * simulation.disk().bytesPerSecond, {}});
     }
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Predicted> predicted, predictAll(changes));
+  for (size_t i = 0; i < predicted.size(); ++i)
+    answers.disks[i].predicted = predicted[i];
   return {};
 }
 
@@ -141,13 +166,17 @@ std::pair<double, double> meanBits(const Artifact &artifact) {
 
 Status Questions::askWidths() {
   const auto [nominal, stored] = meanBits(simulation.inputs().artifact);
+  std::vector<RunSimulation::Change> changes;
   for (double bits : kWidths) {
     if (bits > nominal - 0.5)
       continue;
     const double factor = (bits + stored - nominal) / stored;
-    MOERT_ASSIGN_OR_RETURN(const Predicted predicted, predict({.expertBytes = factor}));
-    answers.widths.push_back({bits, factor, predicted});
+    changes.push_back({.expertBytes = factor});
+    answers.widths.push_back({bits, factor, {}});
   }
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Predicted> predicted, predictAll(changes));
+  for (size_t i = 0; i < predicted.size(); ++i)
+    answers.widths[i].predicted = predicted[i];
   return {};
 }
 

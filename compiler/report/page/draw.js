@@ -29,7 +29,7 @@ async function draw(figure, isDark) {
     const bands = new Set(table.map(row => row[picture.fields.yField])).size;
     specification.height = Math.max(60, Math.min(layout.mostHeight, layout.rowHeight * bands));
   }
-  specification.padding = {left: 0, right: 4, top: 6, bottom: 6};
+  specification.padding = {left: 0, right: 4, top: 14, bottom: 6};
   specification.width = Math.max(200, box.clientWidth - 2);
   const values = {...picture.fields, ink: theme.ink, colours: theme.colours, ramp: theme.ramp};
   specification.signals = [...Object.entries(values).map(([name, value]) => ({name, value})), ...(specification.signals || [])];
