@@ -156,12 +156,24 @@ Result<Section> cacheSection(const RunFindings &findings, const Section &experts
 
 //===-- Prefetches ----------------------------------------------------------------------------===//
 
+/// What no plan can exceed: every read ends before its layer.
+static void addPerfect(const RunSimulation &simulation, Section &section) {
+  Source perfect = simulatedFor(simulation);
+  perfect.from += "; every read ends before its layer";
+  const double inTimeNs = simulation.base().tokenNs - simulation.base().waitNs;
+  section.facts.push_back(
+      {"prefetch.perfect_tokens_per_second", "with a perfect predictor and time to read",
+       measuredTokensPerSecond(simulation.run()) * simulation.base().tokenNs / inTimeNs,
+       Unit::kTokensPerSecond, perfect});
+}
+
 Section prefetchSection(const RunFindings &findings) {
   Section section{.id = "prefetch", .title = "Prefetch"};
   const RunSimulation &simulation = findings.simulation;
   const Plan &plan = planOf(simulation.inputs(), simulation.run());
   const PhaseTotals &decode = simulation.run().decode;
   const LayerTotals all = decode.sum();
+  addPerfect(simulation, section);
   if (all.prefetches() == 0) {
     section.sentences.push_back(prefetchesAnything(plan.prefetches)
                                     ? "The plan prefetches, but no expert was prefetched."
@@ -178,13 +190,6 @@ Section prefetchSection(const RunFindings &findings) {
                            ratio(late, useful), Unit::kFraction, source});
   section.facts.push_back({"prefetch.bytes", "prefetched per token",
                            double(all.prefetchBytes) / double(decode.steps), Unit::kBytes, source});
-  Source perfect = simulatedFor(simulation);
-  perfect.from += "; every read ends before its layer";
-  const double inTimeNs = simulation.base().tokenNs - simulation.base().waitNs;
-  section.facts.push_back(
-      {"prefetch.perfect_tokens_per_second", "with a perfect predictor and time to read",
-       measuredTokensPerSecond(simulation.run()) * simulation.base().tokenNs / inTimeNs,
-       Unit::kTokensPerSecond, perfect});
   section.sentences.push_back(
       strCat(shownText(ratio(useful, double(all.misses)), Unit::kFraction),
              " of the misses were "

@@ -14,7 +14,7 @@ using namespace moert;
 namespace moec {
 
 std::string_view limitName(Limit limit) {
-  constexpr std::array<std::string_view, 4> kNames = {"disk", "text", "memory", "compute"};
+  constexpr std::array<std::string_view, 5> kNames = {"disk", "text", "memory", "start", "compute"};
   return kNames[static_cast<size_t>(limit)];
 }
 
@@ -37,6 +37,30 @@ constexpr double kLeastLoss = 0.05;
 constexpr double kSlowDisk = 0.7;
 /// A run that waits for less than this fraction of its time is limited by computing.
 constexpr double kWaits = 0.15;
+/// First reads are a cause where they are at least this fraction of what was read.
+constexpr double kFirstReads = 0.5;
+
+/// Bytes of the experts that steps from `fromStep` on use, and that no earlier step used or held.
+double firstUsesOf(const RoutingTrace &trace, size_t fromStep, const HeldExperts &held,
+                   std::span<const std::vector<uint64_t>> recordBytes) {
+  const size_t layers = trace.layerExperts.size();
+  std::vector<std::vector<bool>> isKnown;
+  for (uint32_t experts : trace.layerExperts)
+    isKnown.emplace_back(experts);
+  for (size_t l = 0; l < held.size(); ++l)
+    for (uint32_t expert : held[l])
+      isKnown[l][expert] = true;
+  double bytes = 0;
+  for (size_t p = 0; p < trace.passes.size(); ++p) {
+    const uint32_t layer = trace.passes[p].layer;
+    for (uint32_t expert : trace.demandOf(trace.passes[p]).wanted) {
+      if (p >= fromStep * layers && !isKnown[layer][expert])
+        bytes += static_cast<double>(recordBytes[layer][expert]);
+      isKnown[layer][expert] = true;
+    }
+  }
+  return bytes;
+}
 
 /// Compares a run with what it could do; borrows its arguments.
 class Diagnosing {
@@ -60,10 +84,12 @@ private:
   Status checkDisk();
   Status checkText();
   void addLimit();
-  double lost(double changedNs) const {
-    const double base = simulation.base().tokenNs;
-    return found.tokenNs * (base - changedNs) / base;
+  double lost(double changedNs) const { return lost(simulation.base().tokenNs, changedNs); }
+  double lost(double baseNs, double changedNs) const {
+    return found.tokenNs * (baseNs - changedNs) / baseNs;
   }
+  void addMemory(const Advice &advice, const std::string &reads);
+  void addStart(double lostNs);
   std::string waitsText() const {
     return strCat(percent(found.waitNs / found.tokenNs), " of a token waits for reads");
   }
@@ -99,10 +125,11 @@ Status Diagnosing::computeBounds() {
   const RoutingTrace &trace = simulation.routes();
   const RoutingTrace decoded =
       partOf(trace, fromStep, trace.passes.size() / trace.layerExperts.size());
+  const double tokens = static_cast<double>(result.tokenNs.size());
+  found.firstBytes = firstUsesOf(trace, fromStep, result.heldBefore, problem.recordBytes) / tokens;
   const BeladyBound bound = beladyBound(decoded, problem.recordBytes, problem.pageBytes,
                                         problem.poolPages, result.heldBefore);
-  found.leastBytes =
-      static_cast<double>(bound.decodeBytesRead) / static_cast<double>(result.tokenNs.size());
+  found.leastBytes = static_cast<double>(bound.decodeBytesRead) / tokens;
   double best = 0;
   for (const Quantity &rate : problem.reads->bytesPerSecond)
     best = std::max(best, rate.value);
@@ -136,31 +163,26 @@ Status Diagnosing::checkDisk() {
   return {};
 }
 
+/// The run has to hit less than each part of the calibration text, as short parts differ.
 Status Diagnosing::checkText() {
-  if (!simulation.hasCalibration())
+  MOERT_ASSIGN_OR_RETURN(found.text, compareTexts(simulation));
+  if (!found.text)
     return {};
-  MOERT_ASSIGN_OR_RETURN(const Simulated calibrated,
-                         simulation.simulate({.isOnCalibration = true}));
-  found.calibrationNs = calibrated.tokenNs;
-  found.calibrationHitRate = calibrated.hitRate;
-  const double lostNs = lost(calibrated.tokenNs);
-  if (lostNs >= kLeastLoss * found.tokenNs && calibrated.hitRate > simulation.base().hitRate)
+  const TextComparison &text = *found.text;
+  const double lostNs = lost(text.run.tokenNs, text.calibration.tokenNs);
+  if (lostNs >= kLeastLoss * found.tokenNs && text.run.hitRate < text.leastHitRate)
     found.causes.push_back(
         {Limit::kText, lostNs,
-         strCat("This text is unlike the calibration text: ", percent(simulation.base().hitRate),
+         strCat("This text is unlike the calibration text: ", percent(text.run.hitRate),
                 " of the experts are in memory when they are needed, on the calibration text ",
-                percent(calibrated.hitRate), " with the same plan; that costs ", msText(lostNs),
-                " of ", msText(found.tokenNs), " per token.")});
+                percent(text.calibration.hitRate), " with the same plan and start; that costs ",
+                msText(lostNs), " of ", msText(found.tokenNs), " per token.")});
   return {};
 }
 
 void Diagnosing::addLimit() {
-  const RunFacts &facts = simulation.run().facts;
   const double waits = found.waitNs / found.tokenNs;
   const Simulated &base = simulation.base();
-  const std::string reads =
-      strCat("the perfect cache of this size would read ", bytesText(found.leastBytes), " of the ",
-             bytesText(base.bytesRead), " per token");
   if (waits < kWaits) {
     const auto largest = std::ranges::find_if(
         found.parts, [](const TimePart &part) { return part.name != "waiting for reads"; });
@@ -171,22 +193,44 @@ void Diagnosing::addLimit() {
                 " waits for reads.")});
     return;
   }
-  for (const Advice &advice : whatIf.advice)
-    if (advice.change.starts_with("more memory: ")) {
-      const double lostNs = lost(advice.predicted.simulated.tokenNs);
-      found.causes.push_back(
-          {Limit::kMemory, lostNs,
-           strCat("The memory budget holds this run back: ", waitsText(), ", as ",
-                  formatBytes(facts.budgetBytes), " have room for ",
-                  percent(double(facts.poolPages) * double(simulation.inputs().artifact.pageBytes) /
-                          double(simulation.inputs().artifact.recordsBytes)),
-                  " of the experts and the machine had ", formatBytes(facts.availableBytes), "; ",
-                  reads, ".")});
-      return;
-    }
-  found.causes.push_back({Limit::kDisk, found.waitNs,
-                          strCat("The disk holds this run back: ", waitsText(), " at ",
-                                 shownRate(simulation.disk().bytesPerSecond), "; ", reads, ".")});
+  const std::string reads =
+      strCat("the perfect cache of this size would read ", bytesText(found.leastBytes), " of the ",
+             bytesText(base.bytesRead), " per token");
+  const double first = base.bytesRead > 0 ? found.firstBytes / base.bytesRead : 0;
+  const double startNs = first >= kFirstReads ? first * found.waitNs : 0;
+  const auto memory = std::ranges::find_if(whatIf.advice, [](const Advice &advice) {
+    return advice.change.starts_with("more memory: ");
+  });
+  if (memory != whatIf.advice.end() && lost(memory->predicted.simulated.tokenNs) >= startNs)
+    addMemory(*memory, reads);
+  else if (startNs > 0)
+    addStart(startNs);
+  else
+    found.causes.push_back({Limit::kDisk, found.waitNs,
+                            strCat("The disk holds this run back: ", waitsText(), " at ",
+                                   shownRate(simulation.disk().bytesPerSecond), "; ", reads, ".")});
+}
+
+void Diagnosing::addMemory(const Advice &advice, const std::string &reads) {
+  const RunFacts &facts = simulation.run().facts;
+  const Artifact &artifact = simulation.inputs().artifact;
+  found.causes.push_back({Limit::kMemory, lost(advice.predicted.simulated.tokenNs),
+                          strCat("The memory budget holds this run back: ", waitsText(), ", as ",
+                                 formatBytes(facts.budgetBytes), " have room for ",
+                                 percent(double(facts.poolPages) * double(artifact.pageBytes) /
+                                         double(artifact.recordsBytes)),
+                                 " of the experts and the machine had ",
+                                 formatBytes(facts.availableBytes), "; ", reads, ".")});
+}
+
+void Diagnosing::addStart(double lostNs) {
+  found.causes.push_back(
+      {Limit::kStart, lostNs,
+       strCat("The start holds this run back: ", waitsText(), " at ",
+              shownRate(simulation.disk().bytesPerSecond), ", and ", bytesText(found.firstBytes),
+              " of the ", bytesText(simulation.base().bytesRead),
+              " read per token are experts that the run used for the first time; a longer run "
+              "reads less.")});
 }
 
 } // namespace

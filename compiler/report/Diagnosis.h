@@ -2,11 +2,12 @@
 // order:
 // A difference from what was planned comes first, if it costs enough: a disk slower than its
 // profile, a text unlike the calibration text. Otherwise a run that waits for reads is limited by
-// its budget, where the machine has memory that it did not take, or else by its disk; a run that
-// does not wait is limited by computing.
+// its budget, where the machine has memory that it did not take, by its start, where it mostly
+// reads experts for the first time, or else by its disk; a run that does not wait is limited by
+// computing.
 #pragma once
 
-#include "compiler/report/RunSimulation.h"
+#include "compiler/report/TextComparison.h"
 #include "compiler/report/WhatIf.h"
 
 #include <string>
@@ -14,9 +15,9 @@
 
 namespace moec {
 
-enum class Limit : uint8_t { kDisk, kText, kMemory, kCompute };
+enum class Limit : uint8_t { kDisk, kText, kMemory, kStart, kCompute };
 
-/// "disk", "text", "memory", "compute".
+/// "disk", "text", "memory", "start", "compute".
 std::string_view limitName(Limit limit);
 
 struct Cause {
@@ -34,10 +35,10 @@ struct Diagnosis {
   double tokenNs = 0, waitNs = 0, computeNs = 0; // Means of all decode steps, measured.
   std::vector<TimePart> parts;                   // They add up to tokenNs; the largest first.
   double leastBytes = 0;                         // Belady's, of this run, per decoded token.
-  double boundNs = 0; // Computing alone, or reading those bytes at the disk's best rate.
-  std::optional<double> calibrationNs; // Simulated on the calibration trace; a token.
-  std::optional<double> calibrationHitRate;
-  std::vector<Cause> causes; // Not empty; the first one is the verdict.
+  double firstBytes = 0; // Read for the first time in the run; a part of them.
+  double boundNs = 0;    // Computing alone, or reading those bytes at the disk's best rate.
+  std::optional<TextComparison> text; // Absent without a calibration trace.
+  std::vector<Cause> causes;          // Not empty; the first one is the verdict.
 };
 
 moert::Result<Diagnosis> diagnose(const RunSimulation &simulation, const WhatIf &whatIf);

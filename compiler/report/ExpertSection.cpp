@@ -178,6 +178,22 @@ static void addHeatMaps(Section &section, bool hasTrace) {
   add("hit_rate", "Hits", "A cell per expert; darker was found in memory more often.");
 }
 
+static void addComparison(const RunSimulation &simulation, const TextComparison &text,
+                          Section &section) {
+  Source source = simulatedFor(simulation);
+  source.from += strCat("; ", text.tokens, " decoded tokens of the run, and of ", text.parts,
+                        " parts of the calibration text that no plan was decided on");
+  const auto add = [&](const char *id, const char *label, double value, Unit unit) {
+    section.facts.push_back({strCat("experts.", id), label, value, unit, source});
+  };
+  add("run_token_ns", "a token of this text", text.run.tokenNs, Unit::kNs);
+  add("calibration_token_ns", "a token of the calibration text", text.calibration.tokenNs,
+      Unit::kNs);
+  add("run_hit_rate", "hits of this text", text.run.hitRate, Unit::kFraction);
+  add("calibration_hit_rate", "hits of the calibration text", text.calibration.hitRate,
+      Unit::kFraction);
+}
+
 Result<Section> expertSection(const RunFindings &findings) {
   Section section{.id = "experts", .title = "Experts"};
   const ReportInputs &inputs = findings.simulation.inputs();
@@ -199,10 +215,15 @@ Result<Section> expertSection(const RunFindings &findings) {
     section.facts.push_back(
         {"experts.chance_drift", "drift by chance", chance, Unit::kFraction, kDrift});
     std::string cost;
-    if (findings.diagnosis.calibrationNs)
-      cost = strCat("; with this run's disk and plan a token of the calibration text would take ",
-                    shownText(*findings.diagnosis.calibrationNs, Unit::kNs), ", one of this run ",
-                    shownText(findings.simulation.base().tokenNs, Unit::kNs));
+    if (findings.diagnosis.text) {
+      const TextComparison &text = *findings.diagnosis.text;
+      cost = strCat("; with this run's disk, plan and start a token of the calibration text would "
+                    "take ",
+                    shownText(text.calibration.tokenNs, Unit::kNs), ", one of this run ",
+                    shownText(text.run.tokenNs, Unit::kNs), ", each the mean of ", text.tokens,
+                    " decoded tokens");
+      addComparison(findings.simulation, text, section);
+    }
     section.sentences.push_back(
         strCat("This run's choices of experts differ from the calibration text's by ",
                shownText(drift, Unit::kFraction), ", by chance it would be ",

@@ -20,8 +20,7 @@ static uint64_t demandsPerToken(const ModelFacts &facts) {
   return std::accumulate(facts.topK.begin(), facts.topK.end(), uint64_t(0));
 }
 
-/// Steps of a run's first tokens: prompt chunks, then one token each.
-static std::vector<TraceStep> stepsOfRun(const RunFacts &facts, uint64_t tokens) {
+std::vector<TraceStep> stepsOfRun(const RunFacts &facts, uint64_t tokens) {
   std::vector<TraceStep> steps;
   const uint64_t prompt = std::min(tokens, facts.promptTokens);
   const uint64_t chunk = std::max(1u, facts.prefillChunkTokens);
@@ -315,19 +314,22 @@ PlanProblem RunSimulation::calibrationProblem() const {
                    costs);
 }
 
-PlanSettings RunSimulation::settingsFor(uint64_t pages) const {
-  const Plan &plan = planOf(given, record);
-  PlanSettings settings = settingsOf(plan);
-  settings.miss = {}; // A run profile has no scores.
-  PlanProblem whole = problem();
-  whole.poolPages = pages;
-  settings.allotment = adjustAllotment(settings.allotment, shapeOf(whole), pages);
+PlanSettings predictedOnly(PlanSettings settings, const PlanProblem &problem) {
   for (uint32_t l = 0; l < settings.prefetches.size(); ++l) {
     PrefetchRule &rule = settings.prefetches[l];
-    const LayerPredictions *made = findPredictions(whole, rule, l);
+    const LayerPredictions *made = findPredictions(problem, rule, l);
     if (rule.predictor != Predictor::kOff && (!made || made->perToken < rule.candidates))
       rule = {};
   }
+  return settings;
+}
+
+PlanSettings RunSimulation::settingsFor(uint64_t pages) const {
+  PlanProblem whole = problem();
+  whole.poolPages = pages;
+  PlanSettings settings = predictedOnly(settingsOf(planOf(given, record)), whole);
+  settings.miss = {}; // A run profile has no scores.
+  settings.allotment = adjustAllotment(settings.allotment, shapeOf(whole), pages);
   // As the runtime does, pins that do not fit are left out.
   while (!settings.pinned.empty() && !verify(whole, settings).isOk()) {
     size_t longest = 0;
@@ -387,15 +389,19 @@ Result<Simulated> RunSimulation::simulate(const Change &change,
   const size_t fromStep = change.isOnCalibration ? calibrationFrom : promptSteps;
   MOERT_ASSIGN_OR_RETURN(const TimedResult result,
                          replayInTime(changed, settings, {.fromStep = fromStep}));
+  return meansOf(result);
+}
+
+Simulated meansOf(const TimedResult &result) {
   const double tokens = static_cast<double>(std::max<size_t>(1, result.tokenNs.size()));
   const CacheCounts &counts = result.decode.cache;
   const double demanded = static_cast<double>(std::max<uint64_t>(1, counts.hits + counts.misses));
-  return Simulated{.tokenNs = result.meanNs(),
-                   .waitNs = result.decode.waitNs / tokens,
-                   .computeNs = result.decode.computeNs / tokens,
-                   .bytesRead = static_cast<double>(counts.bytesRead) / tokens,
-                   .hitRate = static_cast<double>(counts.hits) / demanded,
-                   .readyRate = static_cast<double>(counts.ready) / demanded};
+  return {.tokenNs = result.meanNs(),
+          .waitNs = result.decode.waitNs / tokens,
+          .computeNs = result.decode.computeNs / tokens,
+          .bytesRead = static_cast<double>(counts.bytesRead) / tokens,
+          .hitRate = static_cast<double>(counts.hits) / demanded,
+          .readyRate = static_cast<double>(counts.ready) / demanded};
 }
 
 } // namespace moec

@@ -16,8 +16,8 @@
 
 namespace moec {
 
-/// Work of one replay: demanded experts. A replay of so many takes about half a second.
-constexpr uint64_t kMostReplayedDemands = 400'000;
+/// Work of one replay: demanded experts. A replay of so many takes about a fifth of a second.
+constexpr uint64_t kMostReplayedDemands = 150'000;
 
 /// How the disk of a run was found.
 struct FittedDisk {
@@ -35,6 +35,15 @@ struct Simulated {
   double bytesRead = 0;                          // Per decoded token.
   double hitRate = 0, readyRate = 0;
 };
+
+/// Means of the decode steps that count.
+Simulated meansOf(const TimedResult &result);
+
+/// Steps of a run's first tokens: prompt chunks, then one token each.
+std::vector<TraceStep> stepsOfRun(const moert::RunFacts &facts, uint64_t tokens);
+
+/// Settings without the prefetch rules that nothing was predicted for.
+PlanSettings predictedOnly(PlanSettings settings, const PlanProblem &problem);
 
 /// Owns the data that its problems borrow; borrows the inputs. Not movable: problems point into it.
 class RunSimulation {

@@ -186,6 +186,8 @@ Section timeSection(const RunFindings &findings) {
                            Unit::kBytesPerSecond, measuredIn("totals.decode")});
   section.facts.push_back(
       {"time.threads", "threads", run.facts.threads, Unit::kCount, measuredIn("threads")});
+  section.facts.push_back({"time.cores", "cores that the run could have used", run.facts.cores,
+                           Unit::kCount, measuredIn("cores")});
   section.facts.push_back({"time.peak_bytes", "peak memory of the process",
                            run.facts.peakMemoryBytes, Unit::kBytes,
                            measuredIn("peak_memory_bytes")});

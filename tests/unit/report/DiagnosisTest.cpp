@@ -37,6 +37,21 @@ DeviceProfile deviceOfRate(double bytesPerSecond) {
   return device;
 }
 
+/// A run that waits, with a prompt of one token and an empty cache with room for every expert.
+ReportInputs coldInputs(uint32_t decoded) {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  moert::Plan &plan = inputs.artifact.plans[0];
+  const moert::CacheShape shape = moert::cacheShapeOf(inputs.artifact);
+  for (size_t l = 0; l < shape.layers.size(); ++l)
+    plan.quotaPages[l] = static_cast<uint32_t>(shape.layers[l].allPages);
+  RunRecord run = tinyRun(inputs.artifact, {}, roundRobin, 1, decoded);
+  run.facts.poolPages = poolPagesOf(plan);
+  run.facts.accountedBytes = (1 << 20) + run.facts.poolPages * inputs.artifact.pageBytes;
+  run.facts.budgetBytes = run.facts.availableBytes = run.facts.accountedBytes;
+  inputs.runs = {run};
+  return inputs;
+}
+
 } // namespace
 
 TEST_CASE("a token's parts add up to its time, the largest first") {
@@ -88,6 +103,41 @@ TEST_CASE("a text unlike the calibration text comes first, one like it does not"
   CHECK(Findings(inputs).first() == Limit::kText);
   inputs.trace = tinyTrace(roundRobin);
   CHECK(Findings(inputs).first() == Limit::kMemory);
+}
+
+TEST_CASE("first reads into a cache for everything are the start, not another text") {
+  ReportInputs inputs = coldInputs(3);
+  inputs.trace = tinyTrace(roundRobin);
+  const Findings found(inputs);
+  CHECK(found.first() == Limit::kStart);
+  // Each layer's prompt token uses two of four experts, so that two more are read while decoding.
+  double first = 0;
+  for (uint32_t layer = 0; layer < 2; ++layer)
+    for (uint32_t expert : {layer + 2, layer + 3})
+      first += static_cast<double>(inputs.artifact.moeLayers[layer].experts[expert % 4].bytes);
+  CHECK(found.diagnosis.firstBytes == doctest::Approx(first / 3));
+  REQUIRE(found.diagnosis.text);
+  CHECK(found.diagnosis.text->tokens == 3);
+  CHECK(found.diagnosis.text->parts > 1);
+  CHECK(found.diagnosis.text->calibration.hitRate ==
+        doctest::Approx(found.diagnosis.text->run.hitRate));
+}
+
+TEST_CASE("a cold run whose text needs experts that calibration text does not is another text") {
+  ReportInputs inputs = coldInputs(3);
+  inputs.trace = tinyTrace(alwaysTheSame);
+  CHECK(Findings(inputs).first() == Limit::kText);
+}
+
+TEST_CASE("a calibration text shorter than the run is compared with the run's beginning") {
+  ReportInputs inputs = coldInputs(60);
+  inputs.trace = tinyTrace(roundRobin);
+  const Findings found(inputs);
+  REQUIRE(found.diagnosis.text);
+  CHECK(found.diagnosis.text->tokens == inputs.trace->tokens() - 1);
+  CHECK(found.diagnosis.text->parts == 1);
+  CHECK(found.diagnosis.text->run.hitRate ==
+        doctest::Approx(found.diagnosis.text->calibration.hitRate));
 }
 
 TEST_CASE("nothing is advised where nothing helps") {
