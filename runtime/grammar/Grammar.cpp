@@ -7,7 +7,7 @@ namespace moert {
 /// A text that is nested deeper may not go on to nest.
 constexpr size_t kMostDepth = 256;
 /// Ways to continue, and tries to find them, after one byte; only a grammar of many equal
-/// beginnings has more, and loses some of its texts.
+/// beginnings has more.
 constexpr size_t kMostStacks = 4096;
 constexpr uint32_t kMostTries = 65536;
 /// Rules that begin with each other: each is a call.
@@ -54,7 +54,7 @@ bool Grammar::canBeEmpty(uint32_t rule, const std::vector<bool> &empty) const {
   });
 }
 
-Status Grammar::check() const {
+std::vector<std::vector<uint32_t>> Grammar::beginnings() const {
   std::vector<bool> empty(rules.size(), false);
   for (bool changed = true; changed;) {
     changed = false;
@@ -62,29 +62,45 @@ Status Grammar::check() const {
       if (!empty[rule] && canBeEmpty(rule, empty))
         changed = empty[rule] = true;
   }
-  // A rule can begin with those before its first element that cannot be empty. Rules are taken out
-  // once all that they can begin with are; what is left begins with itself.
-  std::vector<std::vector<uint32_t>> beginnings(rules.size());
+  // A rule can begin with those before its first element that cannot be empty.
+  std::vector<std::vector<uint32_t>> found(rules.size());
   for (uint32_t rule = 0; rule < rules.size(); ++rule)
     for (uint32_t first : rules[rule])
       for (; elements[first].kind == Element::Kind::kRule; ++first) {
-        beginnings[rule].push_back(elements[first].index);
+        found[rule].push_back(elements[first].index);
         if (!empty[elements[first].index])
           break;
       }
-  std::vector<bool> isDone(rules.size(), false);
-  size_t left = rules.size();
-  for (bool changed = true; changed && left > 0;) {
-    changed = false;
-    for (uint32_t rule = 0; rule < rules.size(); ++rule) {
-      const auto &of = beginnings[rule];
-      if (isDone[rule] || !std::all_of(of.begin(), of.end(), [&](uint32_t r) { return isDone[r]; }))
-        continue;
-      changed = isDone[rule] = true;
-      --left;
+  return found;
+}
+
+// Rules are taken out once all that they can begin with are; what is left begins with itself.
+Status Grammar::check() const {
+  const std::vector<std::vector<uint32_t>> begins = beginnings();
+  std::vector<std::vector<uint32_t>> users(rules.size());
+  std::vector<size_t> waitsFor(rules.size());
+  std::vector<uint32_t> calls(rules.size(), 1), done;
+  for (uint32_t rule = 0; rule < rules.size(); ++rule) {
+    waitsFor[rule] = begins[rule].size();
+    for (uint32_t first : begins[rule])
+      users[first].push_back(rule);
+    if (waitsFor[rule] == 0)
+      done.push_back(rule);
+  }
+  uint32_t most = 0;
+  for (size_t next = 0; next < done.size(); ++next) {
+    most = std::max(most, calls[done[next]]);
+    for (uint32_t user : users[done[next]]) {
+      calls[user] = std::max(calls[user], calls[done[next]] + 1);
+      if (--waitsFor[user] == 0)
+        done.push_back(user);
     }
   }
-  return left == 0 ? Status() : invalidInput("it refers to itself without any text between");
+  if (done.size() < rules.size())
+    return invalidInput("it refers to itself without any text between");
+  if (most > kMostBeginnings)
+    return invalidInput(most, " rules begin with each other, expected at most ", kMostBeginnings);
+  return {};
 }
 
 GrammarState::GrammarState(const Grammar &matched) : grammar(&matched) {
@@ -96,8 +112,10 @@ GrammarState::GrammarState(const Grammar &matched) : grammar(&matched) {
 
 void GrammarState::expand(Stack stack, uint32_t calls) {
   using Kind = Grammar::Element::Kind;
-  if (++tries > kMostTries || stacks.size() >= kMostStacks || calls > kMostBeginnings)
+  if (++tries > kMostTries || stacks.size() >= kMostStacks || calls > kMostBeginnings) {
+    lostWays = true;
     return;
+  }
   while (!stack.empty() && grammar->elements[stack.back()].kind == Kind::kEnd)
     stack.pop_back();
   if (stack.empty()) {
@@ -120,6 +138,13 @@ void GrammarState::expand(Stack stack, uint32_t calls) {
     expand(stack, calls + 1);
     stack.pop_back();
   }
+}
+
+size_t GrammarState::size() const {
+  size_t elements = 0;
+  for (const Stack &stack : stacks)
+    elements += stack.size() + sizeof(Stack) / sizeof(uint32_t);
+  return elements;
 }
 
 bool GrammarState::take(unsigned char byte) {

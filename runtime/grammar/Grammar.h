@@ -45,13 +45,16 @@ public:
   void appendText(Sequence &sequence, std::string_view text);
   /// Elements so far: what a grammar's memory grows with.
   size_t size() const { return elements.size(); }
-  /// Refuses a rule that can begin with itself, which no text could end.
+  /// Refuses a rule that can begin with itself, which no text could end, and more rules that begin
+  /// with each other than a state follows.
   Status check() const;
 
 private:
   friend class GrammarState;
 
   bool canBeEmpty(uint32_t rule, const std::vector<bool> &empty) const;
+  /// The rules that a text of each rule can begin with.
+  std::vector<std::vector<uint32_t>> beginnings() const;
 
   std::vector<Element> elements;            // All alternatives, each followed by kEnd.
   std::vector<std::vector<uint32_t>> rules; // The alternatives' first elements.
@@ -70,6 +73,12 @@ public:
   bool canEnd() const { return ends; }
   /// Whether more may follow.
   bool canContinue() const { return !stacks.empty(); }
+  /// Whether there were more ways to continue than a state keeps: it takes only some of the texts.
+  bool hasLostWays() const { return lostWays; }
+  /// Steps that the last byte took.
+  uint32_t work() const { return tries; }
+  /// What the state's memory grows with.
+  size_t size() const;
 
   friend bool operator==(const GrammarState &a, const GrammarState &b) {
     return a.ends == b.ends && a.stacks == b.stacks;
@@ -88,6 +97,7 @@ private:
   const Grammar *grammar;
   std::vector<Stack> stacks; // Sorted, without duplicates.
   bool ends = false;
+  bool lostWays = false;
   uint32_t tries = 0; // To expand stacks, since the last byte.
 };
 

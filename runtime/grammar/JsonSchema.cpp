@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +84,32 @@ public:
     return list("{", pair, "}");
   }
   uint32_t freeArray(uint32_t valueRule) const { return list("[", valueRule, "]"); }
+
+  /// One of the texts from their byte `begin` on, before which they are equal; sorted, without
+  /// duplicates. Equal beginnings are written once, so that a state has one way to follow them.
+  uint32_t oneOf(std::span<const std::string> texts, size_t begin) const {
+    const uint32_t rule = grammar.addRule();
+    for (size_t first = 0, last = 0; first < texts.size(); first = last) {
+      const std::string_view text = std::string_view(texts[first]).substr(begin);
+      if (text.empty()) {
+        grammar.addAlternative(rule, {});
+        last = first + 1;
+        continue;
+      }
+      while (last < texts.size() && texts[last].size() > begin && texts[last][begin] == text[0])
+        ++last;
+      // Sorted: what the first and the last share, all between them share.
+      const std::string_view other = std::string_view(texts[last - 1]).substr(begin);
+      const auto differ = std::mismatch(text.begin(), text.end(), other.begin(), other.end());
+      const auto shared = static_cast<size_t>(differ.first - text.begin());
+      Sequence sequence = this->text(text.substr(0, shared));
+      if (last - first > 1)
+        sequence.push_back(
+            Grammar::ruleOf(oneOf(texts.subspan(first, last - first), begin + shared)));
+      grammar.addAlternative(rule, sequence);
+    }
+    return rule;
+  }
 
   Grammar &grammar;
   uint32_t space = 0, character = 0, characters = 0, string = 0, integer = 0, number = 0,
@@ -289,19 +316,19 @@ private:
 
   Result<uint32_t> values(const Json &list, const Json &schema, const std::string &path) {
     MOERT_ASSIGN_OR_RETURN(std::vector<std::string> types, typesOf(schema, path));
-    const uint32_t rule = grammar.addRule();
-    size_t count = 0;
+    std::vector<std::string> texts;
     for (const Json &value : list) {
       if (!types.empty() && std::none_of(types.begin(), types.end(), [&](const std::string &type) {
             return isOfType(value, type);
           }))
         continue;
-      grammar.addAlternative(rule, rules.text(value.dump()));
-      ++count;
+      texts.push_back(value.dump());
     }
-    if (count == 0)
+    if (texts.empty())
       return invalidInput(path, ": no value has the type that 'type' asks for");
-    return rule;
+    std::sort(texts.begin(), texts.end());
+    texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+    return rules.oneOf(texts, 0);
   }
 
   /// Empty: any.

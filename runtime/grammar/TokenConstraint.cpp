@@ -11,6 +11,16 @@ namespace moert {
 
 /// Sets of tokens that a sequence remembers.
 constexpr size_t kMostKnown = 16;
+/// Elements of a state that is remembered; one inside a string has some 200.
+constexpr size_t kMostKnownSize = 16384;
+/// Steps to find the allowed tokens: for each byte of the vocabulary, and at least. A text in a
+/// string takes 16 for a byte.
+constexpr uint64_t kMostWorkPerByte = 128, kLeastWork = 4'000'000;
+
+static Status tooManyWays() {
+  return invalidInput("the format has too many ways to continue the text, expected fewer "
+                      "alternatives that begin alike");
+}
 
 TokenTexts::TokenTexts(const Tokenizer &tokenizer) {
   for (size_t id = 0; id < tokenizer.vocabularySize(); ++id) {
@@ -80,7 +90,9 @@ bool TokenConstraint::allows(int32_t token) const {
 
 // Goes through the sorted texts. states[d] is the state after the first d bytes of the last text
 // that was matched; its first `failed` bytes fit, and texts that share more with it do not.
-TokenConstraint::TokenSet TokenConstraint::allowedTokens() const {
+Result<TokenConstraint::TokenSet> TokenConstraint::allowedTokens() const {
+  const uint64_t mostWork = std::max(kLeastWork, kMostWorkPerByte * texts.bytes.size());
+  uint64_t work = 0;
   TokenSet allowed(texts.begins.size(), false);
   std::vector<GrammarState> states = {state};
   size_t failed = std::numeric_limits<size_t>::max();
@@ -94,7 +106,11 @@ TokenConstraint::TokenSet TokenConstraint::allowedTokens() const {
     failed = std::numeric_limits<size_t>::max();
     for (size_t depth = common; depth < text.size(); ++depth) {
       states.push_back(states.back());
-      if (states.back().take(static_cast<unsigned char>(text[depth])))
+      const bool fits = states.back().take(static_cast<unsigned char>(text[depth]));
+      work += states.back().work();
+      if (states.back().hasLostWays() || work > mostWork)
+        return tooManyWays();
+      if (fits)
         continue;
       states.pop_back();
       failed = depth;
@@ -106,14 +122,23 @@ TokenConstraint::TokenSet TokenConstraint::allowedTokens() const {
   return allowed;
 }
 
-bool TokenConstraint::mask(std::span<float> logits) {
-  auto found = known.find(state);
-  if (found == known.end()) {
-    if (known.size() == kMostKnown)
-      known.clear();
-    found = known.emplace(state, allowedTokens()).first;
-  }
-  const TokenSet &allowed = found->second;
+Status TokenConstraint::mask(std::span<float> logits) {
+  const auto found = known.find(state);
+  if (found != known.end())
+    return mask(logits, found->second);
+  if (state.hasLostWays())
+    return tooManyWays();
+  MOERT_ASSIGN_OR_RETURN(TokenSet allowed, allowedTokens());
+  MOERT_RETURN_IF_ERROR(mask(logits, allowed));
+  if (state.size() > kMostKnownSize)
+    return {};
+  if (known.size() == kMostKnown)
+    known.clear();
+  known.emplace(state, std::move(allowed));
+  return {};
+}
+
+Status TokenConstraint::mask(std::span<float> logits, const TokenSet &allowed) const {
   bool isAny = false;
   for (size_t token = 0; token < logits.size(); ++token) {
     const bool isEnd = isEndToken(static_cast<int32_t>(token));
@@ -122,7 +147,9 @@ bool TokenConstraint::mask(std::span<float> logits) {
     else
       logits[token] = -INFINITY;
   }
-  return isAny;
+  if (!isAny)
+    return invalidInput("no token of the vocabulary continues the text as its format requires");
+  return {};
 }
 
 void TokenConstraint::take(int32_t token) {

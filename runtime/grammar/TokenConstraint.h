@@ -46,8 +46,9 @@ public:
                   const TokenTexts &tokenTexts, std::vector<int32_t> endTokens);
 
   bool allows(int32_t token) const;
-  /// Makes the logits of all other tokens -infinity. Returns false if no token is allowed.
-  bool mask(std::span<float> logits);
+  /// Makes the logits of all other tokens -infinity. Fails if no token is allowed, and where the
+  /// grammar has so many ways to continue that finding the tokens would take too long.
+  Status mask(std::span<float> logits);
   /// An allowed token; end tokens change nothing.
   void take(int32_t token);
   /// Whether the text has ended: nothing may follow.
@@ -57,7 +58,8 @@ private:
   using TokenSet = std::vector<bool>;
 
   bool isEndToken(int32_t token) const;
-  TokenSet allowedTokens() const;
+  Status mask(std::span<float> logits, const TokenSet &allowed) const;
+  Result<TokenSet> allowedTokens() const;
 
   std::shared_ptr<const Grammar> grammar;
   const TokenTexts &texts;

@@ -83,8 +83,7 @@ Result<int32_t> Sequence::sample(std::span<const float> logits) {
   if (!constraint || !token.isOk() || constraint->allows(*token))
     return token;
   maskedLogits.assign(logits.begin(), logits.end());
-  if (!constraint->mask(maskedLogits))
-    return invalidInput("no token of the vocabulary continues the text as its format requires");
+  MOERT_RETURN_IF_ERROR(constraint->mask(maskedLogits));
   return sampler.sample(maskedLogits);
 }
 

@@ -390,6 +390,7 @@ class HostileTest(E2eTest):
                     (b"GARBAGE\r\n\r\n", b"400"), (b"\x00\xff\r\n\r\n", b"400"),
                     (b"GET /health HTTP/1.1\r\n" + b"X: y\r\n" * 20000, b"431"),
                     (b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n\r\n", b"431"),
+                    (b"GET /v1/models/" + b"a" * 8000 + b" HTTP/1.1\r\n\r\n", b"404"),
                     (b"GET /health HTTP/1.1\r\nHost:", b"408"),  # And nothing more.
                     (post + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}", b"400"),
                     (post + b"Content-Length: 99999999999999999999\r\n\r\n", b"413"),

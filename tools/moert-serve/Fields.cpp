@@ -5,6 +5,7 @@
 #include "runtime/base/Utf8.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace moert::serve {
 
@@ -21,11 +22,13 @@ ApiError badJson(const std::string &reason) {
 struct JsonSize {
   uint32_t depth = 0;
   uint64_t values = 1;
+  uint64_t members = 0; // Members of the largest object.
 };
 
-JsonSize sizeOf(std::string_view text) {
+JsonSize sizeOf(std::string_view text, const JsonLimits &limits) {
   JsonSize size;
   uint32_t depth = 0;
+  std::vector<uint64_t> colons(limits.depth + 1, 0); // Those of the object or array at each depth.
   bool isInString = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -35,8 +38,12 @@ JsonSize sizeOf(std::string_view text) {
       continue;
     }
     isInString = c == '"';
-    if (c == '[' || c == '{')
+    if (c == '[' || c == '{') {
       size.depth = std::max(size.depth, ++depth);
+      if (depth < colons.size())
+        colons[depth] = 0;
+    } else if (c == ':' && depth < colons.size())
+      size.members = std::max(size.members, ++colons[depth]);
     else if ((c == ']' || c == '}') && depth > 0)
       --depth;
     size.values += c == ',' || c == '[' || c == '{';
@@ -49,13 +56,16 @@ JsonSize sizeOf(std::string_view text) {
 std::optional<ApiError> parseBody(std::string_view text, const JsonLimits &limits, Json &parsed) {
   if (!isValidUtf8(text))
     return badJson("it is not valid UTF-8");
-  const JsonSize size = sizeOf(text);
+  const JsonSize size = sizeOf(text, limits);
   if (size.depth > limits.depth)
     return badJson(
         strCat("it is nested ", size.depth, " levels deep, expected at most ", limits.depth));
   if (size.values > limits.values)
     return badJson(
         strCat("it has about ", size.values, " values, expected at most ", limits.values));
+  if (size.members > limits.members)
+    return badJson(strCat("an object has about ", size.members, " members, expected at most ",
+                          limits.members));
   parsed = Json::parse(text, nullptr, false);
   if (parsed.is_discarded())
     return badJson("it is not valid JSON");

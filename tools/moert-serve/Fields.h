@@ -17,10 +17,12 @@ namespace moert::serve {
 struct JsonLimits {
   uint32_t depth = 64;
   uint32_t values = 200'000;
+  /// Most members of one object: they are searched one after the other.
+  uint32_t members = 8192;
 };
 
-/// Parses a body that has to be a JSON object in UTF-8. Depth and number of values are checked
-/// before any memory is allocated for them.
+/// Parses a body that has to be a JSON object in UTF-8. The limits are checked before any memory
+/// is allocated for values.
 std::optional<ApiError> parseBody(std::string_view text, const JsonLimits &limits, Json &parsed);
 
 /// Used by one thread; the object must outlive it. A member that is null counts as absent. After a

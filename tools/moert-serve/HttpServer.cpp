@@ -212,6 +212,8 @@ std::optional<ApiError> HttpServer::checkRequest(const Request &request) const {
     return wrongMethod(request.method, request.path);
   if (request.path != "/health" && !hasKey(request))
     return wrongKey(!request.has_header("Authorization"));
+  if (isModel && request.path.substr(kModelPrefix.size()) != info.name)
+    return unknownModel(request.path.substr(kModelPrefix.size()));
   if (method == "GET")
     return {};
   ApiError error;
@@ -261,6 +263,11 @@ void HttpServer::sendError(const ApiError &error, Response &response) const {
 void HttpServer::addRoutes() {
   set_pre_routing_handler([this](const Request &request, Response &response) {
     const std::optional<ApiError> error = checkRequest(request);
+    if (!error && request.path.starts_with(kModelPrefix)) {
+      // Not by a route with a pattern: std::regex takes stack for each character of a path.
+      response.set_content(textOf(modelEntry()), kJson);
+      return HandlerResponse::Handled;
+    }
     if (!error)
       return HandlerResponse::Unhandled;
     sendError(*error, response);
@@ -287,12 +294,6 @@ void HttpServer::addRoutes() {
   Get("/v1/models", [this](const Request &, Response &response) {
     response.set_content(textOf({{"object", "list"}, {"data", Json::array({modelEntry()})}}),
                          kJson);
-  });
-  Get("/v1/models/.*", [this](const Request &request, Response &response) {
-    const std::string name = request.path.substr(kModelPrefix.size());
-    if (name != info.name)
-      return sendError(unknownModel(name), response);
-    response.set_content(textOf(modelEntry()), kJson);
   });
   Post("/v1/chat/completions",
        [this](const Request &request, Response &response) { answerCall(request, response, true); });

@@ -138,6 +138,32 @@ TEST_CASE("what would not be kept is refused by name and place") {
         "schema.properties.a is 3, expected an object or true");
 }
 
+TEST_CASE("references that begin with each other are refused where there are too many") {
+  Json schema = {{"$ref", "#/$defs/0"}};
+  for (int i = 0; i < 100; ++i)
+    schema["$defs"][std::to_string(i)] = {{"$ref", "#/$defs/" + std::to_string(i + 1)}};
+  schema["$defs"]["100"] = {{"type", "null"}};
+  CHECK(matches(*grammarOfSchema(schema), "null"));
+  for (int i = 100; i < 3000; ++i)
+    schema["$defs"][std::to_string(i)] = {{"$ref", "#/$defs/" + std::to_string(i + 1)}};
+  schema["$defs"]["3000"] = {{"type", "null"}};
+  CHECK(grammarOfSchema(schema).status().message().find("rules begin with each other, expected at "
+                                                        "most 2048") != std::string::npos);
+}
+
+TEST_CASE("an enumeration of many values that begin alike keeps all of them") {
+  Json values = Json::array({"value", "value 7", "", 7, true, Json::array({"value"})});
+  for (int i = 0; i < 6000; ++i)
+    values.push_back("value " + std::to_string(i));
+  const auto grammar = grammarOfSchema({{"enum", values}});
+  REQUIRE(grammar.isOk());
+  for (const char *text : {R"("value")", R"("")", "7", "true", R"(["value"])", R"("value 0")",
+                           R"("value 599")", R"("value 5999")"})
+    CHECK_MESSAGE(matches(*grammar, text), text);
+  for (const char *text : {R"("value )", R"("value 6000")", R"("value 70000")", "77", "t", "[]"})
+    CHECK_FALSE_MESSAGE(matches(*grammar, text), text);
+}
+
 TEST_CASE("without a schema any object is described") {
   const Grammar grammar = grammarOfJsonObject();
   REQUIRE(grammar.check().isOk());

@@ -23,7 +23,7 @@ std::shared_ptr<const Grammar> grammarOf(const char *schema) {
 
 std::vector<int32_t> allowedOf(TokenConstraint &constraint) {
   std::vector<float> logits(kTexts.size(), 1);
-  const bool isAny = constraint.mask(logits);
+  const bool isAny = constraint.mask(logits).isOk();
   std::vector<int32_t> allowed;
   for (size_t token = 0; token < logits.size(); ++token) {
     if (logits[token] == 1)
@@ -79,6 +79,22 @@ TEST_CASE("a vocabulary without a token that fits allows none") {
   const TokenTexts texts({"", "x"});
   TokenConstraint constraint(grammarOf(R"({"type": "integer"})"), texts, {kEnd});
   std::vector<float> logits(2, 1);
-  CHECK_FALSE(constraint.mask(logits));
+  CHECK(constraint.mask(logits).message().find("no token of the vocabulary") == 0);
   CHECK(std::isinf(logits[1]));
+}
+
+TEST_CASE("a schema of many alternatives that begin alike is given up instead of followed for ever") {
+  // 8 ways to read each bracket, and tokens of many brackets.
+  std::string alternatives;
+  for (int i = 0; i < 8; ++i)
+    alternatives += R"({"type": "array", "minItems": 1, "items": {"$ref": "#"}},)";
+  alternatives.back() = ']';
+  std::vector<std::string> brackets = {""};
+  for (size_t i = 1; i <= 64; ++i)
+    brackets.emplace_back(i, '[');
+  const TokenTexts texts(brackets);
+  TokenConstraint constraint(grammarOf(("{\"anyOf\": [" + alternatives + "}").c_str()), texts,
+                             {kEnd});
+  std::vector<float> logits(brackets.size(), 1);
+  CHECK(constraint.mask(logits).message().find("too many ways to continue") != std::string::npos);
 }

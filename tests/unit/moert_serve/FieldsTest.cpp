@@ -34,6 +34,11 @@ TEST_CASE("bodies within the limits are parsed, others are refused before they t
       std::string::npos);
   CHECK(refusalOf(repeated("[", 100'000)).find("nested 100000 levels") != std::string::npos);
   CHECK(refusalOf(repeated("{\"a\":", 100'000)).find("nested") != std::string::npos);
+  const JsonLimits fewMembers = {4, 20, 3};
+  CHECK(refusalOf(R"([{"a": {"b": 1, "c": 2, "d": ":::"}, "e": 1, "f": 1}])", fewMembers)
+            .find("an array, expected an object") != std::string::npos);
+  CHECK(refusalOf(R"({"a": {"b": 1, "c": 2}, "d": 3, "e": 4, "f": 5})", fewMembers)
+            .find("about 4 members, expected at most 3") != std::string::npos);
   CHECK(refusalOf("").find("not valid JSON") != std::string::npos);
   CHECK(refusalOf("{\"a\": \"\\").find("not valid JSON") != std::string::npos);
   CHECK(refusalOf("{\"a\": 1e999}").find("not valid JSON") != std::string::npos);
