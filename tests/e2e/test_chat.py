@@ -219,6 +219,7 @@ class PipeTest(E2eTest):
                 ([model(), "--template", self.scratch / "missing"], "missing"),
                 ([model(), "--template-name", "tool_use"], "has no chat template 'tool_use', expected --template-name with one of: default"),
                 ([model(), "--template-arg", "thinking"], "expected NAME=VALUE"),
+                ([model(), "--template-arg", "messages=3"], "the conversation sets messages, expected another variable"),
                 ([model(), "--context", 100000], "--context 100000, expected at most 2048"),
                 ([model(), "--top-p", 0.5], "without a temperature, expected --temp too"),
                 ([model(), "--on-full", "explode"], "'explode', expected stop.shift"),

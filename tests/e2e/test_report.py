@@ -212,6 +212,9 @@ class PageTest(E2eTest):
         for flag in ("-o", "--trace"):
             self.refused("moec", "report", planned(), "--run", profile, flag, profile, mention="would replace")
         self.assertEqual(profile.read_bytes(), before)
+        both = self.scratch / "both"
+        self.refused("moec", "report", planned(), "--run", profile, "-o", both, "--trace", both, mention="expected two names")
+        self.assertFalse(both.exists())
 
     def test_a_browser_draws_every_picture_without_a_message(self):
         browser = shutil.which("chromium")

@@ -39,6 +39,9 @@ static Status checkOutputs(const ReportFlags &flags) {
   inputs.push_back(flags.request.devicePath);
   if (!flags.pagePath.empty())
     MOERT_RETURN_IF_ERROR(checkReplacesNone(flags.pagePath, inputs));
+  if (!flags.tracePath.empty() && flags.tracePath == flags.pagePath)
+    return invalidInput("--trace and --output are both '", flags.tracePath,
+                        "', expected two names");
   inputs.push_back(flags.pagePath);
   return flags.tracePath.empty() ? Status() : checkReplacesNone(flags.tracePath, inputs);
 }

@@ -84,10 +84,13 @@ Status addArguments(const std::vector<std::string> &arguments, nlohmann::ordered
       return invalidInput("--template-arg '", argument,
                           "', expected NAME=VALUE, such as enable_thinking=false");
     MOERT_RETURN_IF_ERROR(checkUtf8(argument, "--template-arg"));
+    const std::string name = argument.substr(0, equals);
+    if (name == "messages" || name == "add_generation_prompt")
+      return invalidInput("--template-arg '", argument, "': the conversation sets ", name,
+                          ", expected another variable");
     const std::string value = argument.substr(equals + 1);
     nlohmann::ordered_json parsed = nlohmann::ordered_json::parse(value, nullptr, false);
-    variables[argument.substr(0, equals)] =
-        parsed.is_discarded() ? nlohmann::ordered_json(value) : parsed;
+    variables[name] = parsed.is_discarded() ? nlohmann::ordered_json(value) : parsed;
   }
   return {};
 }
