@@ -267,10 +267,10 @@ public:
   /// The fastest plan that passed and is forecast to be faster, or `waiting` with a reason.
   Result<Plan> climb(const Plan &waiting, const LossyLadders &found) {
     tried = strCat("Waiting takes ", milliseconds(found.waitingNs),
-                   " a token where plans are decided; of ", found.tried, " rules");
+                   " a token where plans are decided; ", found.tried, " rules were simulated");
     if (found.ladders.empty())
       return withReason(waiting,
-                        strCat(tried, " none is ", fixed(kMinRungGain * 100, 0), "% faster."));
+                        strCat(tried, ", none is ", fixed(kMinRungGain * 100, 0), "% faster."));
     for (const std::vector<LossyPlan> &ladder : found.ladders)
       MOERT_RETURN_IF_ERROR(climbLadder(ladder));
     std::stable_sort(passed.begin(), passed.end(),

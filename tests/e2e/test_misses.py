@@ -149,7 +149,7 @@ class MissesTest(E2eTest):
         waiting = self.searched("none.moe", "0.000001%")
         self.assertEqual(waiting["miss"]["action"], "wait")
         why = waiting["reasons"][-1]["reason"]
-        self.assertRegex(why, r"^No loss on misses\. Waiting takes .* of 30 rules; .* takes .* and loses .*, more than the allowed 0\.00%")
+        self.assertRegex(why, r"^No loss on misses\. Waiting takes .* 30 rules were simulated; .* takes .* and loses .*, more than the allowed 0\.00%")
         found = self.searched("found.moe", "1000%")
         self.assertNotEqual(found["miss"]["action"], "wait")
         self.assertLess(found["loss"]["upper_bound"], 10)
@@ -160,7 +160,7 @@ class MissesTest(E2eTest):
         self.assertGreater(found["loss"]["confidence"], 0.98)
         all_there = self.searched("all.moe", "1000%", memory="100%")
         self.assertEqual(all_there["miss"]["action"], "wait")
-        self.assertRegex(all_there["reasons"][-1]["reason"], "of 30 rules none is 2% faster")
+        self.assertRegex(all_there["reasons"][-1]["reason"], "30 rules were simulated, none is 2% faster")
 
     def test_a_search_for_rules_without_a_loss_or_with_other_rules_or_a_trace_is_refused(self):
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", self.scratch / "none.moe", *MEASURE, "--reference",
