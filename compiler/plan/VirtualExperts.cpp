@@ -100,6 +100,16 @@ static std::vector<uint32_t> setOf(const std::vector<uint32_t> &ordered,
   return set;
 }
 
+static uint64_t pinLimitOf(const VirtualExpertInputs &inputs, const CacheAllotment &allotment,
+                           size_t layer) {
+  const std::vector<uint64_t> &records = inputs.recordBytes[layer];
+  const uint64_t largest =
+      divideUp(*std::max_element(records.begin(), records.end()), inputs.pageBytes);
+  const uint64_t quota = allotment.quotaPages[layer];
+  return std::min(quota, quota + allotment.stagingPages -
+                             std::min(largest, quota + allotment.stagingPages));
+}
+
 static std::string milliseconds(double ns) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g ms", ns / 1e6);
@@ -120,26 +130,6 @@ static PlanReason exchangeReason(const ExchangeRule &rule, const VirtualExpertIn
           worseOf(inputs.costs->origin, Origin::kDerived)};
 }
 
-/// The first experts of the set that a layer may pin: any other expert must find room beside them
-/// (CacheDirectory::pinLimitPages).
-static std::vector<uint32_t> pinnableOf(std::span<const uint32_t> set,
-                                        std::span<const uint64_t> recordBytes, uint64_t pageBytes,
-                                        uint64_t quotaPages, uint64_t stagingPages) {
-  const auto pagesOf = [&](uint64_t bytes) { return divideUp(bytes, pageBytes); };
-  const uint64_t largest = pagesOf(*std::max_element(recordBytes.begin(), recordBytes.end()));
-  const uint64_t beside = quotaPages + stagingPages - std::min(largest, quotaPages + stagingPages);
-  uint64_t left = std::min(quotaPages, beside);
-  std::vector<uint32_t> pinned;
-  for (uint32_t expert : set) {
-    const uint64_t pages = pagesOf(recordBytes[expert]);
-    if (pages > left)
-      break;
-    left -= pages;
-    pinned.push_back(expert);
-  }
-  return pinned;
-}
-
 std::vector<PlanReason> chooseVirtualExperts(Preset preset, const VirtualExpertInputs &inputs,
                                              PlanSettings &settings) {
   const std::vector<std::vector<uint32_t>> ordered = expertsByImportance(inputs);
@@ -156,10 +146,10 @@ std::vector<PlanReason> chooseVirtualExperts(Preset preset, const VirtualExpertI
           static_cast<uint32_t>(std::min<uint64_t>(uses[layer][expert], settings.startTokens)));
     for (uint64_t bytes : inputs.recordBytes[layer])
       largestPages = std::max(largestPages, divideUp(bytes, inputs.pageBytes));
+    // Pins leave room for the largest record. Where all experts fit, some need no pin.
     if (preset == Preset::kPruning)
-      settings.pinned.push_back(pinnableOf(set, inputs.recordBytes[layer], inputs.pageBytes,
-                                           settings.allotment.quotaPages[layer],
-                                           settings.allotment.stagingPages));
+      settings.pinned.push_back(setOf(set, inputs.recordBytes[layer], inputs.pageBytes,
+                                      pinLimitOf(inputs, settings.allotment, layer)));
     settings.start.push_back(std::move(set));
   }
   std::vector<PlanReason> reasons = {
