@@ -14,8 +14,9 @@ from pathlib import Path
 from support import DATA, DONE, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, pocket, program, run
 
 COMMANDS = {
-    "moec": ["compile", "import", "emit", "calibrate", "self-text", "plan", "replan", "inspect", "verify"],
-    "moert": ["run", "chat", "logits", "eval", "tokenize", "bench", "probe"],
+    "moec": ["compile", "import", "emit", "calibrate", "self-text", "plan", "replan", "report", "inspect",
+             "verify"],
+    "moert": ["run", "chat", "logits", "eval", "tokenize", "bench", "serve", "probe"],
 }
 
 
@@ -92,6 +93,14 @@ class HelpTest(E2eTest):
     def test_the_help_of_compile_lists_the_quantizers(self):
         said = " ".join(self.expect(DONE, "moec", "compile", "--help").out.split())
         self.assertIn("auto, nearest, per-channel, clipped, weighted, hqq or gptq", said)
+
+    def test_the_help_of_chat_has_the_defaults_that_come_from_the_checkpoint(self):
+        said = {command: " ".join(self.expect(DONE, "moert", command, "--help").out.split()) for command in ("run", "chat")}
+        for option, off in (("temp T", 0), ("top-k K", 0), ("top-p P", 1), ("min-p P", 0), ("repetition-penalty X", 1)):
+            for command, default in (("run", str(off)), ("chat", "the checkpoint's")):
+                with self.subTest(option=option, command=command):
+                    text = said[command].split(f"--{option} ")[1]
+                    self.assertEqual(re.search(r"\(default: (.*?)\)", text)[1], default)
 
     def test_every_program_and_command_says_its_version(self):
         versions = set()

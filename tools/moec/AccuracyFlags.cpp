@@ -77,8 +77,8 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
   command
       .add_option("--search-windows", flags.searchWindows,
                   withDefault(strCat("Windows of ", TextAmounts().windowTokens,
-                                     " tokens on which each candidate is measured; fewer are "
-                                     "faster but widen the bound, which costs bytes"),
+                                     " tokens on which each candidate is measured; fewer take "
+                                     "less time, but the wider bound costs bytes"),
                               flags.searchWindows))
       ->needs(loss)
       ->check(within(kLeastWindows, uint64_t(1) << 20))

@@ -112,9 +112,8 @@ static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
   command
       .add_option("--nested", flags.nested,
                   withDefault("on or off. On stores experts in slices, so that fewer bits of "
-                              "them can be read; products of one row are then slower, by up to "
-                              "about 5% at 4 bits and 20% at 8. Off stores 2, 4 and 8 bits in one "
-                              "piece",
+                              "them can be read; decoding computes them up to about 5% slower at 4 "
+                              "bits and 20% at 8. Off stores 2, 4 and 8 bits in one piece",
                               flags.nested))
       ->check(oneOf({"on", "off"}))
       ->type_name("SWITCH");
@@ -127,8 +126,8 @@ static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
       ->type_name("BITS");
   command
       .add_option("--head-bits", flags.headBits,
-                  strCat("Width of the output head, which loses most by fewer bits, and of an "
-                         "embedding tied to it: same, source, 16, 8 or 4 (default: ",
+                  strCat("Width of the output head, where fewer bits cost most accuracy, and of "
+                         "an embedding tied to it: same, source, 16, 8 or 4 (default: ",
                          flags.headBits, " as --resident-bits)"))
       ->check(oneOf({"same", "source", "16", "8", "4"}))
       ->type_name("BITS");
@@ -149,8 +148,8 @@ static void addPlanOptions(CLI::App &command, CompileFlags &flags) {
       ->type_name("NAME");
   command
       .add_option("--device", passes.device,
-                  "Device profile to plan for, as moert probe writes it (default: none; only fate "
-                  "then plans prefetches, as many as its paper reads)")
+                  "Device profile to plan for, as moert probe writes it (default: none; "
+                  "without one only fate prefetches, as many experts as its paper reads)")
       ->check(someWord())
       ->type_name("F.yaml");
   command

@@ -116,8 +116,8 @@ void addReplanCommand(CLI::App &app, Action &chosen) {
       ->type_name("NAME");
   command
       ->add_option("--device", request->devicePath,
-                   "Device profile to plan for, as moert probe writes it (default: none, and no "
-                   "prefetching)")
+                   "Device profile to plan for, as moert probe writes it (default: none: auto "
+                   "prefetches nothing, and presets that prefetch are refused)")
       ->check(someWord())
       ->type_name("F.yaml");
   command

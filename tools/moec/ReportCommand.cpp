@@ -84,6 +84,7 @@ void addReportCommand(CLI::App &app, Action &chosen) {
                    "none; the disk's latency is then assumed)")
       ->check(someWord())
       ->type_name("F.yaml");
+  setGroup(*command, "Run", {"--run", "--device"});
   command
       ->add_option("-o,--output", flags->pagePath,
                    "Write a page with pictures, which needs no other file, instead of text")

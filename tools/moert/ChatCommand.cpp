@@ -280,7 +280,7 @@ void addChatCommand(CLI::App &app, Action &chosen) {
       ->required();
   addConversationOptions(*command, *options);
   addSamplingFlags(*command, options->sampling,
-                   {.defaultTemperature = "the checkpoint's", .cutsNeedTemperature = false});
+                   {.checkpointDefault = "the checkpoint's", .cutsNeedTemperature = false});
   addEngineFlags(*command, options->engine, FollowMemory::kOffered);
   command->footer("Reads messages from standard input; answers go to standard output.\n" +
                   exampleFooter("moert chat qwen.moe --memory 6GiB --system \"Answer briefly.\""));

@@ -129,10 +129,9 @@ void addEngineFlags(CLI::App &command, EngineFlags &flags, FollowMemory follow) 
       [&flags](uint32_t n) { flags.prefillChunk = n; },
       "Prompt tokens per prefill step; the results are the same (default: the plan's, fewer if the "
       "budget is small)");
-  command.add_flag(
-      "--exact", flags.isExact,
-      "Wait for every expert that is missing, also where the plan has a miss rule that "
-      "would lose accuracy");
+  command.add_flag("--exact", flags.isExact,
+                   "Wait for every expert that is missing, even if the plan has a miss rule, which "
+                   "would lose accuracy");
   for (const char *name :
        {"--memory", "--preset", "--threads", "--io", "--isa", "--prefill-chunk", "--exact"})
     command.get_option(name)->group("Memory and speed");

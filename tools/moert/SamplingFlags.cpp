@@ -22,25 +22,31 @@ template <typename Number> static auto into(std::optional<Number> &value) {
   return [&value](Number number) { value = number; };
 }
 
+/// The end of an option's text; `off` is the value without effect.
+static std::string defaultText(const SamplingHelp &help, const char *off) {
+  return strCat(" (default: ", help.checkpointDefault.value_or(off), ")");
+}
+
 static void addCuts(CLI::App &command, SamplingFlags &flags, const SamplingHelp &help) {
   CLI::Option *temperature =
       addDecimal(command, "--temp", into(flags.temperature),
-                 strCat("Sampling temperature; 0 takes the most likely token every time (default: ",
-                        help.defaultTemperature, ")"))
+                 "Sampling temperature; 0 takes the most likely token every time" +
+                     defaultText(help, "0"))
           ->type_name("T")
           ->group(kGroup);
   CLI::Option *cuts[] = {
       addCount(command, "--top-k", 0, UINT32_MAX, into(flags.topK),
-               "Sample from the K most likely tokens; 0 for all (default: 0)")
+               "Sample from the K most likely tokens; 0 for all" + defaultText(help, "0"))
           ->type_name("K"),
       addDecimal(
           command, "--top-p", into(flags.topP),
           "Sample from the most likely tokens whose probabilities add up to P, above 0 and at "
-          "most 1 (default: 1)")
+          "most 1" +
+              defaultText(help, "1"))
           ->type_name("P"),
       addDecimal(command, "--min-p", into(flags.minP),
-                 "Sample from tokens at least P times as likely as the most likely one, 0 to 1 "
-                 "(default: 0)")
+                 "Sample from tokens at least P times as likely as the most likely one, 0 to 1" +
+                     defaultText(help, "0"))
           ->type_name("P"),
   };
   for (CLI::Option *cut : cuts) {
@@ -50,10 +56,11 @@ static void addCuts(CLI::App &command, SamplingFlags &flags, const SamplingHelp 
   }
 }
 
-static void addPenalties(CLI::App &command, SamplingFlags &flags) {
+static void addPenalties(CLI::App &command, SamplingFlags &flags, const SamplingHelp &help) {
   addDecimal(command, "--repetition-penalty", into(flags.repetitionPenalty),
              "Divide the positive logits of tokens that the prompt or the answer has by X, and "
-             "multiply the others; above 1 discourages them (default: 1)")
+             "multiply their negative ones; above 1 discourages these tokens" +
+                 defaultText(help, "1"))
       ->type_name("X")
       ->group(kGroup);
   addDecimal(command, "--presence-penalty", into(flags.presencePenalty),
@@ -116,7 +123,7 @@ static void addNgramStop(CLI::App &command, SamplingFlags &flags) {
 
 void addSamplingFlags(CLI::App &command, SamplingFlags &flags, const SamplingHelp &help) {
   addCuts(command, flags, help);
-  addPenalties(command, flags);
+  addPenalties(command, flags, help);
   addLogitBias(command, flags);
   addNgramStop(command, flags);
   auto takeSeed = [&flags](const std::string &text) {

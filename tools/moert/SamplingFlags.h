@@ -27,7 +27,7 @@ struct SamplingFlags {
 
 /// Texts of the help where commands differ.
 struct SamplingHelp {
-  std::string defaultTemperature = "0"; // "the artifact's, or 0", for example.
+  std::optional<std::string> checkpointDefault = {}; // For options that a checkpoint may state.
   /// --top-k, --top-p and --min-p are refused without --temp, since nothing is drawn.
   bool cutsNeedTemperature = true;
 };
