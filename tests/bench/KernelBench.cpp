@@ -1,24 +1,24 @@
 // How fast the products with stored matrices are, relative to what the machine can do.
 //
-//   KernelBench [--isa NAME] [--rows N...] [--threads N...] [--formats NAME...]
-//               [--shapes OUTPUTSxINPUTS...] [--rounds N] [--memory MIB]
+//   kernel_bench [--isa NAME] [--rows N...] [--threads N...] [--formats NAME...]
+//                [--shapes OUTPUTSxINPUTS...] [--rounds N] [--memory MIB]
 //
 // Matrices lie one after the other in far more memory than the last-level cache holds, and are
 // multiplied in turn by --rows rows of activations. As in the engine each thread has a work range
 // of a matrix, panels next to each other, in four calls. In every round the same memory is also
-// read by as many threads, and a loop in registers makes nothing but multiply-adds. So each line
-// says, as medians of the rounds with the lower and the upper quartile:
+// read by as many threads, and a loop in registers executes only multiply-adds. So each line
+// has, as medians of the rounds with the lower and the upper quartile:
 //
 //   GB/s     stored bytes that were multiplied a second, and their fraction of what was read:
-//            one row is held up by memory, so that about 1.00 is the most to be had;
+//            one row is limited by memory, so about 1.00 is the maximum;
 //   GMAC/s   1e9 multiply-adds a second, and their fraction of the loop in registers: many rows are
-//            held up by arithmetic. With groups of 32 inputs two of ten multiplying instructions
-//            scale the sums, so that 0.80 is the most to be had with AVX-512. 0 where there is
-//            no such loop (reference, ARM).
+//            limited by arithmetic. With groups of 32 inputs two of ten multiplying instructions
+//            scale the sums, so 0.80 is the maximum with AVX-512. 0 where there is no such loop
+//            (reference, ARM).
 //
 // Fractions are of the same round and times are the threads' own processor time, so that a busy
 // machine disturbs both alike. With --memory 4 everything comes from the cache. To compare two
-// builds run them by turns and compare the medians: the machine's own rates move between runs.
+// builds run them in turn and compare the medians: the machine's own rates move between runs.
 #include "runtime/base/CheckedMath.h"
 #include "runtime/kernels/Kernels.h"
 #include "tests/bench/MachineLimits.h"
@@ -225,7 +225,7 @@ void printLimits(const Arguments &arguments, const Memory &memory) {
 }
 
 const char *const kUsage =
-    "usage: KernelBench [--isa NAME] [--rows N...] [--threads N...]\n"
+    "usage: kernel_bench [--isa NAME] [--rows N...] [--threads N...]\n"
     "                   [--formats NAME...] [--shapes OUTPUTSxINPUTS...] [--rounds N]\n"
     "                   [--memory MIB]\n";
 

@@ -1,4 +1,4 @@
-"""How long a decoded token would have taken if nothing cost time but what its parts wait for: the steps of a run profile, replayed
+"""How long a decoded token would take if only the dependencies between its parts cost time: the steps of a run profile, replayed
 with the rates of a device profile. `tests/bench/token-time --help` lists the replay's assumptions.
 
 The disk is that of compiler/plan/DiskTimeline: all reads in flight together have the rate that the device profile's table gives for their

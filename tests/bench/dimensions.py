@@ -1,9 +1,10 @@
+#!/usr/bin/env python3
 """Speed of the first layers of published models with random weights, beside the rate of reading memory.
 
     tests/bench/dimensions.py [NAME ...]
 
 Prints a table for docs/measurements/dimensions.md. Each model is compiled at 4 bits and decodes with all experts in
-memory and with a quarter of them. `share` is the time that reading a token's weights takes at the machine's rate, as
+memory and with a quarter of them. `reading` is the time that reading a token's weights takes at the machine's rate, as
 kernel_bench measures it beside each model, divided by the token's time: attention, recurrences, routers and the
 sampling of a whole vocabulary are in the token's time only.
 """
@@ -64,7 +65,7 @@ def measure(name, directory):
 
 def main():
     print(machine.processor())
-    print("| model | layers | tokens/s, all in memory | share | tokens/s, 25% |\n|---|---|---|---|---|")
+    print("| model | layers | tokens/s, all in memory | reading | tokens/s, 25% |\n|---|---|---|---|---|")
     for name in sys.argv[1:] or RUN:
         with tempfile.TemporaryDirectory() as directory:
             print("| " + " | ".join(measure(name, Path(directory))) + " |", flush=True)

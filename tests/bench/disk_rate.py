@@ -1,6 +1,6 @@
 """The rate of a disk while it is busy, by the system's counters, for a program and for fio.
 
-The system samples whether a disk is busy at its tick, 4 ms at 250 Hz: of some seconds that is right to a few percent however short
+The system samples whether a disk is busy at its tick, 4 ms at 250 Hz: over some seconds that is right to a few percent, however short
 the reads are (kernels before 6.14 count a tick for each short read, which makes the disk look slower).
 """
 import math

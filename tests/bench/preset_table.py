@@ -1,4 +1,4 @@
-"""The table of tests/bench/presets, from what `moert bench --json` said in each round: medians, and of ratios between runs of the same
+"""The table of tests/bench/presets, from the output of `moert bench --json` in each round: medians, and for ratios between runs of one
 round also the smallest and the largest."""
 from statistics import median
 
