@@ -99,9 +99,9 @@ struct AttentionDescription {
 
 /// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1), absorbed: a token
 /// keeps its latent and a key that all heads share, and no head's own keys and values. For head h,
-///   [rest | shared part] = query of head h: of x, or of queryNorm(queryDown x) if these are
-///   present score = scale * (rope(shared part) . rope(key) + (keyUp[h] * rest) . latent) result =
-///   valueUp[h] * (the latents, weighted by the softmax of the scores)
+///  - [rest | shared part] = query of head h: of x, or of queryNorm(queryDown x) if these exist;
+///  - score = scale * (rope(shared part) . rope(key) + (keyUp[h] * rest) . latent);
+///  - result = valueUp[h] * (the latents, weighted by the softmax of the scores).
 struct LatentAttentionDescription {
   uint32_t heads = 0;
   float scale = 0;

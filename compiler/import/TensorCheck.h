@@ -16,8 +16,8 @@ namespace moec {
 void forEachWeight(const ModelDescription &description,
                    const std::function<void(const WeightSource &)> &visit);
 
-/// The tensors that a checkpoint of the description has, by name, each with its shape; of a single
-/// row, that of a vector. A tied head is no tensor of its own.
+/// The tensors that a checkpoint of the description has, by name, each with its shape; a single row
+/// has the shape of a vector. A tied head is no tensor of its own.
 std::map<std::string, std::vector<uint64_t>> tensorShapes(const ModelDescription &description);
 
 /// Checks that every described tensor is in the checkpoint, with exactly the shape that its parts

@@ -17,11 +17,11 @@ namespace moec {
 moert::Result<bool> areEqualMatrices(const Checkpoint &checkpoint, const WeightSource &a,
                                      const WeightSource &b);
 
-/// The tensors that the description uses and that hold only zero bytes (of a quantized weight, its
-/// codes), in the order of the forward
-/// pass: an interrupted download that reserved its file leaves such tensors. Biases are left out,
-/// since training may leave them at zero. Costs one small read per tensor, and a whole tensor is
-/// read only if it is zero.
+/// The tensors that the description uses and that hold only zero bytes (for a quantized weight, the
+/// codes), in the order of the forward pass: an interrupted download that reserved its file leaves
+/// such tensors. Biases are left out, since training may leave them at zero.
+///
+/// Costs one small read per tensor; a whole tensor is read only if it is zero.
 moert::Result<std::vector<std::string>> allZeroTensors(const Checkpoint &checkpoint,
                                                        const ModelDescription &description);
 

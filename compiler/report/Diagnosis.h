@@ -1,5 +1,5 @@
-// Divides a run's time, sets the bounds beside it, and names the causes of what is lost, in this
-// order:
+// Divides a run's time, compares it with its lower bounds, and names the causes of what is lost, in
+// this order:
 // A difference from what was planned comes first, if it costs enough: a disk slower than its
 // profile, a text unlike the calibration text. Otherwise a run that waits for reads is limited by
 // its budget, where the machine has memory that it did not take, by its start, where it mostly

@@ -53,7 +53,7 @@ private:
   std::variant<std::monostate, double, std::string> content;
 };
 
-/// As text, page and JSON's "shown" have it: "12.5 MiB", "62.0%", "-" for nothing.
+/// As the text and the page print it: "12.5 MiB", "62.0%", "-" for nothing.
 std::string shownText(const Value &value, Unit unit);
 
 /// Where a number comes from: its least reliable input, and how it was made.

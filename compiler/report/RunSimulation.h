@@ -21,7 +21,7 @@ constexpr uint64_t kMostReplayedDemands = 150'000;
 
 /// How the disk of a run was found.
 struct FittedDisk {
-  bool isFitted = false; // The run waited for reads long enough to tell their rate.
+  bool isFitted = false; // The run waited for reads long enough to determine their rate.
   Origin origin = Origin::kAssumed;
   double factor = 1;         // On the rates of the device profile, or of the assumed disk.
   double bytesPerSecond = 0; // For the model's mean record at the depth that its layers read at.
@@ -54,7 +54,7 @@ public:
   RunSimulation(const RunSimulation &) = delete;
   RunSimulation &operator=(const RunSimulation &) = delete;
 
-  /// Parts of the model that a question may change.
+  /// Parts of the model that a prediction may change.
   struct Change {
     std::optional<uint64_t> poolPages = {}; // Absent: the run's.
     double readRate = 1;                    // Factors on the disk's rates,

@@ -21,8 +21,8 @@ public:
   /// Call before making a text or a list of that size.
   Status spendBytes(uint64_t bytes) { return spend(1 + bytes / kBytesPerStep); }
 
-  /// A counted text. The bytes already exist, so they must be no more than a small multiple of a
-  /// text that was counted; otherwise call spendBytes() before, or use a TextBuilder.
+  /// A text whose bytes are counted now. They already exist, so they must be no more than a small
+  /// multiple of a text that was counted; otherwise call spendBytes() first, or use a TextBuilder.
   Result<Value> text(std::string bytes);
   Result<Value> sequence(SequenceKind kind, std::vector<Value> items);
   Result<Value> list(std::vector<Value> items) {

@@ -1,5 +1,5 @@
-// Cuts a template into tokens, and the text between its tags into what is printed: white space
-// beside tags goes as jinja2 has it with trim_blocks and lstrip_blocks.
+// Divides a template into tokens: tags, and the text between them that is printed. White space
+// beside tags is removed as jinja2 does with trim_blocks and lstrip_blocks.
 #pragma once
 
 #include "runtime/base/Status.h"

@@ -81,7 +81,7 @@ Result<Options> optionsFrom(const Options *given, Options defaults, const char *
 /// Fills in the fields that the caller knows.
 template <typename Facts> Status giveFacts(const Facts &facts, Facts *out, const char *name) {
   if (!out || out->struct_bytes < sizeof(size_t))
-    return invalidInput(name, ": expected a struct that its _INIT macro has begun");
+    return invalidInput(name, ": expected a struct that its _INIT macro initialized");
   const size_t bytes = out->struct_bytes;
   std::memcpy(out, &facts, std::min(bytes, sizeof(Facts)));
   out->struct_bytes = bytes;

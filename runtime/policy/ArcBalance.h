@@ -1,10 +1,10 @@
-// Adaptive replacement (Megiddo and Modha, FAST 2003) for experts of any size: experts that were
-// wanted once since they are remembered, and experts that were wanted again, share the pages of a
-// layer; a target limits the pages of the former. An expert that had just been evicted from one
-// side when it is wanted moves the target to that side's advantage.
+// Adaptive replacement (Megiddo and Modha, FAST 2003) for experts of any size. The pages of a layer
+// are divided between experts that were demanded once since they are remembered and experts that
+// were demanded again; a target limits the pages of the former. A demand for an expert that one
+// side has just evicted moves the target in favour of that side.
 //
-// What differs from the paper: a layer pass wants several experts at once, and what it wants is
-// never evicted while something else can be; sizes count in pages.
+// Differences from the paper: a layer pass demands several experts at once, which are not evicted
+// while another expert can be; sizes are counted in pages.
 #pragma once
 
 #include <array>
@@ -20,18 +20,18 @@ enum class ArcList : uint8_t { kForgotten, kOnce, kAgain, kOnceGhost, kAgainGhos
 /// targetPages is at most the quota of the last use.
 class ArcBalance {
 public:
-  /// The expert is wanted by a layer pass.
+  /// A layer pass demands the expert.
   void use(ArcList &list, uint64_t pages, uint64_t quotaPages);
   /// The expert was evicted; it becomes a ghost.
   void leave(ArcList &list, uint64_t pages);
   /// The expert is forgotten.
   void forget(ArcList &list, uint64_t pages) { move(list, ArcList::kForgotten, pages); }
 
-  /// The list whose least recently used expert is to be forgotten, so that no more is remembered
-  /// than twice the quota, and of experts wanted once no more than the quota; kForgotten: none.
+  /// The list whose least recently used expert is to be forgotten: at most twice the quota is
+  /// remembered, and at most the quota of experts demanded once. kForgotten: none.
   ArcList overfullGhosts(uint64_t quotaPages) const;
 
-  /// How many pages experts wanted once may have.
+  /// How many pages experts demanded once may have.
   uint64_t targetPages() const { return target; }
 
 private:

@@ -14,7 +14,7 @@ namespace moert {
 struct CacheShape {
   struct Layer {
     uint32_t experts = 0;
-    uint32_t topK = 0;         // Experts that one token asks for.
+    uint32_t topK = 0;         // Experts that the router chooses for one token.
     uint64_t recordPages = 0;  // The largest record.
     uint64_t workingPages = 0; // The largest kWorkingRecords, or topK if that is less.
     uint64_t allPages = 0;     // All records.
@@ -29,7 +29,7 @@ CacheShape::Layer cacheLayerOf(std::span<const uint64_t> recordBytes, uint32_t p
 
 struct CacheAllotment {
   uint32_t stagingPages = 0;        // Borrowed by the layer that is being executed.
-  std::vector<uint32_t> quotaPages; // Per layer: what it keeps between its turns.
+  std::vector<uint32_t> quotaPages; // Per layer: what it keeps between its passes.
 
   uint64_t totalPages() const;
   friend bool operator==(const CacheAllotment &, const CacheAllotment &) = default;
@@ -41,19 +41,18 @@ uint64_t smallestPoolPages(const CacheShape &shape);
 /// Pages above which more does not help: every record.
 uint64_t largestPoolPages(const CacheShape &shape);
 
-/// Shares poolPages (at least smallestPoolPages) evenly, in records of each layer's largest size,
-/// no layer getting more than it has. A layer being executed can hold its quota and the staging
-/// pages: together at least as many of its records as it needs to compute one while the next ones
-/// are read (kWorkingRecords, or topK), as far as the pool allows.
+/// Divides poolPages (at least smallestPoolPages) evenly, in records of each layer's largest size;
+/// no layer gets more than all its records take. A layer being executed can hold its quota and the
+/// staging pages: together at least as many of its records as it needs to compute one while the
+/// next ones are read (kWorkingRecords, or topK), as far as the pool allows.
 CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages);
 
-/// A plan's allotment for another pool (at least smallestPoolPages). Exactly the plan's where the
-/// pool is the plan's, up to pages that make no record; every record where the pool holds them all.
-/// Otherwise the quotas in proportion, in records, no layer getting more than it has, and the
-/// plan's staging pages, fewer only in proportion to a smaller pool. Every layer can hold its
-/// quota and the staging pages: of its working records as many as with the plan, as far as the pool
-/// allows. The rest of the pool goes to the staging pages; so does all of it where the plan keeps
-/// nothing.
+/// A plan's allotment for another pool (at least smallestPoolPages). The plan's own if the pools
+/// differ by less than a record; quotas for every record if the pool holds them all. Otherwise the
+/// quotas are scaled in proportion, in whole records, up to all records of a layer; the staging
+/// pages are the plan's, scaled only for a smaller pool. Quota and staging pages of a layer
+/// together hold as many of its working records as with the plan, as far as the pool allows. The
+/// rest of the pool becomes staging pages. A plan that keeps nothing gets staging pages only.
 CacheAllotment adjustAllotment(const CacheAllotment &plan, const CacheShape &shape,
                                uint64_t poolPages);
 

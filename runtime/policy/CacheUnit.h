@@ -1,6 +1,6 @@
-// The life of one unit of the expert cache, an expert with the slices of it that are wanted: its
-// states, the events that move it, and one table that allows or forbids each pair. The table is the
-// specification: whoever drives the cache, a unit changes its state through apply() alone.
+// The state machine of one unit of the expert cache, an expert with the slices that are wanted: its
+// states, the events that change them, and one table that allows or forbids each pair. The table is
+// the specification: whoever drives the cache, a unit changes its state through apply() alone.
 #pragma once
 
 #include <array>

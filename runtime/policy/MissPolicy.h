@@ -18,7 +18,7 @@ enum class MissAction : uint8_t {
   kWait = 0,       // Read it and wait: exact.
   kLower = 1,      // Fewer slices of the less important ones, and none of the least important.
   kSkip = 2,       // The less important ones are left out.
-  kSubstitute = 3, // A resident expert that the router likes almost as much.
+  kSubstitute = 3, // A resident expert that is almost as likely takes its place.
   kMask = 4,       // Only resident experts take part.
 };
 constexpr size_t kMissActions = 5;
@@ -34,7 +34,7 @@ struct MissRule {
   uint8_t lowSlices = 1;                // kLower: slices of an expert of lower precision; not 0.
   uint32_t waitUpTo = 0;                // Ranks with at most this score are waited for; not kMask.
   uint32_t skipBeyond = kFixedPointOne; // kLower: ranks with a larger score are left out.
-  uint32_t substituteWithin = 0; // kSubstitute: so much less likely a substitute may be, relative
+  uint32_t substituteWithin = 0; // kSubstitute: how much less likely a substitute may be, relative
                                  // to the expert that it replaces.
   friend bool operator==(const MissRule &, const MissRule &) = default;
 
@@ -54,8 +54,8 @@ struct MissInputs {
   std::span<const uint16_t> resident; // Per expert: slices that count as in memory.
 };
 
-/// The experts that take part in a token, best first; one at least, at most as many as were chosen.
-/// Borrows the room for them.
+/// The experts that take part in a token, best first; at least one, at most as many as were chosen.
+/// Borrows the arrays.
 struct TakenExperts {
   std::span<int32_t> experts;
   std::span<uint16_t> slices; // That each is computed with.

@@ -1,5 +1,5 @@
 // What stays in memory after a layer was executed, decided as the layer pass begins: from what is
-// in memory and what is wanted, never from the order in which reads arrive. A pure function.
+// in memory and what is demanded, never from the order in which reads arrive. A pure function.
 #pragma once
 
 #include "runtime/policy/Eviction.h"
@@ -15,7 +15,7 @@ namespace moert {
 /// that are used again.
 constexpr uint64_t kStreamedRecords = 2;
 
-/// An expert that is in memory or wanted, or both. Of a wanted one lastUse and rank are those of
+/// An expert that is in memory or demanded, or both. A demanded one has the lastUse and the rank of
 /// the layer pass that begins.
 struct PassCandidate {
   EvictionCandidate use;
@@ -24,7 +24,7 @@ struct PassCandidate {
   bool isWanted = false; // One of the two holds.
   bool isPinned = false; // Never evicted; pinned pages fit into limitPages - largestRecordPages.
   bool isKept = false;   // The answer.
-  /// For adaptive replacement: it was wanted before, and still remembered then.
+  /// For adaptive replacement: it had been demanded before, and was still remembered.
   bool isUsedAgain = false;
 };
 
@@ -33,18 +33,18 @@ struct PassLimits {
   uint64_t quotaPages = 0;
   uint64_t limitPages = 0;         // At least quotaPages and largestRecordPages.
   uint64_t largestRecordPages = 0; // In the layer.
-  /// Pages of experts in memory that are no candidates: they stay whatever happens.
+  /// Pages of experts in memory that are no candidates: they always stay.
   uint64_t otherPages = 0;
-  /// With adaptive replacement: experts wanted once leave first while they hold more than this.
+  /// With adaptive replacement: experts demanded once leave first while they hold more than this.
   std::optional<uint64_t> onceTargetPages = {};
 };
 
 /// Sets isKept. On completion:
 ///  - the kept experts fit into the quota;
-///  - the kept experts that are in memory leave room for every wanted one that is not kept to pass
-///    through, if need be one at a time;
-///  - no wanted one that passes through would fit into what is left of the quota.
-/// An expert larger than the quota is not kept, for it would push out everything else in vain.
+///  - the kept experts that are in memory leave room for every demanded one that is not kept to
+///    pass through, one at a time if necessary;
+///  - no demanded one that passes through would fit into what is left of the quota.
+/// An expert larger than the quota is not kept: it would evict everything else and still not fit.
 void planPass(const PassLimits &limits, std::span<PassCandidate> candidates);
 
 } // namespace moert

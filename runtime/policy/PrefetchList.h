@@ -39,10 +39,10 @@ public:
   /// as far as the demand leaves room. Returns how many were retained.
   uint32_t select(CacheDirectory &directory);
 
-  /// Whether the plan asked for it in time: it is among the candidates that the rule of its layer
-  /// would have had read, given what was held when they were named. True or false whether or not
-  /// there was room or time for the read, so that decisions may depend on it. Until the next layer
-  /// pass of its layer.
+  /// Whether its layer's prefetch rule selects it: it is among the candidates that the rule reads,
+  /// given what was held when they were named. Does not depend on whether there was room or time
+  /// for the read, so that decisions may depend on it. Valid until the next layer pass of its
+  /// layer.
   bool isExpected(uint32_t id) const { return expected[id] != 0; }
 
   bool hasNext() const { return !pending.empty(); }

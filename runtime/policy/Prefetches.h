@@ -21,8 +21,8 @@ enum class Predictor : uint8_t {
 constexpr uint32_t kMostAhead = 3;
 
 /// Reads of prefetches under way at a time. Few, since a read that was begun delays the demand that
-/// comes after it; two, so that the disk has the next one at hand. Four and six were no faster: of
-/// the widened bundled model on an NVMe disk, alternating, and on one held to 200 MB/s.
+/// comes after it; two, so that the disk always has a next one. Four and six were no faster for the
+/// widened bundled model, measured in turn on an NVMe disk, and on one held to 200 MB/s.
 constexpr uint32_t kMostPrefetchReads = 2;
 
 /// How the experts of one MoE layer are prefetched.

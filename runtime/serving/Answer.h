@@ -1,5 +1,5 @@
-// One answer on its way from the scheduler to the client that waits for it: what was asked, the
-// text and tokens so far, and how it ended.
+// One answer, passed from the scheduler to the client that waits for it: the request, the text and
+// tokens so far, and how it ended.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -30,13 +30,13 @@ struct AnswerRequest {
   bool ignoresEndTokens = false;
   std::optional<uint32_t> topScores = {}; // Best tokens listed with each score; absent: no scores.
   bool scoresPrompt = false;              // Scores the prompt's tokens too.
-  /// What the text has to fit, with the tokens' texts; absent: anything.
+  /// The grammar that the text has to match, with the tokens' texts; absent: any text.
   std::shared_ptr<const Grammar> grammar = {}; // Shared by a request's sequences.
   const TokenTexts *tokenTexts = nullptr;
 };
 
-/// How probable a token was in its place, before temperature and cuts, with the most probable
-/// tokens of that place.
+/// The log probability (natural) of a token at its position, before temperature and cuts, with the
+/// most probable tokens at that position.
 struct TokenScore {
   int32_t token = 0;
   double logProbability = 0;
@@ -58,7 +58,7 @@ enum class AnswerEnd {
   kFailed,    // See the status.
 };
 
-/// What happened since the last time, in order.
+/// What was added since the last take(), in order.
 struct AnswerNews {
   std::vector<TokenScore> promptScores = {}; // From the prompt's second token on.
   std::vector<AnswerPiece> pieces = {};
@@ -67,11 +67,11 @@ struct AnswerNews {
   uint32_t cachedTokens = 0; // Prompt tokens taken from an earlier sequence.
 };
 
-/// Shared by the client's thread, which takes, and the scheduler's thread, which adds; the one that
-/// ends last destroys it.
+/// Shared by the client's thread, which takes, and the scheduler's thread, which adds; whichever
+/// releases it last destroys it.
 class Answer {
 public:
-  /// Waits until something happened, at most that long.
+  /// Waits until something was added, at most that long.
   AnswerNews take(std::chrono::milliseconds most);
   /// Ends the sequence before its next token.
   void cancel() { cancelled.store(true, std::memory_order_relaxed); }

@@ -81,9 +81,9 @@ private:
   /// Tokens that its session lacks.
   uint32_t rest() const { return static_cast<uint32_t>(all.size()) - ownSession->length(); }
   bool isEndToken(int32_t token) const;
-  /// Samples a token that the grammar allows. Sampling again among the allowed ones after one that
-  /// is not has the probabilities of sampling among them at once, and most tokens need no second
-  /// time.
+  /// Samples a token that the grammar allows: one among all, and if it is not allowed, one among
+  /// the allowed ones. Few tokens need the second. Without top-k, top-p and min-p the probabilities
+  /// are those of sampling among the allowed tokens alone.
   Result<int32_t> sample(std::span<const float> logits);
   /// Passes on the held-back text and ends the answer. Returns the end.
   AnswerEnd end(AnswerEnd end);

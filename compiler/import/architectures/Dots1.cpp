@@ -14,7 +14,7 @@ Result<ModelDescription> describeDots1(const ArchitectureInput &input) {
     return config.mismatch("sliding_window", "null, as in all published models of this family");
   MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(config));
   MOERT_ASSIGN_OR_RETURN(const DeepSeekMoeConfig moe,
-                         readDeepSeekMoe(config, RouterScoring::kSigmoid, false));
+                         readDeepSeekMoe(config, RouterScoring::kSigmoid, /*renormalizes=*/false));
   const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
     const std::string attention = prefix + "self_attn.";
     addHeadNorms(decoder, attention + "q_norm", attention + "k_norm", NormExtent::kHead,

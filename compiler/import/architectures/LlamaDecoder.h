@@ -50,7 +50,7 @@ inline constexpr uint32_t kMaxLayerNumber = 1u << 20;
 inline constexpr uint32_t kMaxSharedExperts = 1024;
 
 /// Reads and checks these keys. Refuses what no supported family computes: activations other than
-/// SiLU, quantized weights, data types other than plain floats.
+/// SiLU, data types other than bfloat16, float16 and float32.
 moert::Result<DecoderConfig> readDecoderConfig(const ConfigObject &config,
                                                std::string_view epsilonKey = "rms_norm_eps");
 

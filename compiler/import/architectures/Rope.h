@@ -16,7 +16,7 @@ namespace moec {
 struct RopeKind {
   uint32_t dim = 0; // Elements of a head that rotate, the first ones; even.
   RopeStyle style = RopeStyle::kHalf;
-  std::optional<double> defaultTheta = {}; // Where the config has no rope_theta; absent: it must.
+  std::optional<double> defaultTheta = {}; // Without rope_theta; absent: it is required.
   bool isPartial = false; // Only then may the config have partial_rotary_factor < 1.
   /// The type "proportional" is supported: of the frequencies of a whole head, only the first part,
   /// partial_rotary_factor, is not 0.
@@ -29,7 +29,7 @@ struct RopeKind {
 /// (Hunyuan's) and, where the family has it, longrope; names any other type in an error.
 moert::Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind);
 
-/// The same of the parameters that rope_parameters has under the name of a type of layer.
+/// The same for the parameters that rope_parameters lists under a type of layer.
 moert::Result<RopeDescription> readLayerRope(const ConfigObject &config, std::string_view layerType,
                                              const RopeKind &kind);
 

@@ -89,8 +89,8 @@ struct EngineOptions {
   bool decodesInBatches = false;
 };
 
-/// The memory account of a run and the plan that it is for, before anything is loaded. The refusal
-/// of a budget names the smallest that works, of a context beyond the model's positions both
+/// The memory account of a run and the plan that it is for, before anything is loaded. A refusal
+/// names the smallest budget that works, or, for a context beyond the model's positions, both
 /// numbers.
 Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options);
 
@@ -105,10 +105,10 @@ struct LayerProfile {
   uint64_t bytesRead = 0; // Prefetches included.
   uint32_t hits = 0;      // Routed experts of the batch that were in memory.
   uint32_t misses = 0;
-  uint32_t useful = 0;    // Misses that had been prefetched: read, or kept from leaving.
-  uint32_t ready = 0;     // Hits, and misses that had been read by then.
+  uint32_t useful = 0;    // Misses that had been prefetched: read early, or retained.
+  uint32_t ready = 0;     // Hits, and misses that were complete when their layer pass began.
   uint32_t stalled = 0;   // Waited for, with nothing else to compute.
-  uint32_t cancelled = 0; // Prefetched experts that were let go unused.
+  uint32_t cancelled = 0; // Prefetched experts that were released unused.
   uint64_t prefetchBytes = 0;
   // Routed experts of the batch's rows that a miss rule changed: computed with fewer slices than
   // planned, left out, replaced by another expert.
@@ -173,17 +173,17 @@ public:
   /// layer's cache holds depends on that layer's demands alone.
   bool decodesInBatches() const;
 
-  /// What the engine's memory is for now: that of loading, or of the last setBudget().
+  /// The account that holds now: that of loading, or of the last setBudget().
   const MemoryAccount &account() const;
 
   /// Continues with another budget, between steps: takes the plan that loading would take with it,
-  /// and changes quotas, pool and prefillChunk(). Memory beyond a smaller budget is back with the
-  /// system when this returns; experts that the new quotas hold stay in memory. Sessions continue,
-  /// and what they compute is the same to the bit.
+  /// and changes quotas, pool and prefillChunk(). Memory beyond a smaller budget is returned to the
+  /// system before this returns; experts that the new quotas hold stay in memory. Sessions
+  /// continue, and what they compute is the same to the bit.
   ///
-  /// Refused with the smallest budget that works, and where container or machine have no room for a
-  /// larger one: nothing has changed then. After another error the engine still works, within the
-  /// larger of both budgets, but perhaps without prefetching.
+  /// Too small a budget is refused with the smallest that works, and a larger one for which the
+  /// container or the machine has no room: nothing has changed then. After another error the engine
+  /// still works, within the larger of both budgets, but perhaps without prefetching.
   Status setBudget(const BudgetSize &budget);
 
   /// A new sequence of at most the options' contextTokens. Refused if EngineOptions::sessions

@@ -136,10 +136,10 @@ typedef struct moert_engine_facts {
 MOERT_API moert_status moert_engine_describe(const moert_engine *engine, moert_engine_facts *facts,
                                              char **error);
 
-/* Continues with another budget: memory beyond a smaller one is back with the system when this
- * returns. Sessions continue, and what they compute is the same to the bit. Refused with the
- * smallest budget that works, and where there is no room for a larger one; nothing has changed
- * then. */
+/* Continues with another budget: memory beyond a smaller one is returned to the system before this
+ * returns. Sessions continue, and what they compute is the same to the bit. Too small a budget is
+ * refused with the smallest that works, and a larger one for which there is no memory; nothing has
+ * changed then. */
 MOERT_API moert_status moert_engine_set_budget(moert_engine *engine, const moert_budget *budget,
                                                char **error);
 
