@@ -4,9 +4,10 @@ import json
 import platform
 import subprocess
 import tempfile
+import unittest
 from pathlib import Path
 
-from support import BUILD, DONE, POCKET, ROOT, E2eTest, documents, plain_text, pocket, run
+from support import BUILD, DONE, FULL, POCKET, ROOT, E2eTest, documents, plain_text, pocket, run
 
 RULES = ("wait", "lower:0.3:0.8", "skip:0.4", "substitute:0.3:0.5", "mask")
 TEXT = documents("validation", 24)
@@ -150,6 +151,10 @@ class MissesTest(E2eTest):
         self.assertEqual(waiting["miss"]["action"], "wait")
         why = waiting["reasons"][-1]["reason"]
         self.assertRegex(why, r"^No loss on misses\. Waiting takes .* 30 rules were simulated; .* takes .* and loses .*, more than the allowed 0\.00%")
+
+    @unittest.skipUnless(FULL, "measures every rung: tests/e2e/run --full")
+    def test_the_fastest_rule_within_the_loss_is_taken(self):
+        waiting = self.searched("none.moe", "0.000001%")
         found = self.searched("found.moe", "1000%")
         self.assertNotEqual(found["miss"]["action"], "wait")
         self.assertLess(found["loss"]["upper_bound"], 10)
