@@ -83,7 +83,8 @@ TEST_CASE("a vocabulary without a token that fits allows none") {
   CHECK(std::isinf(logits[1]));
 }
 
-TEST_CASE("a schema of many alternatives that begin alike is given up instead of followed for ever") {
+TEST_CASE(
+    "a schema of many alternatives that begin alike is given up instead of followed for ever") {
   // 8 ways to read each bracket, and tokens of many brackets.
   std::string alternatives;
   for (int i = 0; i < 8; ++i)
