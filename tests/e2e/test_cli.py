@@ -141,7 +141,7 @@ def broken_lines(model, scratch):
         ("no memory at all", "moec", [*compile_pocket, "--memory", "0B"]),
         ("no memory at all", "moec", ["plan", model, "--memory", "0B", "25%"]),
         ("an empty checkpoint", "moec", ["compile", scratch, "-o", out]),
-        ("an unknown width", "moec", [*compile_pocket, "--bits", "5"]),
+        ("an unknown width", "moec", [*compile_pocket, "--bits", "7"]),
         ("a width that is no number", "moec", [*compile_pocket, "--bits", "four"]),
         ("an unknown resident width", "moec", [*compile_pocket, "--resident-bits", "3"]),
         ("an unknown width of the head", "moec", [*compile_pocket, "--head-bits", "5"]),
