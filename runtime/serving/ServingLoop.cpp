@@ -10,7 +10,8 @@ constexpr std::chrono::milliseconds kIdleWait{100};
 ServingLoop::ServingLoop(Engine &loadedEngine, const ServingLimits &servingLimits)
     : engine(loadedEngine), bounds(servingLimits),
       scheduler(loadedEngine,
-                {servingLimits.running, servingLimits.kept, servingLimits.sessionTokens}) {}
+                {servingLimits.running, servingLimits.kept, servingLimits.sessionTokens}),
+      published(scheduler.numbers()) {}
 
 Submission ServingLoop::refuse(Refusal refusal, std::string reason) {
   const std::lock_guard<std::mutex> lock(mutex);

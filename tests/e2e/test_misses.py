@@ -181,7 +181,7 @@ class MissesTest(E2eTest):
                     profile)
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "--preset", "hobbit", "--calibration", profile, "--device",
                    ROOT / "profiles/desktop-sata.yaml", "-o", output)
-        self.refused(*command, mention="--preset hobbit change the output.*expected --reference")
+        self.refused(*command, mention="--preset hobbit, swapmoe and pruning change the output.*expected --reference")
         self.expect(DONE, *command, "--reference", pocket("source"), *MEASURE)
         plan = self.plans(output)["hobbit"]
         self.assertEqual((plan["eviction"], plan["sharing"], plan["survival"]), ("weighted", "one pool", "contents"))

@@ -45,6 +45,12 @@ Served wholeAnswer(Answer &answer) {
 
 } // namespace
 
+TEST_CASE("the numbers are known before the loop runs") {
+  ServedModel model(servingOptions(2));
+  ServingLoop loop(*model.loaded.engine, kLimits);
+  CHECK(loop.numbers().budgetBytes == model.loaded.engine->account().budgetBytes);
+}
+
 TEST_CASE("answers of several threads are those that each gets alone") {
   std::vector<Served> served(8);
   std::vector<AnswerRequest> requests;
