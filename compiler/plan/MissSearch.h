@@ -1,6 +1,6 @@
 // Miss rules for a plan: which of many are worth measuring, by their time in the timed replay.
 //
-// What a rule loses is known only by decoding, so the search makes ladders: rules of one action,
+// Only decoding measures the loss of a rule. So the search lists rules of one action as a ladder,
 // from the one that changes least to the one that changes most, each faster than the one before.
 // Whoever measures climbs a ladder until a rung loses too much. A ladder's order is fixed before
 // anything is measured, as the acceptance contract asks (docs/accuracy.md).

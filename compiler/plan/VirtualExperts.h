@@ -14,7 +14,7 @@
 
 namespace moec {
 
-/// What the sets are decided from. Borrowed; what is null or empty is unknown.
+/// The inputs of the choice of experts and exchanges. Borrowed; null or empty: unknown.
 struct VirtualExpertInputs {
   std::span<const std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
   uint64_t pageBytes = 0;

@@ -14,11 +14,11 @@
 #include "runtime/base/InputText.h"
 #include "runtime/engine/Footprint.h"
 #include "tests/unit/engine/SynchronousQueue.h"
+#include "tests/unit/plan/RecordScores.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -52,20 +52,7 @@ struct Recording : StepObserver {
 
   Status onLogits(Session &, uint32_t, std::span<const float>) override { return {}; }
   void onMissRule(uint32_t moeLayer, uint32_t, const MissInputs &inputs) override {
-    LayerScores &layer = scores[moeLayer];
-    layer.topK = static_cast<uint32_t>(inputs.chosen.size());
-    layer.chosen.insert(layer.chosen.end(), inputs.chosen.begin(), inputs.chosen.end());
-    layer.weights.insert(layer.weights.end(), inputs.weights.begin(), inputs.weights.end());
-    const std::span<const float> all = inputs.likelihoods;
-    layer.perToken = static_cast<uint32_t>(all.size());
-    std::vector<uint16_t> order(all.size());
-    std::iota(order.begin(), order.end(), uint16_t(0));
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint16_t a, uint16_t b) { return all[a] > all[b]; });
-    for (uint16_t expert : order) {
-      layer.likeliest.push_back(expert);
-      layer.likelihoods.push_back(all[expert]);
-    }
+    recordScores(inputs, scores[moeLayer]);
   }
   void onPredict(uint32_t moeLayer, uint32_t, std::span<const PrefetchCandidate> named) override {
     predicted[moeLayer].emplace_back(named.begin(), named.end());

@@ -2,6 +2,7 @@
 // the plan's cache as each token leaves it to the next. The same bits, for every miss rule.
 #include "tests/unit/engine/EngineFixture.h"
 #include "tests/unit/policy/AllCacheRules.h"
+#include "tests/unit/policy/LossyRules.h"
 
 #include <array>
 #include <doctest/doctest.h>
@@ -11,18 +12,15 @@ using namespace moert::test;
 
 namespace {
 
-constexpr uint32_t part(double fraction) {
-  return static_cast<uint32_t>(fraction * kFixedPointOne);
+/// Those of all tests, and one that lowers to more than a slice.
+std::vector<MissRule> rulesOfBatches() {
+  std::vector<MissRule> rules = kLossyRules;
+  rules.insert(rules.begin() + 2, {.action = MissAction::kLower,
+                                   .lowSlices = 2,
+                                   .waitUpTo = part(0.2),
+                                   .skipBeyond = part(0.9)});
+  return rules;
 }
-
-const std::vector<MissRule> kLossyRules = {
-    {.action = MissAction::kLower, .waitUpTo = part(0.3), .skipBeyond = part(0.7)},
-    {.action = MissAction::kLower},
-    {.action = MissAction::kLower, .lowSlices = 2, .waitUpTo = part(0.2), .skipBeyond = part(0.9)},
-    {.action = MissAction::kSkip, .waitUpTo = part(0.3)},
-    {.action = MissAction::kSubstitute, .substituteWithin = part(0.5)},
-    {.action = MissAction::kMask},
-};
 
 /// Experts of two and three slices; two to three of a layer stay, uneven quotas, a pin and a start.
 SyntheticOptions slicedModel(const MissRule &miss, const CacheRules &rules) {
@@ -115,7 +113,7 @@ struct BatchFixture {
 TEST_CASE("a batch computes to the bit what decoding its tokens one by one computes") {
   // What a prompt keeps, and the tokens of a batch, take turns: all pairs take long.
   uint32_t turn = 0;
-  for (const MissRule &rule : kLossyRules)
+  for (const MissRule &rule : rulesOfBatches())
     for (CacheRules rules : allRules()) {
       if (rules.sharing != CacheSharing::kLayerQuotas ||
           rules.eviction == EvictionPolicy::kImportance)

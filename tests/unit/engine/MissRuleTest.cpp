@@ -5,6 +5,7 @@
 
 #include "runtime/engine/Footprint.h"
 #include "runtime/engine/PlannedCache.h"
+#include "tests/unit/policy/LossyRules.h"
 #include "tests/unit/support/CountAllocations.h"
 
 #include <doctest/doctest.h>
@@ -14,18 +15,6 @@ using namespace moert;
 using namespace moert::test;
 
 namespace {
-
-constexpr uint32_t part(double fraction) {
-  return static_cast<uint32_t>(fraction * kFixedPointOne);
-}
-
-const std::vector<MissRule> kLossyRules = {
-    {.action = MissAction::kLower, .waitUpTo = part(0.3), .skipBeyond = part(0.7)},
-    {.action = MissAction::kLower},
-    {.action = MissAction::kSkip, .waitUpTo = part(0.3)},
-    {.action = MissAction::kSubstitute, .substituteWithin = part(0.5)},
-    {.action = MissAction::kMask},
-};
 
 /// Experts of two and three slices; one to two of a layer stay.
 SyntheticOptions slicedModel(const MissRule &miss, bool prefetches,

@@ -6,9 +6,10 @@
 #include "runtime/engine/Footprint.h"
 #include "tests/unit/engine/EngineFixture.h"
 #include "tests/unit/engine/SynchronousQueue.h"
+#include "tests/unit/plan/RecordScores.h"
+#include "tests/unit/policy/LossyRules.h"
 
 #include <doctest/doctest.h>
-#include <numeric>
 
 using namespace moec;
 using namespace moert;
@@ -16,17 +17,6 @@ using namespace moert::test;
 
 namespace {
 
-constexpr uint32_t part(double fraction) {
-  return static_cast<uint32_t>(fraction * kFixedPointOne);
-}
-
-const std::vector<MissRule> kLossyRules = {
-    {.action = MissAction::kLower, .waitUpTo = part(0.3), .skipBeyond = part(0.7)},
-    {.action = MissAction::kLower},
-    {.action = MissAction::kSkip, .waitUpTo = part(0.3)},
-    {.action = MissAction::kSubstitute, .substituteWithin = part(0.5)},
-    {.action = MissAction::kMask},
-};
 /// Waits, and has the engine report the scores nevertheless.
 constexpr MissRule kWatching = {.action = MissAction::kSubstitute, .waitUpTo = kFixedPointOne};
 
@@ -38,22 +28,7 @@ struct Recording : StepObserver {
 
   Status onLogits(Session &, uint32_t, std::span<const float>) override { return {}; }
   void onMissRule(uint32_t moeLayer, uint32_t, const MissInputs &inputs) override {
-    LayerScores &layer = scores[moeLayer];
-    layer.topK = static_cast<uint32_t>(inputs.chosen.size());
-    layer.chosen.insert(layer.chosen.end(), inputs.chosen.begin(), inputs.chosen.end());
-    layer.weights.insert(layer.weights.end(), inputs.weights.begin(), inputs.weights.end());
-    if (inputs.likelihoods.empty())
-      return;
-    layer.perToken = kExperts;
-    std::vector<uint16_t> order(kExperts);
-    std::iota(order.begin(), order.end(), uint16_t(0));
-    std::stable_sort(order.begin(), order.end(), [&](uint16_t a, uint16_t b) {
-      return inputs.likelihoods[a] > inputs.likelihoods[b];
-    });
-    for (uint16_t expert : order) {
-      layer.likeliest.push_back(expert);
-      layer.likelihoods.push_back(inputs.likelihoods[expert]);
-    }
+    recordScores(inputs, scores[moeLayer]);
   }
   void onPredict(uint32_t moeLayer, uint32_t, std::span<const PrefetchCandidate> named) override {
     predicted[moeLayer].emplace_back(named.begin(), named.end());
