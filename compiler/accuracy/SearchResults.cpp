@@ -15,9 +15,10 @@ namespace moec {
 // An item counts as a window of its own.
 static MeasuredText acceptanceText(const SearchResults &results, size_t index) {
   const SearchText &accepted = results.material.acceptedOn[index];
-  MeasuredText text = {accepted.name, accepted.hash, accepted.bytes, {}, {}, {}};
+  MeasuredText text = {accepted.name, accepted.hash, accepted.bytes, {}, {}};
   text.windows = results.material.items ? results.material.items->keptOf(index)
                                         : results.material.windows.acceptance.indices[index];
+  std::vector<SampleScore> own;
   for (const SampleScore &score : results.search.acceptance.samples) {
     if (score.text != index)
       continue;
@@ -25,8 +26,37 @@ static MeasuredText acceptanceText(const SearchResults &results, size_t index) {
       text.referencePoints.push_back(score.referencePoints);
     else
       text.referenceNats.push_back(score.referenceLossNats);
+    own.push_back(score);
   }
+  if (own.empty())
+    return text;
+  text.loss = lossOf(sumOf(own), results.request.metric);
+  text.units = unitCount(own);
+  text.unitSpread = unitSpread(own, results.request.metric);
   return text;
+}
+
+static std::vector<MeasuredCandidate> candidatesOf(const SearchResults &results) {
+  const WidthSearchOutcome &outcome = results.search.outcome;
+  std::vector<MeasuredCandidate> candidates;
+  bool isKnown = false; // The chosen one, which may have been measured twice.
+  for (const MeasuredWidths &widths : outcome.measured) {
+    MeasuredCandidate &each = candidates.emplace_back();
+    each.solver = widths.solver;
+    each.expertBytes = results.items.expertBytesOf(widths.assignment);
+    each.residentBytes = results.items.residentBytesOf(widths.assignment);
+    each.klNats = widths.measurement.klNats;
+    if (!isOfItems(results.request.metric)) {
+      each.loss = widths.measurement.loss;
+      if (widths.measurement.hasBound)
+        each.expectedBound = widths.measurement.predictedBound;
+    }
+    if (std::isfinite(widths.tokenNs))
+      each.tokenNs = widths.tokenNs;
+    each.isChosen = !isKnown && widths.assignment == outcome.best.assignment;
+    isKnown = isKnown || each.isChosen;
+  }
+  return candidates;
 }
 
 Measured measuredOf(const SearchResults &results) {
@@ -56,9 +86,10 @@ Measured measuredOf(const SearchResults &results) {
   measured.windowsEvaluated = results.search.windowsEvaluated;
   measured.calibrationTokens = results.calibration.tokens.size();
   for (const CalibrationText &text : results.calibration.texts)
-    measured.calibrationTexts.push_back({text.name, text.hash, text.bytes, {}, {}, {}});
+    measured.calibrationTexts.push_back({text.name, text.hash, text.bytes, {}, {}});
   for (size_t t = 0; t < results.material.acceptedOn.size(); ++t)
     measured.acceptanceTexts.push_back(acceptanceText(results, t));
+  measured.candidates = candidatesOf(results);
   return measured;
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/inspection/TextTable.h"
 
 #include "runtime/base/Checksum.h"
+#include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
 
 using namespace moert;
@@ -32,14 +33,43 @@ static std::string describeTexts(const Measured &measured) {
                    {"bytes"},
                    {"XXH3-64"},
                    {samplesOf(measured)},
+                   {"loss"},
+                   {"spread"},
                    {"read by", Align::kLeft}});
+  const auto loss = [&](const std::optional<double> &value) {
+    return value ? lossText(measured.metric, *value) : "-";
+  };
   for (const MeasuredText &text : measured.calibrationTexts)
-    table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash), "-",
+    table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash), "-", "-", "-",
                   "calibration and search"});
   for (const MeasuredText &text : measured.acceptanceTexts)
     table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash),
-                  std::to_string(text.windows.size()), "acceptance"});
+                  std::to_string(text.windows.size()), loss(text.loss), loss(text.unitSpread),
+                  "acceptance"});
   return table.text(kIndent);
+}
+
+/// Empty if the artifact does not have them.
+static std::string describeCandidates(const Measured &measured) {
+  if (measured.candidates.empty())
+    return "";
+  TextTable table({{"measured by the search", Align::kLeft},
+                   {"experts"},
+                   {"resident"},
+                   {"loss"},
+                   {"expected bound"},
+                   {"KL"},
+                   {"ms per token"},
+                   {"", Align::kLeft}});
+  const auto loss = [&](const std::optional<double> &value) {
+    return value ? lossText(measured.metric, *value) : "-";
+  };
+  for (const MeasuredCandidate &each : measured.candidates)
+    table.addRow({each.solver, formatBytes(each.expertBytes), formatBytes(each.residentBytes),
+                  loss(each.loss), loss(each.expectedBound), fixed(each.klNats, 5),
+                  each.tokenNs ? fixed(*each.tokenNs / 1e6, 2) : "-",
+                  each.isChosen ? "chosen" : ""});
+  return strCat("\n", table.text(kIndent));
 }
 
 static std::string describeSamples(const Measured &measured) {
@@ -76,7 +106,29 @@ std::string describeMeasured(const Measured &measured) {
                         measured.isOnItems() ? " windows and items" : " windows",
                         " evaluated; calibration on ", measured.calibrationTokens, " tokens")});
   return strCat("accuracy, relative to the same model at `source`:\n", table.text(kIndent), "\n",
-                describeTexts(measured));
+                describeTexts(measured), describeCandidates(measured));
+}
+
+static void writeOptional(JsonWriter &json, const char *key, const std::optional<double> &value) {
+  if (value)
+    json.key(key).number(*value);
+}
+
+static void writeCandidates(JsonWriter &json, const Measured &measured) {
+  json.key("candidates").beginArray();
+  for (const MeasuredCandidate &each : measured.candidates) {
+    json.beginObject();
+    json.key("solver").string(each.solver);
+    json.key("expert_bytes").number(each.expertBytes);
+    json.key("resident_bytes").number(each.residentBytes);
+    json.key("kl_nats").number(each.klNats);
+    writeOptional(json, "loss", each.loss);
+    writeOptional(json, "expected_bound", each.expectedBound);
+    writeOptional(json, "token_ns", each.tokenNs);
+    json.key("is_chosen").boolean(each.isChosen);
+    json.endObject();
+  }
+  json.endArray();
 }
 
 static void writeTexts(JsonWriter &json, const char *key, const std::vector<MeasuredText> &texts,
@@ -87,6 +139,10 @@ static void writeTexts(JsonWriter &json, const char *key, const std::vector<Meas
     json.key("name").string(text.name);
     json.key("hash").string(formatChecksum(text.hash)); // JSON numbers cannot hold 64 bits.
     json.key("bytes").number(text.bytes);
+    writeOptional(json, "loss", text.loss);
+    if (text.units > 0)
+      json.key("units").number(text.units);
+    writeOptional(json, "unit_spread", text.unitSpread);
     json.key(areItems ? "items" : "windows").numbers(text.windows);
     if (areItems)
       json.key("reference_points").numbers(text.referencePoints);
@@ -133,6 +189,7 @@ void writeMeasured(JsonWriter &json, const Artifact &artifact) {
   json.key("measurements").number(measured.measurements);
   json.key("windows_evaluated").number(measured.windowsEvaluated);
   json.key("calibration_tokens").number(measured.calibrationTokens);
+  writeCandidates(json, measured);
   writeTexts(json, "calibration_texts", measured.calibrationTexts, false);
   writeTexts(json, "acceptance_texts", measured.acceptanceTexts, measured.isOnItems());
   json.endObject();

@@ -29,9 +29,19 @@ static bool areNumbers(ArrayAttr array) {
   });
 }
 
+/// Absent numbers are none.
+static bool areFinite(ArrayRef<FloatAttr> numbers) {
+  return llvm::all_of(numbers, [](FloatAttr number) {
+    return !number || (number.getType().isF64() && number.getValue().isFinite());
+  });
+}
+
 LogicalResult MeasuredTextAttr::verify(EmitError emitError, StringRef name, uint64_t /*hash*/,
                                        uint64_t /*bytes*/, DenseI64ArrayAttr windows,
-                                       ArrayAttr referenceNats, ArrayAttr referencePoints) {
+                                       ArrayAttr referenceNats, ArrayAttr referencePoints,
+                                       FloatAttr loss, uint64_t /*units*/, FloatAttr unitSpread) {
+  if (!areFinite({loss, unitSpread}))
+    return emitError() << "text '" << name << "' expected a finite f64 loss and spread";
   if (!areNumbers(referenceNats) || !areNumbers(referencePoints))
     return emitError() << "text '" << name << "' expected f64 numbers of the reference";
   if (windows && llvm::any_of(windows.asArrayRef(),
@@ -40,20 +50,31 @@ LogicalResult MeasuredTextAttr::verify(EmitError emitError, StringRef name, uint
   return success();
 }
 
-LogicalResult MeasuredAttr::verify(EmitError emitError, StringRef metric, FloatAttr target,
-                                   FloatAttr loss, FloatAttr upperBound, FloatAttr klNats,
-                                   FloatAttr topDisagreement, FloatAttr confidence,
-                                   uint64_t /*units*/, uint64_t /*documents*/, FloatAttr unitSpread,
-                                   bool /*isSetAside*/, uint32_t /*windowTokens*/,
-                                   StringRef /*solver*/, StringRef /*quantizer*/,
-                                   uint32_t /*measurements*/, uint64_t /*windowsEvaluated*/,
-                                   uint64_t /*calibrationTokens*/, ArrayAttr calibrationTexts,
-                                   ArrayAttr acceptanceTexts, ArrayAttr itemOptions) {
+LogicalResult MeasuredCandidateAttr::verify(EmitError emitError, StringRef solver,
+                                            uint64_t /*expertBytes*/, uint64_t /*residentBytes*/,
+                                            FloatAttr klNats, FloatAttr loss,
+                                            FloatAttr expectedBound, FloatAttr tokenNs,
+                                            bool /*isChosen*/) {
+  if (!areFinite({klNats, loss, expectedBound, tokenNs}))
+    return emitError() << "a candidate of '" << solver << "' expected finite f64 numbers";
+  return success();
+}
+
+LogicalResult MeasuredAttr::verify(
+    EmitError emitError, StringRef metric, FloatAttr target, FloatAttr loss, FloatAttr upperBound,
+    FloatAttr klNats, FloatAttr topDisagreement, FloatAttr confidence, uint64_t /*units*/,
+    uint64_t /*documents*/, FloatAttr unitSpread, bool /*isSetAside*/, uint32_t /*windowTokens*/,
+    StringRef /*solver*/, StringRef /*quantizer*/, uint32_t /*measurements*/,
+    uint64_t /*windowsEvaluated*/, uint64_t /*calibrationTokens*/, ArrayAttr calibrationTexts,
+    ArrayAttr acceptanceTexts, ArrayAttr itemOptions, ArrayAttr candidates) {
   for (FloatAttr number :
        {target, loss, upperBound, klNats, topDisagreement, confidence, unitSpread})
-    if (!number.getType().isF64() || !number.getValue().isFinite())
+    if (!areFinite({number}))
       return emitError() << "a measurement of '" << metric << "' with " << number
                          << ", expected finite f64 numbers";
+  if (candidates && !llvm::all_of(candidates, llvm::IsaPred<MeasuredCandidateAttr>))
+    return emitError() << "a measurement of '" << metric
+                       << "' expected candidates as an array of #moe.measured_candidate";
   for (ArrayAttr texts : {calibrationTexts, acceptanceTexts})
     if (texts && !llvm::all_of(texts, llvm::IsaPred<MeasuredTextAttr>))
       return emitError() << "a measurement of '" << metric
@@ -79,6 +100,9 @@ struct MeasuredAttrs {
   ArrayAttr array(ArrayRef<Attribute> all) const {
     return all.empty() ? ArrayAttr() : ArrayAttr::get(context, all);
   }
+  FloatAttr optional(const std::optional<double> &value) const {
+    return value ? number(*value) : FloatAttr();
+  }
   ArrayAttr numbers(const std::vector<double> &from) const {
     SmallVector<Attribute> all;
     for (double value : from)
@@ -92,8 +116,18 @@ struct MeasuredAttrs {
       all.push_back(MeasuredTextAttr::get(
           context, text.name, text.hash, text.bytes,
           windows.empty() ? DenseI64ArrayAttr() : DenseI64ArrayAttr::get(context, windows),
-          numbers(text.referenceNats), numbers(text.referencePoints)));
+          numbers(text.referenceNats), numbers(text.referencePoints), optional(text.loss),
+          text.units, optional(text.unitSpread)));
     }
+    return array(all);
+  }
+  ArrayAttr candidates(const std::vector<moert::MeasuredCandidate> &from) const {
+    SmallVector<Attribute> all;
+    for (const moert::MeasuredCandidate &each : from)
+      all.push_back(MeasuredCandidateAttr::get(context, each.solver, each.expertBytes,
+                                               each.residentBytes, number(each.klNats),
+                                               optional(each.loss), optional(each.expectedBound),
+                                               optional(each.tokenNs), each.isChosen));
     return array(all);
   }
   ArrayAttr options(const std::vector<std::pair<std::string, std::string>> &from) const {
@@ -108,7 +142,8 @@ struct MeasuredAttrs {
         number(from.klNats), number(from.topDisagreement), number(from.confidence), from.units,
         from.documents, number(from.unitSpread), from.isSetAside, from.windowTokens, from.solver,
         from.quantizer, from.measurements, from.windowsEvaluated, from.calibrationTokens,
-        texts(from.calibrationTexts), texts(from.acceptanceTexts), options(from.itemOptions));
+        texts(from.calibrationTexts), texts(from.acceptanceTexts), options(from.itemOptions),
+        candidates(from.candidates));
   }
 };
 
@@ -155,6 +190,10 @@ static std::vector<double> toNumbers(ArrayAttr from) {
   return numbers;
 }
 
+static std::optional<double> toOptional(FloatAttr from) {
+  return from ? std::optional(from.getValueAsDouble()) : std::nullopt;
+}
+
 static std::vector<moert::MeasuredText> toTexts(ArrayAttr from) {
   std::vector<moert::MeasuredText> texts;
   if (!from)
@@ -169,8 +208,23 @@ static std::vector<moert::MeasuredText> toTexts(ArrayAttr from) {
         text.windows.push_back(static_cast<uint32_t>(window));
     text.referenceNats = toNumbers(each.getReferenceNats());
     text.referencePoints = toNumbers(each.getReferencePoints());
+    text.loss = toOptional(each.getLoss());
+    text.units = each.getUnits();
+    text.unitSpread = toOptional(each.getUnitSpread());
   }
   return texts;
+}
+
+static std::vector<moert::MeasuredCandidate> toCandidates(ArrayAttr from) {
+  std::vector<moert::MeasuredCandidate> candidates;
+  if (!from)
+    return candidates;
+  for (auto each : from.getAsRange<MeasuredCandidateAttr>())
+    candidates.push_back({each.getSolver().str(), each.getExpertBytes(), each.getResidentBytes(),
+                          each.getKlNats().getValueAsDouble(), toOptional(each.getLoss()),
+                          toOptional(each.getExpectedBound()), toOptional(each.getTokenNs()),
+                          each.getIsChosen()});
+  return candidates;
 }
 
 std::optional<moert::Measured> measuredOf(ModuleOp module) {
@@ -197,6 +251,7 @@ std::optional<moert::Measured> measuredOf(ModuleOp module) {
   measured.calibrationTokens = from.getCalibrationTokens();
   measured.calibrationTexts = toTexts(from.getCalibrationTexts());
   measured.acceptanceTexts = toTexts(from.getAcceptanceTexts());
+  measured.candidates = toCandidates(from.getCandidates());
   if (ArrayAttr options = from.getItemOptions())
     for (size_t i = 0; i < options.size(); i += 2)
       measured.itemOptions.emplace_back(cast<StringAttr>(options[i]).str(),

@@ -542,7 +542,28 @@ def Moe_MeasuredTextAttr : Moe_Attr<"MeasuredText", "measured_text"> {
   let parameters = (ins StringRefParameter<>:$name, "uint64_t":$hash, "uint64_t":$bytes,
                         OptionalParameter<"::mlir::DenseI64ArrayAttr">:$windows,
                         OptionalParameter<"::mlir::ArrayAttr">:$referenceNats,
-                        OptionalParameter<"::mlir::ArrayAttr">:$referencePoints);
+                        OptionalParameter<"::mlir::ArrayAttr">:$referencePoints,
+                        OptionalParameter<"::mlir::FloatAttr">:$loss,
+                        DefaultValuedParameter<"uint64_t", "0">:$units,
+                        OptionalParameter<"::mlir::FloatAttr">:$unitSpread);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_MeasuredCandidateAttr : Moe_Attr<"MeasuredCandidate", "measured_candidate"> {
+  let summary = "Widths that a search measured (moert::MeasuredCandidate)";
+  let description = [{
+    ```mlir
+    #moe.measured_candidate<solver = "mckp", expertBytes = 4096, residentBytes = 512, klNats = 0.02,
+                            loss = 0.0171, expectedBound = 0.0199, tokenNs = 1.25e+06, isChosen = true>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$solver, "uint64_t":$expertBytes,
+                        "uint64_t":$residentBytes, "::mlir::FloatAttr":$klNats,
+                        OptionalParameter<"::mlir::FloatAttr">:$loss,
+                        OptionalParameter<"::mlir::FloatAttr">:$expectedBound,
+                        OptionalParameter<"::mlir::FloatAttr">:$tokenNs,
+                        DefaultValuedParameter<"bool", "false">:$isChosen);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -571,7 +592,8 @@ def Moe_MeasuredAttr : Moe_Attr<"Measured", "measured"> {
                         "uint64_t":$windowsEvaluated, "uint64_t":$calibrationTokens,
                         OptionalParameter<"::mlir::ArrayAttr">:$calibrationTexts,
                         OptionalParameter<"::mlir::ArrayAttr">:$acceptanceTexts,
-                        OptionalParameter<"::mlir::ArrayAttr">:$itemOptions);
+                        OptionalParameter<"::mlir::ArrayAttr">:$itemOptions,
+                        OptionalParameter<"::mlir::ArrayAttr">:$candidates);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -7,6 +7,7 @@ using namespace moert;
 namespace moec {
 
 static Table textsTable(const Measured &measured, const Source &source) {
+  const Unit unit = measured.metric == "kl" ? Unit::kNats : Unit::kFraction;
   Table table{
       .id = "accuracy.texts",
       .title = "Texts",
@@ -14,19 +15,30 @@ static Table textsTable(const Measured &measured, const Source &source) {
                   {"use", "used for"},
                   {"bytes", "size", Unit::kBytes, source},
                   {"samples", measured.isOnItems() ? "items" : "windows", Unit::kCount, source},
+                  {"loss", "loss on it alone", unit, source},
+                  {"units", "units", Unit::kCount, source},
+                  {"unit_spread", "standard deviation of a unit", unit, source},
                   {"hash", "XXH3-64"}}};
   for (const MeasuredText &text : measured.calibrationTexts)
-    table.rows.push_back(
-        {text.name, "calibration and search", text.bytes, {}, formatChecksum(text.hash)});
-  for (const MeasuredText &text : measured.acceptanceTexts)
-    table.rows.push_back({text.name, "acceptance", text.bytes, uint64_t(text.windows.size()),
+    table.rows.push_back({text.name,
+                          "calibration and search",
+                          text.bytes,
+                          {},
+                          {},
+                          {},
+                          {},
                           formatChecksum(text.hash)});
+  for (const MeasuredText &text : measured.acceptanceTexts)
+    table.rows.push_back(
+        {text.name, "acceptance", text.bytes, uint64_t(text.windows.size()),
+         text.loss ? Value(*text.loss) : Value(), text.loss ? Value(text.units) : Value(),
+         text.unitSpread ? Value(*text.unitSpread) : Value(), formatChecksum(text.hash)});
   return table;
 }
 
 /// What the plan's miss rule does to the output, on top of the widths.
-static void addMissRule(const Plan &plan, const std::optional<Measured> &measured,
-                        Section &section) {
+static void addMissRule(const Plan &plan, const LayerTotals &decode,
+                        const std::optional<Measured> &measured, Section &section) {
   if (!plan.miss.isLossy()) {
     section.sentences.push_back("The plan waits for every expert that the router asks for, so that "
                                 "no budget changes the output and a miss adds no loss.");
@@ -35,6 +47,11 @@ static void addMissRule(const Plan &plan, const std::optional<Measured> &measure
   const Source stated{Origin::kStated, "artifact: plan"};
   section.facts.push_back(
       {"accuracy.miss_rule", "miss rule", missRuleText(plan.miss), Unit::kNone, stated});
+  const double asked = double(decode.hits + decode.misses + decode.skipped + decode.substituted);
+  section.facts.push_back({"accuracy.changed", "experts that the miss rule changed in this run",
+                           asked > 0 ? Value(double(decode.changed()) / asked) : Value(),
+                           Unit::kFraction,
+                           measuredIn("totals.decode, lowered, skipped and substituted")});
   if (!plan.loss) {
     section.sentences.push_back(strCat("The plan's miss rule ", missRuleText(plan.miss),
                                        " changes the output; what it loses was not measured."));
@@ -60,6 +77,59 @@ static void addMissRule(const Plan &plan, const std::optional<Measured> &measure
              shownText(plan.loss->loss, unit), " in ", plan.loss->metric, ", at most ",
              shownText(plan.loss->upperBound, unit), " with ",
              shownText(plan.loss->confidence, Unit::kFraction), " confidence."));
+}
+
+/// Every width assignment that was measured, and what this run would do with it.
+static void addCandidates(const RunFindings &findings, const Measured &measured, Section &section) {
+  if (findings.whatIf.candidates.empty())
+    return;
+  const Source source{Origin::kMeasured, "artifact: measured on the search's text"};
+  Source predicted = simulatedFor(findings.simulation);
+  predicted.origin = Origin::kAssumed;
+  predicted.from += "; records of that size are computed in proportion to their bytes";
+  const Unit unit = measured.metric == "kl" ? Unit::kNats : Unit::kFraction;
+  Table table{
+      .id = "accuracy.candidates",
+      .title = "Every width assignment that the search measured",
+      .columns = {{"solver", "proposed by"},
+                  {"expert_bytes", "experts", Unit::kBytes, source},
+                  {"resident_bytes", "resident", Unit::kBytes, source},
+                  {"loss", strCat("loss in ", measured.metric), unit, source},
+                  {"expected_bound", "expected bound", unit, source},
+                  {"kl", "KL", Unit::kNats, source},
+                  {"token_ns",
+                   "forecast time",
+                   Unit::kNs,
+                   {Origin::kDerived, "artifact: forecast of the search"}},
+                  {"tokens_per_second", "predicted in this run", Unit::kTokensPerSecond, predicted},
+                  {"gain", "gain", Unit::kFraction, predicted},
+                  {"mark", ""}}};
+  const auto maybe = [](const std::optional<double> &value) {
+    return value ? Value(*value) : Value();
+  };
+  for (const CandidatePoint &point : findings.whatIf.candidates) {
+    const MeasuredCandidate &each = measured.candidates[point.candidate];
+    table.rows.push_back(
+        {each.solver, each.expertBytes, each.residentBytes, maybe(each.loss),
+         maybe(each.expectedBound), each.klNats, maybe(each.tokenNs),
+         point.predicted.tokensPerSecond, point.predicted.gain,
+         strCat(each.isChosen ? "chosen" : "", each.isChosen && point.isBest ? ", " : "",
+                point.isBest ? "best" : "")});
+  }
+  table.note = "Best: no other one loses less in as few bytes. The predicted speed has this run's "
+               "memory, so that smaller experts also mean more of them in memory.";
+  section.tables.push_back(std::move(table));
+  const bool hasLoss = measured.candidates.front().loss.has_value();
+  section.pictures.push_back({.id = "accuracy.candidates.picture",
+                              .title = "Loss by size of the experts",
+                              .description =
+                                  "A point per measured width assignment; the line joins "
+                                  "the best ones.",
+                              .specification = "scatter",
+                              .table = "accuracy.candidates",
+                              .x = "expert_bytes",
+                              .y = hasLoss ? "loss" : "kl",
+                              .series = "mark"});
 }
 
 static void addMeasured(const Measured &measured, Section &section) {
@@ -95,12 +165,14 @@ static void addMeasured(const Measured &measured, Section &section) {
 Section accuracySection(const RunFindings &findings) {
   const ReportInputs &inputs = findings.simulation.inputs();
   Section section{.id = "accuracy", .title = "Accuracy"};
-  if (inputs.artifact.measured)
+  if (inputs.artifact.measured) {
     addMeasured(*inputs.artifact.measured, section);
-  else
+    addCandidates(findings, *inputs.artifact.measured, section);
+  } else
     section.sentences.push_back("Nothing was measured: the artifact was compiled to given widths. "
                                 "moec compile --accuracy-loss measures the loss.");
-  addMissRule(planOf(inputs, findings.simulation.run()), inputs.artifact.measured, section);
+  const RunRecord &run = findings.simulation.run();
+  addMissRule(planOf(inputs, run), run.decode.sum(), inputs.artifact.measured, section);
   return section;
 }
 

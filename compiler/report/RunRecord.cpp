@@ -171,6 +171,15 @@ void readColumns(Fields &fields, uint64_t most, std::vector<Entry> &entries) {
   readColumn(fields, "promoted", most, entries, &Entry::promoted);
 }
 
+/// Absent in profiles of older programs.
+void readReads(Fields &fields, StepReads &reads) {
+  if (!fields.has("reads"))
+    return;
+  reads.reads = fields.number("reads");
+  reads.busyNs = fields.number("reading_ns");
+  reads.underWayNs = fields.number("under_way_ns");
+}
+
 void readParts(Fields &fields, const char *key, PartNumbers &parts) {
   std::vector<uint64_t> values;
   fields.numbers(key, parts.size(), UINT64_MAX, values);
@@ -258,6 +267,7 @@ private:
     totals.steps = fields.number("steps");
     totals.tokens = fields.number("tokens");
     totals.wallNs = fields.number("wall_ns");
+    readReads(fields, totals.reads);
     readParts(fields, "part_ns", totals.partNs);
     totals.layers.resize(uint64_t(record.layers) + 1);
     readColumns(fields, UINT64_MAX, totals.layers);
@@ -307,6 +317,7 @@ private:
       step.step.beginNs = fields.number("begin_ns");
       step.step.wallNs = fields.number("wall_ns");
       step.step.residentBytes = fields.number("resident_bytes");
+      readReads(fields, step.step.reads);
       readParts(fields, "part_ns", step.step.partNs);
       step.layers.resize(uint64_t(record.layers) + 1);
       readColumns(fields, UINT32_MAX, step.layers);

@@ -26,6 +26,7 @@ struct RecordedStep {
 /// All steps of a phase, also those that the profile does not have.
 struct PhaseTotals {
   uint64_t steps = 0, tokens = 0, wallNs = 0;
+  moert::StepReads reads; // Zero in profiles of older programs.
   moert::PartNumbers partNs{};
   std::vector<moert::LayerTotals> layers;
 

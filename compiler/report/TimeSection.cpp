@@ -31,6 +31,11 @@ static double nsOf(const RecordedStep &step) {
   return static_cast<double>(step.step.wallNs);
 }
 
+/// Mean reads under way while any was.
+static Value depthOf(const StepReads &reads) {
+  return reads.busyNs > 0 ? Value(double(reads.underWayNs) / double(reads.busyNs)) : Value();
+}
+
 static Table tokensTable(const RunRecord &run, const std::vector<const RecordedStep *> &steps) {
   const size_t every = std::max<size_t>(1, (steps.size() + kMostTokenRows - 1) / kMostTokenRows);
   const Source source = measuredIn("steps, phase decode");
@@ -42,6 +47,7 @@ static Table tokensTable(const RunRecord &run, const std::vector<const RecordedS
                           {"wait_ns", "waiting for reads", Unit::kNs, source},
                           {"bytes_read", "read", Unit::kBytes, source},
                           {"bytes_per_second", "rate of reading", Unit::kBytesPerSecond, source},
+                          {"queue_depth", "reads under way", Unit::kCount, source},
                           {"resident_bytes", "memory of the process", Unit::kBytes, source}},
               .isDetail = true};
   for (size_t i = 0; i < steps.size(); i += every) {
@@ -49,6 +55,7 @@ static Table tokensTable(const RunRecord &run, const std::vector<const RecordedS
     table.rows.push_back({step.step.firstToken, step.step.beginNs, nsOf(step), step.waitNs(),
                           step.bytesRead(),
                           nsOf(step) > 0 ? double(step.bytesRead()) / nsOf(step) * 1e9 : 0.0,
+                          depthOf(step.step.reads),
                           step.step.residentBytes > 0 ? Value(step.step.residentBytes) : Value()});
   }
   const uint64_t all = every * run.keptEvery;
@@ -138,6 +145,23 @@ static Table promptTable(const std::vector<const RecordedStep *> &steps) {
   return table;
 }
 
+/// Nothing for a run that read nothing, or the profile of an older program.
+static void addReads(const PhaseTotals &decode, Section &section) {
+  const StepReads &reads = decode.reads;
+  if (reads.busyNs == 0)
+    return;
+  const Source source = measuredIn("totals.decode, reads, reading_ns and under_way_ns");
+  section.facts.push_back({"time.busy_fraction", "time with reads under way",
+                           double(reads.busyNs) / double(decode.wallNs), Unit::kFraction, source});
+  section.facts.push_back({"time.busy_rate", "rate of reading in it",
+                           double(decode.sum().bytesRead) / double(reads.busyNs) * 1e9,
+                           Unit::kBytesPerSecond, source});
+  section.facts.push_back(
+      {"time.queue_depth", "reads under way in it", depthOf(reads), Unit::kCount, source});
+  section.facts.push_back({"time.reads", "reads per token",
+                           double(reads.reads) / double(decode.steps), Unit::kCount, source});
+}
+
 static void addPictures(Section &section) {
   const auto add = [&](const char *id, const char *title, const char *description,
                        const char *specification, const char *table, const char *x, const char *y) {
@@ -153,6 +177,8 @@ static void addPictures(Section &section) {
       "time.tokens", "token", "ns");
   add("time.rate.picture", "Rate of reading", "A point per decoded token.", "points", "time.tokens",
       "token", "bytes_per_second");
+  add("time.depth.picture", "Reads under way", "A point per decoded token: the mean while any was.",
+      "points", "time.tokens", "token", "queue_depth");
   add("time.memory.picture", "Memory of the process", "A line over the decoded tokens.", "points",
       "time.tokens", "token", "resident_bytes");
   add("time.median.picture", "The median token, layer by layer",
@@ -184,6 +210,7 @@ Section timeSection(const RunFindings &findings) {
   section.facts.push_back({"time.disk_rate", "rate of reading while decoding",
                            double(run.decode.sum().bytesRead) / double(run.decode.wallNs) * 1e9,
                            Unit::kBytesPerSecond, measuredIn("totals.decode")});
+  addReads(run.decode, section);
   section.facts.push_back(
       {"time.threads", "threads", run.facts.threads, Unit::kCount, measuredIn("threads")});
   section.facts.push_back({"time.cores", "cores that the run could have used", run.facts.cores,

@@ -61,6 +61,7 @@ public:
     MOERT_RETURN_IF_ERROR(askBudgets());
     MOERT_RETURN_IF_ERROR(askDisks());
     MOERT_RETURN_IF_ERROR(askWidths());
+    MOERT_RETURN_IF_ERROR(askCandidates());
     MOERT_RETURN_IF_ERROR(askThreads());
     MOERT_RETURN_IF_ERROR(askPlan());
     adviseMemory();
@@ -85,11 +86,13 @@ private:
   Status askBudgets();
   Status askDisks();
   Status askWidths();
+  Status askCandidates();
   Status askThreads();
   Status askPlan();
   void adviseMemory();
   void adviseDisk();
   void adviseWidths();
+  bool adviseCandidate();
   void rank();
 
   const RunSimulation &simulation;
@@ -177,6 +180,50 @@ Status Questions::askWidths() {
   MOERT_ASSIGN_OR_RETURN(const std::vector<Predicted> predicted, predictAll(changes));
   for (size_t i = 0; i < predicted.size(); ++i)
     answers.widths[i].predicted = predicted[i];
+  return {};
+}
+
+/// A loss, or the divergence where the search did not measure the loss.
+double lossOf(const MeasuredCandidate &candidate) {
+  return candidate.loss.value_or(candidate.klNats);
+}
+
+/// As --accuracy-loss takes it, rounded up.
+std::string lossOption(const std::string &metric, double loss) {
+  if (metric == "kl")
+    return fixed(std::ceil(loss * 1e4) / 1e4, 4);
+  return fixed(std::ceil(loss * 1e4) / 100, 2) + "%";
+}
+
+/// The bound that a target would have to allow, as far as it is known.
+double boundOf(const MeasuredCandidate &candidate) {
+  return candidate.expectedBound.value_or(lossOf(candidate));
+}
+
+Status Questions::askCandidates() {
+  const std::optional<Measured> &measuredFacts = simulation.inputs().artifact.measured;
+  if (!measuredFacts)
+    return {};
+  const std::vector<MeasuredCandidate> &all = measuredFacts->candidates;
+  const auto chosen = std::ranges::find_if(all, &MeasuredCandidate::isChosen);
+  if (chosen == all.end() || chosen->expertBytes == 0)
+    return {};
+  std::vector<RunSimulation::Change> changes;
+  for (size_t i = 0; i < all.size(); ++i) {
+    CandidatePoint &point = answers.candidates.emplace_back();
+    point.candidate = i;
+    point.bytesFactor =
+        static_cast<double>(all[i].expertBytes) / static_cast<double>(chosen->expertBytes);
+    point.isBest = std::ranges::none_of(all, [&](const MeasuredCandidate &other) {
+      return (other.expertBytes < all[i].expertBytes && lossOf(other) <= lossOf(all[i])) ||
+             (other.expertBytes == all[i].expertBytes && lossOf(other) < lossOf(all[i]));
+    });
+    changes.push_back({.expertBytes = point.bytesFactor});
+  }
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Predicted> predicted, predictAll(changes));
+  for (size_t i = 0; i < predicted.size(); ++i)
+    answers.candidates[i].predicted = predicted[i];
+  std::ranges::stable_sort(answers.candidates, {}, &CandidatePoint::bytesFactor);
   return {};
 }
 
@@ -288,8 +335,31 @@ void Questions::adviseDisk() {
            disk.origin, point.predicted});
 }
 
+/// The best candidate that is next in bytes, with the loss that it was measured to have. False: the
+/// search measured no smaller one.
+bool Questions::adviseCandidate() {
+  const CandidatePoint *next = nullptr;
+  for (const CandidatePoint &point : answers.candidates)
+    if (point.isBest && point.bytesFactor < 1)
+      next = &point;
+  if (!next)
+    return false;
+  const Measured &known = *simulation.inputs().artifact.measured;
+  const MeasuredCandidate &candidate = known.candidates[next->candidate];
+  const std::string bound = lossText(known.metric, boundOf(candidate));
+  answers.advice.push_back(
+      {strCat("more loss allowed: ", bound, " instead of ", lossText(known.metric, known.target),
+              ", experts of ", fixed(100 * next->bytesFactor, 0), "% of the bytes"),
+       strCat("moec compile CHECKPOINT --accuracy-loss ",
+              lossOption(known.metric, boundOf(candidate)), " ..."),
+       "this run's routes with the records of widths that the search measured, computed in "
+       "proportion to their bytes",
+       false, Origin::kAssumed, next->predicted});
+  return true;
+}
+
 void Questions::adviseWidths() {
-  if (answers.widths.empty())
+  if (adviseCandidate() || answers.widths.empty())
     return;
   const WidthPoint &next = answers.widths.front();
   answers.advice.push_back(

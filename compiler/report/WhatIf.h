@@ -37,6 +37,14 @@ struct WidthPoint {
   Predicted predicted;
 };
 
+/// Widths that the search of the compilation measured.
+struct CandidatePoint {
+  size_t candidate = 0;   // Index in the artifact's measured candidates.
+  double bytesFactor = 1; // On the artifact's expert bytes.
+  bool isBest = false;    // No other candidate loses less in as few bytes.
+  Predicted predicted;    // This run with experts of that size.
+};
+
 /// Something that the user can do.
 struct Advice {
   std::string change; // "more memory: 34.0 MiB instead of 12.5 MiB"
@@ -52,6 +60,7 @@ struct WhatIf {
   size_t knee = 0;                  // Index of the smallest budget near the best.
   std::vector<DiskPoint> disks;
   std::vector<WidthPoint> widths;
+  std::vector<CandidatePoint> candidates; // Fewest bytes first; none without the chosen one.
   std::vector<Advice> advice; // What helps, the best first: at first what needs no other hardware.
   std::string unsearched;     // Why no other plan was searched; empty: it was.
 };

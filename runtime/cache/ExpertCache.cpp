@@ -164,9 +164,13 @@ Status ExpertCache::read(const CacheAction &action) {
   }
   const uint64_t before = clock();
   Status submitted = queue.submit(id, record.fileOffset + begin, pieces);
-  submittingNs += clock() - before;
-  if (submitted.isOk())
+  const uint64_t after = clock();
+  submittingNs += after - before;
+  countReads(after);
+  if (submitted.isOk()) {
+    ++readingTimes.reads;
     return submitted;
+  }
   broken = queue.broken();
   return broken.isOk() ? complete(id, std::move(submitted))
                        : std::move(submitted).withContext(nameOf(id));
@@ -189,6 +193,8 @@ Status ExpertCache::collect(bool wait) {
       return broken;
     }
     count = *polled;
+    if (count > 0)
+      countReads(clock());
     for (size_t i = 0; i < count; ++i) {
       Status completed =
           complete(static_cast<uint32_t>(completions[i].tag), std::move(completions[i].status));
@@ -198,6 +204,16 @@ Status ExpertCache::collect(bool wait) {
     wait = false;
   } while (count == std::size(completions));
   return firstError;
+}
+
+/// Call after the number of reads under way has changed.
+void ExpertCache::countReads(uint64_t atNs) {
+  if (countedReads > 0) {
+    readingTimes.busyNs += atNs - countedNs;
+    readingTimes.underWayNs += countedReads * (atNs - countedNs);
+  }
+  countedNs = atNs;
+  countedReads = queue.readsUnderWay();
 }
 
 /// Waits for all reads, so that none writes to pages that are given away.

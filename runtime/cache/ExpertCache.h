@@ -77,6 +77,14 @@ struct CacheTimes {
   }
 };
 
+/// Reads over time, since the cache was made. A read is under way until the cache takes its result,
+/// which is later than its end where no call came in between.
+struct ReadTimes {
+  uint64_t reads = 0;      // Begun.
+  uint64_t busyNs = 0;     // At least one was under way.
+  uint64_t underWayNs = 0; // Summed over reads: relative to busyNs, the mean depth.
+};
+
 /// Borrows the read queue and the threads, which nobody else uses during a call, the pool and the
 /// tables of the configuration; all outlive it. One thread calls everything; the bytes handed out
 /// may be read by any number of threads until release. Allocates nothing after create(), except in
@@ -186,6 +194,7 @@ public:
   const CacheTimes &totalTimes() const { return closedTimes; }
   /// The time spent on asking the system for reads, between layer passes too.
   uint64_t submitNs() const { return submittingNs; }
+  const ReadTimes &readTimes() const { return readingTimes; }
 
 private:
   static constexpr uint32_t kNoPages = UINT32_MAX;
@@ -219,6 +228,7 @@ private:
   Status complete(uint32_t id, Status result);
   Status collect(bool wait);
   void drain();
+  void countReads(uint64_t atNs);
   Status verifyReady();
   static size_t mostChecks(const CacheConfig &config);
   void makeLists(uint64_t lists);
@@ -248,6 +258,8 @@ private:
   CacheCounts lastCounts, closedCounts;
   CacheTimes lastTimes, closedTimes;
   uint64_t submittingNs = 0;
+  ReadTimes readingTimes;
+  uint64_t countedNs = 0, countedReads = 0; // The last countReads(): its time, reads under way.
   Status broken; // The queue failed with reads under way: their pages can never be used again.
 };
 

@@ -273,6 +273,9 @@ bool Engine::decodesInBatches() const {
 std::span<const LayerProfile> Engine::lastStep() const {
   return impl->profile;
 }
+const StepReads &Engine::lastStepReads() const {
+  return impl->stepReads;
+}
 const PartNumbers &Engine::lastStepParts() const {
   return impl->partNs;
 }

@@ -200,6 +200,7 @@ struct Engine::Impl {
   std::optional<Grouping> openExperts; // Set while a layer's experts are being read.
   std::vector<LayerProfile> profile;
   PartNumbers partNs{};
+  StepReads stepReads;
 
   uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }
   /// How many of a row's topK experts, the first ones, take part.

@@ -318,6 +318,7 @@ Status Engine::Impl::executeProgram() {
   uint64_t begun = monotonicNs();
   CacheTime before = cacheTime();
   size_t timed = 0; // The first instruction whose time is not counted yet.
+  const ReadTimes readsBefore = cache->readTimes();
   for (size_t i = 0, end = 0; i < instructions.size(); i = end) {
     for (end = i + 1; end < instructions.size() && isJoined(instructions[end]);)
       ++end;
@@ -347,6 +348,9 @@ Status Engine::Impl::executeProgram() {
     begun = now;
     before = after;
   }
+  const ReadTimes &reads = cache->readTimes();
+  stepReads = {reads.reads - readsBefore.reads, reads.busyNs - readsBefore.busyNs,
+               reads.underWayNs - readsBefore.underWayNs};
   return {};
 }
 

@@ -20,6 +20,8 @@ uint64_t memoryBytesOf(const Measured &measured) {
                (text.referenceNats.capacity() + text.referencePoints.capacity()) * sizeof(double);
   for (const auto &[option, value] : measured.itemOptions)
     bytes += sizeof(std::pair<std::string, std::string>) + option.capacity() + value.capacity();
+  for (const MeasuredCandidate &candidate : measured.candidates)
+    bytes += sizeof(candidate) + candidate.solver.capacity();
   return bytes;
 }
 

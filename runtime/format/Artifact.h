@@ -137,7 +137,24 @@ struct MeasuredText {
                                      // tokens but the first, given the tokens before each.
   std::vector<double> referencePoints = {}; // Per scored item: the points of the reference's
                                             // answer, 0 to 1.
+  // Acceptance texts have, where it is defined, the loss on this text alone, its units, and the
+  // standard deviation of a unit's loss.
+  std::optional<double> loss = {};
+  uint64_t units = 0;
+  std::optional<double> unitSpread = {};
   friend bool operator==(const MeasuredText &, const MeasuredText &) = default;
+};
+
+/// Widths that the search measured on its own text, which it may prefer.
+struct MeasuredCandidate {
+  std::string solver; // Who proposed them.
+  uint64_t expertBytes = 0, residentBytes = 0;
+  double klNats = 0;
+  std::optional<double> loss = {};          // Absent for a metric of items.
+  std::optional<double> expectedBound = {}; // What an acceptance test is expected to find.
+  std::optional<double> tokenNs = {};       // Forecast, where a device and a budget were given.
+  bool isChosen = false;                    // The artifact has these widths.
+  friend bool operator==(const MeasuredCandidate &, const MeasuredCandidate &) = default;
 };
 
 /// Measurements made when the experts' widths were chosen: the artifact against its reference, the
@@ -168,6 +185,7 @@ struct Measured {
   std::vector<MeasuredText> acceptanceTexts; // In the order in which their windows were resampled.
   /// How items were put to the models, as options of `moert eval`; values as in JSON.
   std::vector<std::pair<std::string, std::string>> itemOptions = {};
+  std::vector<MeasuredCandidate> candidates = {}; // In the order in which they were measured.
 
   bool isOnItems() const { return windowTokens == 0; }
   friend bool operator==(const Measured &, const Measured &) = default;

@@ -206,15 +206,36 @@ ManifestDecoder::decodePairs(const flatbuffers::Vector<flatbuffers::Offset<fb::P
                     });
 }
 
+template <typename Stored, typename Value>
+static void copyOptional(flatbuffers::Optional<Stored> stored, std::optional<Value> &value) {
+  if (stored)
+    value = *stored;
+}
+
 Status ManifestDecoder::decodeMeasuredText(const fb::MeasuredText &text, MeasuredText &value) {
   MOERT_RETURN_IF_ERROR(decodeString(*text.name(), value.name));
   value.hash = text.hash();
   value.bytes = text.bytes();
   MOERT_RETURN_IF_ERROR(decodeScalars(*text.windows(), value.windows));
   MOERT_RETURN_IF_ERROR(decodeScalars(*text.reference_nats(), value.referenceNats));
+  copyOptional(text.loss(), value.loss);
+  value.units = text.units();
+  copyOptional(text.unit_spread(), value.unitSpread);
   if (!text.reference_points())
     return {};
   return decodeScalars(*text.reference_points(), value.referencePoints);
+}
+
+Status ManifestDecoder::decodeCandidate(const fb::MeasuredCandidate &candidate,
+                                        MeasuredCandidate &value) {
+  value.expertBytes = candidate.expert_bytes();
+  value.residentBytes = candidate.resident_bytes();
+  value.klNats = candidate.kl_nats();
+  copyOptional(candidate.loss(), value.loss);
+  copyOptional(candidate.expected_bound(), value.expectedBound);
+  copyOptional(candidate.token_ns(), value.tokenNs);
+  MOERT_RETURN_IF_ERROR(decodeFlag(candidate.is_chosen(), "is_chosen", value.isChosen));
+  return decodeString(*candidate.solver(), value.solver);
 }
 
 Status ManifestDecoder::decodeMeasured(const fb::Measured &measured, Measured &value) {
@@ -242,6 +263,10 @@ Status ManifestDecoder::decodeMeasured(const fb::Measured &measured, Measured &v
                                    value.calibrationTexts, "calibration text", decodeText));
   MOERT_RETURN_IF_ERROR(decodeEach(*measured.acceptance_texts(), sizeof(uint32_t),
                                    value.acceptanceTexts, "acceptance text", decodeText));
+  if (measured.candidates())
+    MOERT_RETURN_IF_ERROR(
+        decodeEach(*measured.candidates(), sizeof(uint32_t), value.candidates, "candidate",
+                   [this](const auto &in, auto &out) { return decodeCandidate(in, out); }));
   if (!measured.item_options())
     return {};
   return decodePairs(*measured.item_options(), value.itemOptions, "item option");
@@ -257,12 +282,6 @@ Status ManifestDecoder::decodeChat(const fb::Chat &chat, Chat &value) {
       decodeEach(*chat.templates(), sizeof(uint32_t), value.templates, "chat template",
                  [this](const auto &in, auto &out) { return decodeTemplate(in, out); }));
   return decodePairs(*chat.special_tokens(), value.specialTokens, "special token");
-}
-
-template <typename Stored, typename Value>
-static void copyOptional(flatbuffers::Optional<Stored> stored, std::optional<Value> &value) {
-  if (stored)
-    value = *stored;
 }
 
 Status ManifestDecoder::decodeSampling(const fb::SamplingDefaults &sampling,

@@ -100,6 +100,7 @@ private:
   Status decodeReason(const fb::PlanReason &reason, PlanReason &value);
   Status decodePlan(const fb::Plan &plan, Plan &value);
   Status decodeMeasuredText(const fb::MeasuredText &text, MeasuredText &value);
+  Status decodeCandidate(const fb::MeasuredCandidate &candidate, MeasuredCandidate &value);
   Status decodeMeasured(const fb::Measured &measured, Measured &value);
   Status decodeMeasured(const fb::Manifest &manifest);
   Status decodeTemplate(const fb::ChatTemplate &named, NamedTemplate &value);

@@ -199,6 +199,13 @@ Offset<fb::Provenance> encodeProvenance(Builder &builder,
   return fb::CreateProvenance(builder, key, value);
 }
 
+template <typename Stored, typename Value>
+flatbuffers::Optional<Stored> encodeOptional(const std::optional<Value> &value) {
+  if (!value)
+    return flatbuffers::nullopt;
+  return static_cast<Stored>(*value);
+}
+
 Offset<fb::MeasuredText> encodeMeasuredText(Builder &builder, const MeasuredText &text) {
   auto name = builder.CreateString(text.name);
   auto windows = builder.CreateVector(text.windows);
@@ -206,7 +213,17 @@ Offset<fb::MeasuredText> encodeMeasuredText(Builder &builder, const MeasuredText
   Offset<flatbuffers::Vector<double>> points = 0; // Absent if there are none.
   if (!text.referencePoints.empty())
     points = builder.CreateVector(text.referencePoints);
-  return fb::CreateMeasuredText(builder, name, text.hash, text.bytes, windows, nats, points);
+  return fb::CreateMeasuredText(builder, name, text.hash, text.bytes, windows, nats, points,
+                                encodeOptional<double>(text.loss), text.units,
+                                encodeOptional<double>(text.unitSpread));
+}
+
+Offset<fb::MeasuredCandidate> encodeCandidate(Builder &builder, const MeasuredCandidate &of) {
+  auto solver = builder.CreateString(of.solver);
+  return fb::CreateMeasuredCandidate(builder, solver, of.expertBytes, of.residentBytes, of.klNats,
+                                     encodeOptional<double>(of.loss),
+                                     encodeOptional<double>(of.expectedBound),
+                                     encodeOptional<double>(of.tokenNs), uint8_t(of.isChosen));
 }
 
 Offset<fb::Measured> encodeMeasured(Builder &builder, const Measured &m) {
@@ -217,10 +234,12 @@ Offset<fb::Measured> encodeMeasured(Builder &builder, const Measured &m) {
       encodeTables<fb::MeasuredText>(builder, m.calibrationTexts, encodeMeasuredText);
   auto acceptance = encodeTables<fb::MeasuredText>(builder, m.acceptanceTexts, encodeMeasuredText);
   auto options = encodeIfAny<fb::Provenance>(builder, m.itemOptions, encodeProvenance);
-  return fb::CreateMeasured(
-      builder, metric, m.target, m.loss, m.upperBound, m.klNats, m.topDisagreement, m.confidence,
-      m.units, m.documents, m.unitSpread, uint8_t(m.isSetAside), m.windowTokens, solver, quantizer,
-      m.measurements, m.windowsEvaluated, m.calibrationTokens, calibration, acceptance, options);
+  auto candidates = encodeIfAny<fb::MeasuredCandidate>(builder, m.candidates, encodeCandidate);
+  return fb::CreateMeasured(builder, metric, m.target, m.loss, m.upperBound, m.klNats,
+                            m.topDisagreement, m.confidence, m.units, m.documents, m.unitSpread,
+                            uint8_t(m.isSetAside), m.windowTokens, solver, quantizer,
+                            m.measurements, m.windowsEvaluated, m.calibrationTokens, calibration,
+                            acceptance, options, candidates);
 }
 
 Offset<fb::ChatTemplate> encodeTemplate(Builder &builder, const NamedTemplate &named) {
@@ -233,13 +252,6 @@ Offset<fb::Chat> encodeChat(Builder &builder, const Chat &chat) {
   auto templates = encodeTables<fb::ChatTemplate>(builder, chat.templates, encodeTemplate);
   auto tokens = encodeTables<fb::Provenance>(builder, chat.specialTokens, encodeProvenance);
   return fb::CreateChat(builder, templates, tokens);
-}
-
-template <typename Stored, typename Value>
-flatbuffers::Optional<Stored> encodeOptional(const std::optional<Value> &value) {
-  if (!value)
-    return flatbuffers::nullopt;
-  return static_cast<Stored>(*value);
 }
 
 Offset<fb::SamplingDefaults> encodeSampling(Builder &builder, const SamplingDefaults &sampling) {

@@ -39,9 +39,22 @@ static Status checkName(const MeasuredText &text) {
 static Status checkCalibrationText(const MeasuredText &text) {
   MOERT_RETURN_IF_ERROR(checkName(text));
   const size_t losses = text.referenceNats.size() + text.referencePoints.size();
+  if (text.loss || text.units > 0 || text.unitSpread)
+    return invalidInput("a measured loss, expected none: only acceptance texts are scored");
   if (!text.windows.empty() || losses > 0)
     return invalidInput(text.windows.size(), " scored windows and ", losses,
                         " losses, expected none: only acceptance texts are scored");
+  return {};
+}
+
+static Status checkOwnLoss(const MeasuredText &text) {
+  if (text.loss)
+    MOERT_RETURN_IF_ERROR(checkFinite("the text's loss", *text.loss));
+  if (text.unitSpread)
+    MOERT_RETURN_IF_ERROR(checkAtLeast0("the spread between the text's units", *text.unitSpread));
+  if (text.units > text.windows.size())
+    return invalidInput(text.units, " units in ", text.windows.size(),
+                        " samples of the text, expected at most one for each");
   return {};
 }
 
@@ -62,6 +75,7 @@ static Status checkAcceptanceText(const MeasuredText &text, bool isOnItems) {
     if (text.windows[i] <= text.windows[i - 1])
       return invalidInput(sample, " ", text.windows[i], " follows ", text.windows[i - 1],
                           ", expected ascending ", sample, "s");
+  MOERT_RETURN_IF_ERROR(checkOwnLoss(text));
   for (double value : ours)
     MOERT_RETURN_IF_ERROR(isOnItems ? checkFraction("a point of the reference", value)
                                     : checkAtLeast0("a loss of the reference", value));
@@ -102,6 +116,30 @@ static Status checkWindows(const Measured &measured, const ModelInfo &model) {
   return checkRange("tokens of a window", measured.windowTokens, 2, model.maxPositions);
 }
 
+static Status checkCandidate(const MeasuredCandidate &candidate) {
+  MOERT_RETURN_IF_ERROR(checkText(candidate.solver, "the solver"));
+  MOERT_RETURN_IF_ERROR(checkFinite("the KL divergence", candidate.klNats));
+  if (candidate.loss)
+    MOERT_RETURN_IF_ERROR(checkFinite("the loss", *candidate.loss));
+  if (candidate.expectedBound)
+    MOERT_RETURN_IF_ERROR(checkFinite("the expected bound", *candidate.expectedBound));
+  if (candidate.tokenNs)
+    MOERT_RETURN_IF_ERROR(checkAtLeast0("the time of a token", *candidate.tokenNs));
+  return {};
+}
+
+static Status checkCandidates(const Measured &measured) {
+  uint32_t chosen = 0;
+  for (size_t i = 0; i < measured.candidates.size(); ++i) {
+    MOERT_RETURN_IF_ERROR(
+        checkCandidate(measured.candidates[i]).withContext(strCat("candidate ", i)));
+    chosen += measured.candidates[i].isChosen;
+  }
+  if (chosen > 1)
+    return invalidInput(chosen, " candidates that were chosen, expected at most 1");
+  return {};
+}
+
 static Status checkMeasured(const Measured &measured, const ModelInfo &model) {
   for (const auto &[text, what] : {std::pair{&measured.metric, "the metric"},
                                    {&measured.solver, "the solver"},
@@ -120,6 +158,7 @@ static Status checkMeasured(const Measured &measured, const ModelInfo &model) {
     return invalidInput("the bound's confidence is ", measured.confidence,
                         ", expected 0.9 to 0.9999");
   MOERT_RETURN_IF_ERROR(checkAtLeast0("the spread between units", measured.unitSpread));
+  MOERT_RETURN_IF_ERROR(checkCandidates(measured));
   MOERT_RETURN_IF_ERROR(measured.isOnItems() ? checkItemOptions(measured)
                                              : checkWindows(measured, model));
   return checkTexts(measured);

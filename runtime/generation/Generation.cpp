@@ -103,7 +103,8 @@ Status Generation::step(RunPhase phase, uint64_t begin, std::span<const int32_t>
               .tokens = static_cast<uint32_t>(tokens.size()),
               .beginNs = begin - firstBeginNs,
               .wallNs = wallNs,
-              .partNs = engine.lastStepParts()},
+              .partNs = engine.lastStepParts(),
+              .reads = engine.lastStepReads()},
              engine.lastStep());
   return {};
 }

@@ -74,6 +74,9 @@ void RunProfile::addToSums(const RunStep &step, std::span<const LayerProfile> la
   ++sums.steps;
   sums.tokens += step.tokens;
   sums.wallNs += step.wallNs;
+  sums.reads.reads += step.reads.reads;
+  sums.reads.busyNs += step.reads.busyNs;
+  sums.reads.underWayNs += step.reads.underWayNs;
   for (size_t i = 0; i < kStepParts; ++i)
     sums.partNs[i] += step.partNs[i];
   for (size_t i = 0; i < layers.size(); ++i)
@@ -179,6 +182,12 @@ static void writeColumns(JsonWriter &json, std::span<const Entry> layers) {
   writeColumn(json, "promoted", layers, &Entry::promoted);
 }
 
+static void writeReads(JsonWriter &json, const StepReads &reads) {
+  json.key("reads").number(reads.reads);
+  json.key("reading_ns").number(reads.busyNs);
+  json.key("under_way_ns").number(reads.underWayNs);
+}
+
 static void writeStep(JsonWriter &json, const RunStep &step, std::span<const LayerProfile> layers) {
   json.beginObject();
   json.key("phase").string(step.phase == RunPhase::kPrefill ? "prefill" : "decode");
@@ -187,6 +196,7 @@ static void writeStep(JsonWriter &json, const RunStep &step, std::span<const Lay
   json.key("begin_ns").number(step.beginNs);
   json.key("wall_ns").number(step.wallNs);
   json.key("resident_bytes").number(step.residentBytes);
+  writeReads(json, step.reads);
   json.key("part_ns").numbers(step.partNs);
   writeColumns(json, layers);
   json.endObject();
@@ -197,6 +207,7 @@ void RunProfile::writeSums(JsonWriter &json, const char *phase, const Sums &sums
   json.key("steps").number(sums.steps);
   json.key("tokens").number(sums.tokens);
   json.key("wall_ns").number(sums.wallNs);
+  writeReads(json, sums.reads);
   json.key("part_ns").numbers(sums.partNs);
   writeColumns(json, std::span<const LayerTotals>(sums.layers));
   json.endObject();

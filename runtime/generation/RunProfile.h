@@ -24,6 +24,7 @@ struct RunStep {
   uint64_t wallNs = 0;
   PartNumbers partNs{};       // Engine::lastStepParts().
   uint64_t residentBytes = 0; // The process, at or shortly before the step's end; 0: unknown.
+  StepReads reads{};
 };
 
 /// Steps that a profile keeps at most; of longer runs it keeps every 2nd, 4th, ... step.
@@ -109,6 +110,7 @@ private:
   struct Sums {
     uint64_t steps = 0, tokens = 0, wallNs = 0;
     PartNumbers partNs{};
+    StepReads reads;
     std::vector<LayerTotals> layers;
   };
   static uint64_t roomFor(uint64_t steps, uint32_t layers);

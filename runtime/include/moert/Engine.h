@@ -116,6 +116,13 @@ struct LayerProfile {
   uint32_t promoted = 0; // Experts that took the place of less important ones.
 };
 
+/// Reads of a step over time. A read is under way until the engine takes its result.
+struct StepReads {
+  uint64_t reads = 0;      // Begun, prefetches included.
+  uint64_t busyNs = 0;     // At least one was under way.
+  uint64_t underWayNs = 0; // Summed over reads: relative to busyNs, the mean depth.
+};
+
 enum class LogitsWanted { kNowhere, kLast, kAll };
 
 class Session;
@@ -229,6 +236,7 @@ public:
   std::span<const LayerProfile> lastStep() const;
   /// The same compute time by operator, in ns; the sum equals the sum of all layers' computeNs.
   const PartNumbers &lastStepParts() const;
+  const StepReads &lastStepReads() const;
 
   struct Impl;
 

@@ -339,6 +339,18 @@ module attributes {moe.x = #moe.measured_text<name = "a", hash = 1, bytes = 1, w
 
 // -----
 
+// The loss of a text is finite.
+// expected-error@+1 {{text 'a' expected a finite f64 loss and spread}}
+module attributes {moe.x = #moe.measured_text<name = "a", hash = 1, bytes = 1, loss = 0x7FF0000000000000 : f64>} {}
+
+// -----
+
+// So is a candidate's.
+// expected-error@+1 {{a candidate of 'mckp' expected finite f64 numbers}}
+module attributes {moe.x = #moe.measured_candidate<solver = "mckp", expertBytes = 1, residentBytes = 1, klNats = 0.1 : f32>} {}
+
+// -----
+
 // A matrix has a width that resident matrices can have.
 // expected-error@+1 {{has 6 bits, expected 16, 8 or 4 of a matrix}}
 moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> bits 6

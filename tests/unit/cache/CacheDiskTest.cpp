@@ -43,6 +43,12 @@ TEST_CASE("from a real disk the right bytes come, whichever way they are read") 
       CHECK(test.cache->totalCounts().hits > 0);
       CHECK(test.cache->totalTimes().waitNs > 0);
       CHECK(test.cache->totalTimes().verifyNs > 0);
+      const ReadTimes &reads = test.cache->readTimes();
+      CHECK(reads.reads > 0);
+      CHECK(reads.busyNs > 0);
+      // Several reads of a layer pass are under way together, and never more than the queue takes.
+      CHECK(reads.underWayNs > reads.busyNs);
+      CHECK(reads.underWayNs <= options.maxReads * reads.busyNs);
     }
   }
   unlink(path);

@@ -203,6 +203,22 @@ TEST_CASE("measurements are read from the frozen files of version 2.0") {
                                              {"max-tokens", "128"}, {"stop", "\"\\n\""}});
 }
 
+TEST_CASE("measured candidates, which files of 2.0 do not have, are read from that of 2.1") {
+  const std::optional<Measured> measured = readVerified(openFrozen("v2.1.moe")).measured;
+  REQUIRE(measured);
+  REQUIRE(measured->candidates.size() == 2);
+  CHECK(measured->candidates[1].solver == "greedy");
+  CHECK(measured->candidates[1].expertBytes == 4096);
+  CHECK(measured->candidates[1].expectedBound == 0.01875);
+  CHECK(measured->candidates[1].tokenNs == 1.5e6);
+  CHECK(measured->candidates[1].isChosen);
+  CHECK_FALSE(measured->candidates[0].tokenNs);
+  CHECK(measured->acceptanceTexts[0].loss == 0.0125);
+  CHECK(measured->acceptanceTexts[0].units == 3);
+  CHECK_FALSE(measured->acceptanceTexts[1].loss);
+  CHECK(readVerified(openFrozen("v2.0.moe")).measured->candidates.empty());
+}
+
 TEST_CASE("what a frozen file of version 2.1 has for conversations is read") {
   const Artifact artifact = readVerified(openFrozen("v2.1-chat.moe"));
   CHECK(artifact.minorVersion == 1);

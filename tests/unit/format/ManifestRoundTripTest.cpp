@@ -139,7 +139,10 @@ private:
                           u64(),
                           list<uint32_t>([&] { return u32(); }),
                           list<double>([&] { return f64(); }),
-                          list<double>([&] { return f64(); })};
+                          list<double>([&] { return f64(); }),
+                          maybe(f64()),
+                          u64(),
+                          maybe(f64())};
     };
     Measured m = {text(),        f64(), f64(),  f64(),  f64(), f64(), f64(), u64(), u64(), f64(),
                   below(2) == 1, u32(), text(), text(), u32(), u64(), u64(), {},    {},    {}};
@@ -147,6 +150,10 @@ private:
       m.windowTokens = 0;
     m.itemOptions = list<std::pair<std::string, std::string>>([&] {
       return std::pair<std::string, std::string>{text(), text()};
+    });
+    m.candidates = list<MeasuredCandidate>([&] {
+      return MeasuredCandidate{text(),       u64(),        u64(),        f64(),
+                               maybe(f64()), maybe(f64()), maybe(f64()), below(2) == 1};
     });
     m.calibrationTexts = list<MeasuredText>(measuredText);
     m.acceptanceTexts = list<MeasuredText>(measuredText);

@@ -234,9 +234,18 @@ Measured tinyMeasured() {
   measured.calibrationTokens = 6789;
   measured.calibrationTexts = {{"one.txt", 0x0123456789abcdef, 1000, {}, {}},
                                {"two.txt", 0xfedcba9876543210, 2000, {}, {}}};
-  measured.acceptanceTexts = {
-      {"one.txt", 0x0123456789abcdef, 1000, {0, 2, 5}, {100.5, 90.25, 110.125}},
-      {"two.txt", 0xfedcba9876543210, 2000, {}, {}}};
+  measured.acceptanceTexts = {{"one.txt",
+                               0x0123456789abcdef,
+                               1000,
+                               {0, 2, 5},
+                               {100.5, 90.25, 110.125},
+                               {},
+                               0.0125,
+                               3,
+                               0.0078125},
+                              {"two.txt", 0xfedcba9876543210, 2000, {}, {}}};
+  measured.candidates = {{"uniform", 8192, 512, 0.0078125, 0.005, 0.0075, {}},
+                         {"greedy", 4096, 512, 0.015625, 0.0125, 0.01875, 1.5e6, true}};
   return measured;
 }
 

@@ -30,7 +30,7 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
   PartNumbers partNs{};
   partNs[size_t(StepPart::kExperts)] = 30;
   partNs[size_t(StepPart::kChecksums)] = 5;
-  profile.record({RunPhase::kPrefill, 0, 7, 0, 100, partNs, 8192}, kLayers);
+  profile.record({RunPhase::kPrefill, 0, 7, 0, 100, partNs, 8192, {4, 60, 90}}, kLayers);
   profile.record({RunPhase::kDecode, 7, 1, 110, 50, {}, 8192}, kLayers);
   RunFacts facts;
   facts.program = "moert 1";
@@ -66,17 +66,18 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
       R"("parts":["embedding","norms","quantizing","attention_products","attention","router","dense",)"
       R"("experts","prefetches","sums","head","requests","checksums"],)"
       R"("part_weight_bytes":[0,0,0,0,0,0,0,0,0,0,640,0,0],"kv_bytes_per_token":96,)"
-      R"("totals":{"prefill":{"steps":1,"tokens":7,"wall_ns":100,"part_ns":[0,0,0,0,0,0,0,30,0,0,0,0,5],)" +
+      R"("totals":{"prefill":{"steps":1,"tokens":7,"wall_ns":100,"reads":4,"reading_ns":60,"under_way_ns":90,"part_ns":[0,0,0,0,0,0,0,30,0,0,0,0,5],)" +
           columns +
-          R"(,"decode":{"steps":1,"tokens":1,"wall_ns":50,"part_ns":[0,0,0,0,0,0,0,0,0,0,0,0,0],)" +
+          R"(,"decode":{"steps":1,"tokens":1,"wall_ns":50,"reads":0,"reading_ns":0,"under_way_ns":0,"part_ns":[0,0,0,0,0,0,0,0,0,0,0,0,0],)" +
           columns +
           R"(},"routes":{"tokens":0,"chosen":[],"candidates":[]},"kept_every":1,"steps":[)"
           "\n" +
           R"({"phase":"prefill","first_token":0,"tokens":7,"begin_ns":0,"wall_ns":100,"resident_bytes":8192,)"
-          R"("part_ns":[0,0,0,0,0,0,0,30,0,0,0,0,5],)" +
+          R"("reads":4,"reading_ns":60,"under_way_ns":90,"part_ns":[0,0,0,0,0,0,0,30,0,0,0,0,5],)" +
           columns + "\n," +
           R"({"phase":"decode","first_token":7,"tokens":1,"begin_ns":110,"wall_ns":50,"resident_bytes":8192,)" +
-          R"("part_ns":[0,0,0,0,0,0,0,0,0,0,0,0,0],)" + columns + "]}\n");
+          R"("reads":0,"reading_ns":0,"under_way_ns":0,"part_ns":[0,0,0,0,0,0,0,0,0,0,0,0,0],)" +
+          columns + "]}\n");
 }
 
 TEST_CASE("a long run keeps every second, fourth, ... step and the sums of all") {

@@ -122,6 +122,52 @@ TEST_CASE("what a plan's miss rule loses stands beside the loss of the widths") 
   CHECK(findFact(report, "accuracy.miss_loss")->value.number() == doctest::Approx(0.02));
 }
 
+TEST_CASE("every measured candidate is in the report, with what this run would do with it") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.artifact.measured = tinyMeasured();
+  std::vector<moert::MeasuredCandidate> &candidates = inputs.artifact.measured->candidates;
+  // Smaller and worse; smaller than that and worse than anything; as small as the chosen one and
+  // worse.
+  candidates.push_back({"mckp", 3000, 512, 0.03, 0.04, 0.05, {}, false});
+  candidates.push_back({"mckp", 3500, 512, 0.9, 0.9, 0.95, {}, false});
+  const Report report = tinyReport(inputs);
+  const Table &table = *findTable(report.sections[2], "accuracy.candidates");
+  std::vector<std::string> marks;
+  std::vector<double> gains;
+  for (const std::vector<Value> &row : table.rows) {
+    marks.push_back(row[9].text());
+    gains.push_back(row[8].number());
+  }
+  CHECK(marks == std::vector<std::string>{"best", "", "chosen, best", "best"});
+  CHECK(gains[2] == doctest::Approx(0));
+  CHECK(gains[0] > gains[1]);
+  CHECK(gains[1] > 0);
+  CHECK(gains[3] < 0);
+  // What is advised is the best one next in size, with the bound that was found for it.
+  const Table &advice = *findTable(report.sections[1], "change.advice");
+  CHECK(std::ranges::any_of(advice.rows, [](const std::vector<Value> &row) {
+    return row[0].text() ==
+               "more loss allowed: 5.00% instead of 2.00%, experts of 73% of the bytes" &&
+           row[4].text().starts_with("moec compile CHECKPOINT --accuracy-loss 5.00%");
+  }));
+  const Table &texts = *findTable(report.sections[2], "accuracy.texts");
+  CHECK(texts.rows[2][4].number() == 0.0125);
+  CHECK_FALSE(texts.rows[0][4].isNumber());
+}
+
+TEST_CASE("the disk's rate and depth are those of the time with reads under way") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  moert::LayerTotals all = inputs.runs[0].decode.sum();
+  CHECK(findFact(tinyReport(inputs), "time.queue_depth") == nullptr); // An older program's profile.
+  inputs.runs[0].decode.reads = {60, 2'000'000, 5'000'000};
+  const Report report = tinyReport(inputs);
+  CHECK(findFact(report, "time.queue_depth")->value.number() == doctest::Approx(2.5));
+  CHECK(findFact(report, "time.busy_rate")->value.number() ==
+        doctest::Approx(double(all.bytesRead) / 2e-3));
+  CHECK(findFact(report, "time.reads")->value.number() == doctest::Approx(2));
+  CHECK(findFact(report, "prefetch.perfect_tokens_per_second") != nullptr);
+}
+
 TEST_CASE("two runs are compared, and their sections have different names") {
   ReportInputs inputs = tinyInputs({}, roundRobin);
   TinyTimes fast;

@@ -15,7 +15,7 @@ nlohmann::json writtenProfile(const TemporaryDirectory &folder) {
   moert::RunProfile profile(2, 1);
   const std::vector<LayerProfile> layers = {{10, 1, 4096, 3, 1, 1, 4, 1, 2, 3072}, {5, 0, 0, 0, 0}};
   profile.record({RunPhase::kPrefill, 0, 2, 0, 100, {}, 8192}, layers);
-  profile.record({RunPhase::kDecode, 2, 1, 110, 50, {}, 8192}, layers);
+  profile.record({RunPhase::kDecode, 2, 1, 110, 50, {}, 8192, {3, 20, 30}}, layers);
   moert::RunFacts facts;
   facts.artifact = "a.moe";
   facts.plan = "25%";
@@ -48,6 +48,20 @@ bool has(const std::string &text, std::string_view part) {
 
 } // namespace
 
+TEST_CASE("a profile without the times of reads is one of an older program") {
+  TemporaryDirectory folder;
+  nlohmann::json profile = writtenProfile(folder);
+  profile["totals"]["decode"].erase("reads");
+  for (nlohmann::json &step : profile["steps"])
+    step.erase("reads");
+  folder.write("run.json", profile.dump());
+  auto read = readRunRecord(folder.path("run.json"));
+  REQUIRE_MESSAGE(read.isOk(), read.status().message());
+  CHECK(read->decode.reads.busyNs == 0);
+  CHECK(has(refusal([](nlohmann::json &each) { each["steps"][1]["reading_ns"] = -1; }),
+            "key 'reading_ns': found -1, expected a whole number"));
+}
+
 TEST_CASE("a written profile reads back as it was recorded") {
   TemporaryDirectory folder;
   writtenProfile(folder);
@@ -58,6 +72,9 @@ TEST_CASE("a written profile reads back as it was recorded") {
   CHECK(read->layers == 1);
   REQUIRE(read->steps.size() == 2);
   CHECK(read->steps[1].step.beginNs == 110);
+  CHECK(read->steps[1].step.reads.reads == 3);
+  CHECK(read->decode.reads.busyNs == 20);
+  CHECK(read->decode.reads.underWayNs == 30);
   CHECK(read->steps[1].step.residentBytes == 8192);
   CHECK(read->steps[1].layers[0].prefetchBytes == 3072);
   CHECK(read->steps[1].computeNs() == 15);
