@@ -558,9 +558,8 @@ def Moe_MeasuredCandidateAttr : Moe_Attr<"MeasuredCandidate", "measured_candidat
                             loss = 0.0171, expectedBound = 0.0199, tokenNs = 1.25e+06, isChosen = true>
     ```
   }];
-  let parameters = (ins StringRefParameter<>:$solver, "uint64_t":$expertBytes,
-                        "uint64_t":$residentBytes, "::mlir::FloatAttr":$klNats,
-                        OptionalParameter<"::mlir::FloatAttr">:$loss,
+  let parameters = (ins StringRefParameter<>:$solver, "uint64_t":$expertBytes, "uint64_t":$residentBytes,
+                        "::mlir::FloatAttr":$klNats, OptionalParameter<"::mlir::FloatAttr">:$loss,
                         OptionalParameter<"::mlir::FloatAttr">:$expectedBound,
                         OptionalParameter<"::mlir::FloatAttr">:$tokenNs,
                         DefaultValuedParameter<"bool", "false">:$isChosen);

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <limits>
+
 using namespace moert;
 using Json = nlohmann::json;
 
@@ -144,31 +146,18 @@ private:
 };
 
 template <typename Entry, typename Field>
-void readColumn(Fields &fields, const char *key, uint64_t most, std::vector<Entry> &entries,
-                Field Entry::*field) {
+void readColumn(Fields &fields, const char *key, std::vector<Entry> &entries, Field Entry::*field) {
   std::vector<uint64_t> values;
-  fields.numbers(key, entries.size(), most, values);
+  fields.numbers(key, entries.size(), std::numeric_limits<Field>::max(), values);
   for (size_t i = 0; i < values.size(); ++i)
     entries[i].*field = static_cast<Field>(values[i]);
 }
 
-/// Entries are LayerProfile or LayerTotals. `most`: the largest count that the entry holds.
-template <typename Entry>
-void readColumns(Fields &fields, uint64_t most, std::vector<Entry> &entries) {
-  readColumn(fields, "compute_ns", UINT64_MAX, entries, &Entry::computeNs);
-  readColumn(fields, "wait_ns", UINT64_MAX, entries, &Entry::waitNs);
-  readColumn(fields, "bytes_read", UINT64_MAX, entries, &Entry::bytesRead);
-  readColumn(fields, "hits", most, entries, &Entry::hits);
-  readColumn(fields, "misses", most, entries, &Entry::misses);
-  readColumn(fields, "ready", most, entries, &Entry::ready);
-  readColumn(fields, "stalled", most, entries, &Entry::stalled);
-  readColumn(fields, "useful", most, entries, &Entry::useful);
-  readColumn(fields, "cancelled", most, entries, &Entry::cancelled);
-  readColumn(fields, "prefetch_bytes", UINT64_MAX, entries, &Entry::prefetchBytes);
-  readColumn(fields, "lowered", most, entries, &Entry::lowered);
-  readColumn(fields, "skipped", most, entries, &Entry::skipped);
-  readColumn(fields, "substituted", most, entries, &Entry::substituted);
-  readColumn(fields, "promoted", most, entries, &Entry::promoted);
+/// Entries are LayerProfile or LayerTotals.
+template <typename Entry> void readColumns(Fields &fields, std::vector<Entry> &entries) {
+  forEachColumn([&](const char *name, auto ofStep, auto ofSum) {
+    readColumn(fields, name, entries, fieldOf<Entry>(ofStep, ofSum));
+  });
 }
 
 /// Absent in profiles of older programs.
@@ -270,7 +259,7 @@ private:
     readReads(fields, totals.reads);
     readParts(fields, "part_ns", totals.partNs);
     totals.layers.resize(uint64_t(record.layers) + 1);
-    readColumns(fields, UINT64_MAX, totals.layers);
+    readColumns(fields, totals.layers);
     top.take(fields.status());
   }
 
@@ -320,7 +309,7 @@ private:
       readReads(fields, step.step.reads);
       readParts(fields, "part_ns", step.step.partNs);
       step.layers.resize(uint64_t(record.layers) + 1);
-      readColumns(fields, UINT32_MAX, step.layers);
+      readColumns(fields, step.layers);
       top.take(fields.status());
       if (!top.status().isOk())
         return;

@@ -1,12 +1,11 @@
 #include "runtime/base/JsonWriter.h"
 
+#include "runtime/base/ShortestDecimal.h"
 #include "runtime/base/Utf8.h"
 
 #include <cassert>
 #include <charconv>
 #include <cmath>
-#include <locale>
-#include <sstream>
 
 namespace moert {
 
@@ -14,23 +13,6 @@ template <typename Integer> static void appendInteger(Integer value, std::string
   char digits[32];
   std::to_chars_result end = std::to_chars(digits, digits + sizeof digits, value);
   out.append(digits, end.ptr);
-}
-
-/// The fewest digits that read back as the same value; 17 always suffice. Uses streams, because
-/// std::to_chars for double adds 130 KiB of tables to a program that has to be small. Uses the
-/// classic locale, because JSON's decimal point is fixed.
-static std::string shortestDecimal(double value) {
-  for (int digits = 15;; ++digits) {
-    std::ostringstream text;
-    text.imbue(std::locale::classic());
-    text.precision(digits);
-    text << value;
-    std::istringstream reader(text.str());
-    reader.imbue(std::locale::classic());
-    double readBack = 0;
-    if (digits == 17 || (reader >> readBack && readBack == value))
-      return text.str();
-  }
 }
 
 void JsonWriter::beforeValue() {
@@ -86,7 +68,7 @@ void JsonWriter::number(int64_t value) {
 void JsonWriter::number(double value) {
   beforeValue();
   if (std::isfinite(value))
-    out += shortestDecimal(value);
+    out += decimalText(value, DecimalForm::kGeneral, shortestDigits(value));
   else
     out += "null";
 }

@@ -1,12 +1,13 @@
 #include "runtime/chat/Printing.h"
 
+#include "runtime/base/ShortestDecimal.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/chat/Object.h"
 #include "runtime/chat/PythonText.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 namespace moert::chat {
 
@@ -89,23 +90,30 @@ Status appendDict(const Dict &dict, TextBuilder &out) {
 
 } // namespace
 
+/// Removes the zeros that end a fraction, and a decimal point before nothing.
+static std::string withoutZeros(std::string text) {
+  if (text.find('.') != std::string::npos) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.')
+      text.pop_back();
+  }
+  return text;
+}
+
 // Python switches to an exponent below 1e-4 and from 1e16 on.
 std::string floatText(double number) {
   if (std::isnan(number))
     return "nan";
   if (std::isinf(number))
     return number < 0 ? "-inf" : "inf";
-  char buffer[40];
-  auto end = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific);
-  const std::string_view shortest(buffer, static_cast<size_t>(end.ptr - buffer));
+  const int digits = shortestDigits(number);
+  const std::string shortest = decimalText(number, DecimalForm::kScientific, digits - 1);
   const size_t mark = shortest.find('e');
-  int exponent = 0;
-  const char *digits = buffer + mark + 1 + (buffer[mark + 1] == '+');
-  std::from_chars(digits, end.ptr, exponent);
+  const int exponent = std::atoi(shortest.c_str() + mark + 1);
   if (exponent < -4 || exponent >= 16)
-    return std::string(shortest);
-  end = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::fixed);
-  std::string text(buffer, end.ptr);
+    return withoutZeros(shortest.substr(0, mark)) + shortest.substr(mark);
+  const int places = std::max(1, digits - 1 - exponent);
+  const std::string text = withoutZeros(decimalText(number, DecimalForm::kFixed, places));
   return text.find('.') == std::string::npos ? text + ".0" : text;
 }
 

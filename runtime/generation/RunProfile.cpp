@@ -9,37 +9,11 @@
 namespace moert {
 
 void LayerTotals::add(const LayerProfile &layer) {
-  computeNs += layer.computeNs;
-  waitNs += layer.waitNs;
-  bytesRead += layer.bytesRead;
-  prefetchBytes += layer.prefetchBytes;
-  hits += layer.hits;
-  misses += layer.misses;
-  useful += layer.useful;
-  ready += layer.ready;
-  stalled += layer.stalled;
-  cancelled += layer.cancelled;
-  lowered += layer.lowered;
-  skipped += layer.skipped;
-  substituted += layer.substituted;
-  promoted += layer.promoted;
+  forEachColumn([&](const char *, auto ofStep, auto ofSum) { this->*ofSum += layer.*ofStep; });
 }
 
 LayerTotals &LayerTotals::operator+=(const LayerTotals &other) {
-  computeNs += other.computeNs;
-  waitNs += other.waitNs;
-  bytesRead += other.bytesRead;
-  prefetchBytes += other.prefetchBytes;
-  hits += other.hits;
-  misses += other.misses;
-  useful += other.useful;
-  ready += other.ready;
-  stalled += other.stalled;
-  cancelled += other.cancelled;
-  lowered += other.lowered;
-  skipped += other.skipped;
-  substituted += other.substituted;
-  promoted += other.promoted;
+  forEachColumn([&](const char *, auto, auto ofSum) { this->*ofSum += other.*ofSum; });
   return *this;
 }
 
@@ -154,32 +128,15 @@ static void writeFacts(JsonWriter &json, const RunFacts &facts, uint64_t layers)
   json.key("kv_bytes_per_token").number(facts.kvBytesPerToken);
 }
 
-template <typename Entry, typename Field>
-static void writeColumn(JsonWriter &json, const char *name, std::span<const Entry> layers,
-                        Field Entry::*field) {
-  json.key(name).beginArray();
-  for (const Entry &layer : layers)
-    json.number(layer.*field);
-  json.endArray();
-}
-
 /// Entries are LayerProfile or LayerTotals.
 template <typename Entry>
 static void writeColumns(JsonWriter &json, std::span<const Entry> layers) {
-  writeColumn(json, "compute_ns", layers, &Entry::computeNs);
-  writeColumn(json, "wait_ns", layers, &Entry::waitNs);
-  writeColumn(json, "bytes_read", layers, &Entry::bytesRead);
-  writeColumn(json, "hits", layers, &Entry::hits);
-  writeColumn(json, "misses", layers, &Entry::misses);
-  writeColumn(json, "ready", layers, &Entry::ready);
-  writeColumn(json, "stalled", layers, &Entry::stalled);
-  writeColumn(json, "useful", layers, &Entry::useful);
-  writeColumn(json, "cancelled", layers, &Entry::cancelled);
-  writeColumn(json, "prefetch_bytes", layers, &Entry::prefetchBytes);
-  writeColumn(json, "lowered", layers, &Entry::lowered);
-  writeColumn(json, "skipped", layers, &Entry::skipped);
-  writeColumn(json, "substituted", layers, &Entry::substituted);
-  writeColumn(json, "promoted", layers, &Entry::promoted);
+  forEachColumn([&](const char *name, auto ofStep, auto ofSum) {
+    json.key(name).beginArray();
+    for (const Entry &layer : layers)
+      json.number(layer.*fieldOf<Entry>(ofStep, ofSum));
+    json.endArray();
+  });
 }
 
 static void writeReads(JsonWriter &json, const StepReads &reads) {

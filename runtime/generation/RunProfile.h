@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace moert {
@@ -55,6 +56,36 @@ private:
     return asked == 0 ? 1 : static_cast<double>(experts) / static_cast<double>(asked);
   }
 };
+
+/// The columns that a profile has for the layers of a step and of a phase, in the file's order:
+/// calls visit(name, field of LayerProfile, field of LayerTotals).
+template <typename Visit> void forEachColumn(const Visit &visit) {
+  using Step = LayerProfile;
+  using Sum = LayerTotals;
+  visit("compute_ns", &Step::computeNs, &Sum::computeNs);
+  visit("wait_ns", &Step::waitNs, &Sum::waitNs);
+  visit("bytes_read", &Step::bytesRead, &Sum::bytesRead);
+  visit("hits", &Step::hits, &Sum::hits);
+  visit("misses", &Step::misses, &Sum::misses);
+  visit("ready", &Step::ready, &Sum::ready);
+  visit("stalled", &Step::stalled, &Sum::stalled);
+  visit("useful", &Step::useful, &Sum::useful);
+  visit("cancelled", &Step::cancelled, &Sum::cancelled);
+  visit("prefetch_bytes", &Step::prefetchBytes, &Sum::prefetchBytes);
+  visit("lowered", &Step::lowered, &Sum::lowered);
+  visit("skipped", &Step::skipped, &Sum::skipped);
+  visit("substituted", &Step::substituted, &Sum::substituted);
+  visit("promoted", &Step::promoted, &Sum::promoted);
+}
+
+/// The field of the entries that a caller has: LayerProfile or LayerTotals.
+template <typename Entry, typename OfStep, typename OfSum>
+constexpr auto fieldOf(OfStep LayerProfile::*ofStep, OfSum LayerTotals::*ofSum) {
+  if constexpr (std::is_same_v<Entry, LayerProfile>)
+    return ofStep;
+  else
+    return ofSum;
+}
 
 /// A change of the budget before a step.
 struct RunBudget {
