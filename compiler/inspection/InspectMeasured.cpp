@@ -41,7 +41,7 @@ static std::string describeTexts(const Measured &measured) {
   };
   for (const MeasuredText &text : measured.calibrationTexts)
     table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash), "-", "-", "-",
-                  "calibration and search"});
+                  "calibration, search"});
   for (const MeasuredText &text : measured.acceptanceTexts)
     table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash),
                   std::to_string(text.windows.size()), loss(text.loss), loss(text.unitSpread),
@@ -53,13 +53,13 @@ static std::string describeTexts(const Measured &measured) {
 static std::string describeCandidates(const Measured &measured) {
   if (measured.candidates.empty())
     return "";
-  TextTable table({{"measured by the search", Align::kLeft},
+  TextTable table({{"proposed by", Align::kLeft},
                    {"experts"},
                    {"resident"},
                    {"loss"},
-                   {"expected bound"},
+                   {"bound"},
                    {"KL"},
-                   {"ms per token"},
+                   {"ms/token"},
                    {"", Align::kLeft}});
   const auto loss = [&](const std::optional<double> &value) {
     return value ? lossText(measured.metric, *value) : "-";
@@ -69,7 +69,9 @@ static std::string describeCandidates(const Measured &measured) {
                   loss(each.loss), loss(each.expectedBound), fixed(each.klNats, 5),
                   each.tokenNs ? fixed(*each.tokenNs / 1e6, 2) : "-",
                   each.isChosen ? "chosen" : ""});
-  return strCat("\n", table.text(kIndent));
+  return strCat("\n", kIndent,
+                "widths that the search measured; bound: that expected in the acceptance test\n",
+                table.text(kIndent));
 }
 
 static std::string describeSamples(const Measured &measured) {

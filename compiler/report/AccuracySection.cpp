@@ -20,14 +20,8 @@ static Table textsTable(const Measured &measured, const Source &source) {
                   {"unit_spread", "standard deviation of a unit", unit, source},
                   {"hash", "XXH3-64"}}};
   for (const MeasuredText &text : measured.calibrationTexts)
-    table.rows.push_back({text.name,
-                          "calibration and search",
-                          text.bytes,
-                          {},
-                          {},
-                          {},
-                          {},
-                          formatChecksum(text.hash)});
+    table.rows.push_back(
+        {text.name, "calibration, search", text.bytes, {}, {}, {}, {}, formatChecksum(text.hash)});
   for (const MeasuredText &text : measured.acceptanceTexts)
     table.rows.push_back(
         {text.name, "acceptance", text.bytes, uint64_t(text.windows.size()),

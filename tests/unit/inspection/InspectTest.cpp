@@ -173,8 +173,10 @@ TEST_CASE("the page lists the measurements, if there are any") {
            "  on         3 windows of 64 tokens, set aside from the calibration texts\n",
            "  chosen by  greedy, quantizer nearest\n",
            "  search     12 measurements, 345 windows evaluated; calibration on 6789 tokens\n",
-           "  two.txt   2000  fedcba9876543210        -  calibration and search\n",
-           "  one.txt   1000  0123456789abcdef        3  acceptance\n",
+           "  two.txt   2000  fedcba9876543210        -      -       -  calibration, search\n",
+           "  one.txt   1000  0123456789abcdef        3  1.25%   0.78%  acceptance\n",
+           "  proposed by   experts  resident   loss  bound       KL  ms/token\n",
+           "  greedy       4.00 KiB     512 B  1.25%  1.88%  0.01562      1.50  chosen\n",
        })
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
@@ -187,7 +189,7 @@ TEST_CASE("measurements on items are listed with the item options") {
            "  target     loss in exact of at most 2.00%\n",
            "  on         3 items, used for nothing else, --max-tokens 128 --stop \"\\n\"\n",
            "  search     12 measurements, 345 windows and items evaluated; calibration on 6789",
-           "  one.jsonl   1000  0123456789abcdef      3  acceptance\n",
+           "  one.jsonl   1000  0123456789abcdef      3     -       -  acceptance\n",
        })
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
