@@ -81,7 +81,8 @@ class MeasuredTest(E2eTest):
         page = self.expect(DONE, "moec", "inspect", path).out
         self.assertIn("loss in perplexity of at most 40.00%", page)
         for text in texts:
-            self.assertRegex(page, rf"(?m)^  {re.escape(text.name)} +{text.stat().st_size} +[0-9a-f]{{16}} +\d+  acceptance$")
+            self.assertRegex(page, rf"(?m)^  {re.escape(text.name)} +{text.stat().st_size} +[0-9a-f]{{16}} +\d+ +\d\.\d\d% +\d\.\d\d%  acceptance$")
+        self.assertRegex(page, r"(?m)^  uniform .*  chosen$")
 
 
 class ColourTest(E2eTest):
