@@ -30,6 +30,8 @@ constexpr size_t kMostElements = 400'000;
 constexpr uint64_t kMostItems = 1024; // Largest bound of a length or a number of items.
 constexpr uint32_t kMostNesting = 64;
 constexpr size_t kMostProperties = 1024; // In one object.
+/// Members that are compared to find the places of all references.
+constexpr uint64_t kMostCompared = uint64_t(1) << 26;
 
 /// Keywords that describe and do not restrict.
 const std::set<std::string> kAnnotations = {"title",       "description", "default",  "examples",
@@ -298,7 +300,7 @@ private:
     return rule;
   }
 
-  Result<const Json *> placeOf(const std::string &name, const std::string &path) const {
+  Result<const Json *> placeOf(const std::string &name, const std::string &path) {
     const Json *place = &root;
     for (size_t begin = 1; begin < name.size();) {
       const size_t end = std::min(name.find('/', begin + 1), name.size());
@@ -306,6 +308,10 @@ private:
       for (const auto &[escaped, plain] : {std::pair{"~1", "/"}, std::pair{"~0", "~"}})
         for (size_t at = 0; (at = key.find(escaped, at)) != std::string::npos; ++at)
           key.replace(at, 2, plain);
+      compared += place->size();
+      if (compared > kMostCompared)
+        return invalidInput(path, ".$ref: finding the places of all references compares more than ",
+                            kMostCompared, " members; expected fewer or smaller objects");
       if (name[begin] != '/' || !place->is_object() || !place->contains(key))
         return invalidInput(path, ".$ref: there is no ", excerpt(name), " in this schema");
       place = &(*place)[key];
@@ -548,6 +554,7 @@ private:
   std::map<std::string, uint32_t> references;
   std::deque<Reference> pending;
   uint32_t depth = 0;
+  uint64_t compared = 0; // Members, for references.
 };
 
 } // namespace

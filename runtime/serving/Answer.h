@@ -58,12 +58,13 @@ enum class AnswerEnd {
   kFailed,    // See the status.
 };
 
+  kRejected,  // The request's grammar cannot be followed; see the status.
 /// What was added since the last take(), in order.
 struct AnswerNews {
   std::vector<TokenScore> promptScores = {}; // From the prompt's second token on.
   std::vector<AnswerPiece> pieces = {};
   std::optional<AnswerEnd> end = {};
-  Status status = {};        // An error after kFailed.
+  Status status = {};        // An error after kRejected and kFailed.
   uint32_t cachedTokens = 0; // Prompt tokens taken from an earlier sequence.
 };
 

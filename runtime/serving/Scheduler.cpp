@@ -32,6 +32,7 @@ void Scheduler::countEnd(AnswerEnd end) {
   case AnswerEnd::kCancelled:
     ++counts.cancelled;
     break;
+  case AnswerEnd::kRejected:
   case AnswerEnd::kFailed:
     ++counts.failed;
     break;

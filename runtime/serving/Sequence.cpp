@@ -79,11 +79,19 @@ SessionTokens Sequence::part(uint32_t most) {
 }
 
 Result<int32_t> Sequence::sample(std::span<const float> logits) {
-  Result<int32_t> token = sampler.sample(logits);
-  if (!constraint || !token.isOk() || constraint->allows(*token))
-    return token;
+  const SamplingOptions &options = asked.sampling;
+  const bool cuts =
+      options.temperature > 0 && (options.topK != 0 || options.topP < 1 || options.minP > 0);
+  if (!constraint || !cuts) {
+    Result<int32_t> token = sampler.sample(logits);
+    if (!constraint || !token.isOk() || constraint->allows(*token))
+      return token;
+  }
   maskedLogits.assign(logits.begin(), logits.end());
-  MOERT_RETURN_IF_ERROR(constraint->mask(maskedLogits));
+  if (Status masked = constraint->mask(maskedLogits); !masked.isOk()) {
+    errorEnd = AnswerEnd::kRejected;
+    return masked;
+  }
   return sampler.sample(maskedLogits);
 }
 
@@ -127,8 +135,8 @@ AnswerEnd Sequence::end(AnswerEnd ended) {
 
 std::optional<AnswerEnd> Sequence::finishStep() {
   if (!error.isOk()) {
-    endAs(AnswerEnd::kFailed, error);
-    return AnswerEnd::kFailed;
+    endAs(errorEnd, error);
+    return errorEnd;
   }
   if (!sampled)
     return rest() == 0 ? std::optional(end(AnswerEnd::kLength)) : std::nullopt;

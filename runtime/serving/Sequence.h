@@ -81,9 +81,9 @@ private:
   /// Tokens that its session lacks.
   uint32_t rest() const { return static_cast<uint32_t>(all.size()) - ownSession->length(); }
   bool isEndToken(int32_t token) const;
-  /// Samples a token that the grammar allows: one among all, and if it is not allowed, one among
-  /// the allowed ones. Few tokens need the second. Without top-k, top-p and min-p the probabilities
-  /// are those of sampling among the allowed tokens alone.
+  /// Samples among the tokens that the grammar allows: top-k, top-p and min-p cut these alone.
+  /// Without cuts one among all tokens is tried first, and among the allowed ones only if it is not
+  /// allowed, which few are: the probabilities are the same.
   Result<int32_t> sample(std::span<const float> logits);
   /// Passes on the held-back text and ends the answer. Returns the end.
   AnswerEnd end(AnswerEnd end);
@@ -101,7 +101,8 @@ private:
   std::optional<int32_t> sampled; // By the step under way.
   std::optional<TokenScore> score;
   Status error;
-  std::vector<int32_t> all; // The prompt's and generated tokens.
+  AnswerEnd errorEnd = AnswerEnd::kFailed; // How the error ends the sequence.
+  std::vector<int32_t> all;                // The prompt's and generated tokens.
 };
 
 /// Scores `token` by a row of logits, with the `count` most probable tokens, the best first, ties

@@ -157,6 +157,15 @@ class FormatTest(ServeTest):
                 events = self.server.events(CHAT, chat(response_format=format, max_tokens=200, **fields))
                 self.assertEqual("".join(e["choices"][0]["delta"].get("content", "") for e in events[:-1]), text)
 
+    def test_a_schema_with_too_many_ways_is_the_request_s_fault(self):
+        nested = {"anyOf": [{"type": "array", "minItems": 1, "items": {"$ref": "#"}}] * 8}
+        format = {"type": "json_schema", "json_schema": {"name": "x", "schema": nested}}
+        status, reply = self.server.ask(CHAT, chat(response_format=format, temperature=0))
+        self.assertEqual((status, reply["error"]["type"], reply["error"]["param"]), (400, "invalid_request_error", "response_format"))
+        self.assertRegex(reply["error"]["message"], "too many ways to continue the text, expected fewer alternatives")
+        # A stream has begun with status 200, and ends with the same error.
+        self.assertEqual(self.server.events(CHAT, chat(response_format=format, temperature=0))[-1], reply)
+
     def test_a_schema_that_would_not_be_kept_is_refused_by_its_keyword(self):
         for format, mention in (
                 ({"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "string", "pattern": "a"}}},
@@ -395,6 +404,8 @@ class HostileTest(E2eTest):
                     (post + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}", b"400"),
                     (post + b"Content-Length: 99999999999999999999\r\n\r\n", b"413"),
                     (post + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"),
+                    *((post + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % size + b" " * size + b"\r\n0\r\n\r\n", b"413")
+                      for size in ((1 << 20) + 1, 2 << 20)),
                     (post + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", b"400"),
                     (b"GET /health HTTP/1.1\r\nConnection: close\r\nRange: bytes=" + b"0-1," * 2000 + b"0-1\r\n\r\n", b"200")):
                 with self.subTest(sent[:60]):

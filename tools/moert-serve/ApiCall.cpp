@@ -153,7 +153,7 @@ private:
                                 ", expected a token id from 0 to ",
                                 info.model->artifact().model.vocabularySize - 1, "."),
                          "logit_bias"));
-      if (const auto bias = inner.number(name, -100, 100))
+      if (const auto bias = inner.numberOf(name, member.value(), -100, 100))
         base.sampling.logitBias.push_back(
             {static_cast<int32_t>(token),
              *bias == -100 ? -std::numeric_limits<float>::infinity() : static_cast<float>(*bias)});

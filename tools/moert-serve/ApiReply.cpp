@@ -50,6 +50,12 @@ bool ApiReply::hasEnded() const {
 void ApiReply::fail(const Choice &choice, const Status &status) {
   if (failure)
     return;
+  if (choice.end == AnswerEnd::kRejected) {
+    failure = invalidField(
+        "The answer cannot be continued in the required format: " + status.message() + ".",
+        call.forcesTool ? "tools" : "response_format");
+    return;
+  }
   ApiError error;
   error.status = 500;
   error.type = "server_error";
@@ -76,7 +82,8 @@ bool ApiReply::collect(std::chrono::milliseconds most) {
       choice.promptScores.push_back(std::move(score));
     choice.cachedTokens = news.cachedTokens;
     choice.end = news.end;
-    if (choice.end == AnswerEnd::kFailed || choice.end == AnswerEnd::kCancelled)
+    if (choice.end == AnswerEnd::kRejected || choice.end == AnswerEnd::kFailed ||
+        choice.end == AnswerEnd::kCancelled)
       fail(choice, news.status);
   }
   return hasEnded();

@@ -160,7 +160,8 @@ ssize_t Connection::read(char *data, size_t size) {
   if (taken == buffer.size()) {
     buffer.clear();
     taken = 0;
-    if (bodyLeft == 0 || waitReadable(bodyEnd, false) != Wait::kReady || !receiveSome()) {
+    isBodyTooLarge = bodyLeft == 0;
+    if (isBodyTooLarge || waitReadable(bodyEnd, false) != Wait::kReady || !receiveSome()) {
       closes = true;
       return -1;
     }
@@ -170,7 +171,7 @@ ssize_t Connection::read(char *data, size_t size) {
   taken += count;
   bodyLeft -= count;
   if (count == 0)
-    closes = true;
+    closes = isBodyTooLarge = true;
   return count == 0 ? -1 : static_cast<ssize_t>(count);
 }
 

@@ -51,6 +51,9 @@ public:
   /// The library must not look for another request after this one: its body was not read.
   void closeAfterRequest() { closes = true; }
   bool closesAfterRequest() const { return closes; }
+  /// Whether a body without a stated length was longer than the limit, and so was not read to its
+  /// end.
+  bool hadLargeBody() const { return isBodyTooLarge; }
 
   /// Lets the client read the last response: closing a socket with unread bytes would reset it.
   void finish();
@@ -86,7 +89,7 @@ private:
   size_t taken = 0;   // Bytes of the buffer that were read.
   size_t bodyLeft = 0;
   Clock::time_point bodyEnd;
-  bool closes = false;
+  bool closes = false, isBodyTooLarge = false;
 };
 
 } // namespace moert::serve

@@ -3,6 +3,7 @@
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Utf8.h"
+#include "tools/moert-serve/ParseJson.h"
 
 #include <algorithm>
 #include <vector>
@@ -66,8 +67,7 @@ std::optional<ApiError> parseBody(std::string_view text, const JsonLimits &limit
   if (size.members > limits.members)
     return badJson(strCat("an object has about ", size.members, " members, expected at most ",
                           limits.members));
-  parsed = Json::parse(text, nullptr, false);
-  if (parsed.is_discarded())
+  if (!parseJson(text, parsed))
     return badJson("it is not valid JSON");
   if (!parsed.is_object())
     return badJson("it is " + typeOf(parsed) + ", expected an object");
@@ -140,20 +140,23 @@ std::optional<uint64_t> Fields::integer(std::string_view name, uint64_t minimum,
 
 std::optional<double> Fields::number(std::string_view name, double minimum, double maximum) {
   const Json *found = any(name);
-  if (!found)
-    return {};
-  if (!found->is_number()) {
-    refuseType(name, "a decimal", *found);
+  return found ? numberOf(name, *found, minimum, maximum) : std::nullopt;
+}
+
+std::optional<double> Fields::numberOf(std::string_view name, const Json &found, double minimum,
+                                       double maximum) {
+  if (!found.is_number()) {
+    refuseType(name, "a decimal", found);
     return {};
   }
-  const double value = found->get<double>();
+  const double value = found.get<double>();
   if (value >= minimum && value <= maximum)
     return value;
   const bool isBelow = value < minimum;
   fail(invalidField(strCat("Invalid '", nameOf(name), "': decimal ",
                            isBelow ? "below minimum" : "above maximum", " value. Expected a value ",
                            isBelow ? ">= " : "<= ", isBelow ? minimum : maximum, ", but got ",
-                           found->dump(), " instead."),
+                           found.dump(), " instead."),
                     nameOf(name), isBelow ? "decimal_below_min_value" : "decimal_above_max_value"));
   return {};
 }

@@ -17,7 +17,8 @@ namespace moert::serve {
 struct JsonLimits {
   uint32_t depth = 64;
   uint32_t values = 200'000;
-  /// Most members of one object: they are searched one after the other.
+  /// Most members of one object: they are searched one after the other for each name that a call
+  /// or a schema has.
   uint32_t members = 8192;
 };
 
@@ -35,6 +36,9 @@ public:
 
   std::optional<uint64_t> integer(std::string_view name, uint64_t minimum, uint64_t maximum);
   std::optional<double> number(std::string_view name, double minimum, double maximum);
+  /// The same for a member that was found.
+  std::optional<double> numberOf(std::string_view name, const Json &found, double minimum,
+                                 double maximum);
   std::optional<std::string> text(std::string_view name);
   std::optional<bool> flag(std::string_view name);
   const Json *array(std::string_view name);

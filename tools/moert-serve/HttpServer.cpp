@@ -22,6 +22,7 @@ constexpr std::chrono::milliseconds kNews{100};
 constexpr int kBacklog = 128;
 /// On one connection.
 constexpr size_t kMostRequests = 10'000;
+constexpr int kTooLarge = 413; // The HTTP status.
 
 /// How long clients have to read the end of an answer when the program ends.
 constexpr std::chrono::seconds kLastWrites{5};
@@ -51,7 +52,7 @@ std::pair<int, const char *> statusOf(Connection::Arrival arrival) {
   case Connection::Arrival::kHeaderTooLarge:
     return {431, "Request Header Fields Too Large"};
   case Connection::Arrival::kBodyTooLarge:
-    return {413, "Payload Too Large"};
+    return {kTooLarge, "Payload Too Large"};
   default:
     return {400, "Bad Request"};
   }
@@ -244,7 +245,7 @@ ApiError HttpServer::errorOf(const Request &request, int status) const {
   if (status == 431)
     error.message = strCat("The request's header is too large, expected at most ",
                            options.limits.headerBytes, " bytes.");
-  if (status == 413) {
+  if (status == kTooLarge) {
     error.message =
         strCat("The request is too large, expected at most ", options.limits.bodyBytes, " bytes.");
     error.code = "request_too_large";
@@ -278,7 +279,8 @@ void HttpServer::addRoutes() {
   set_error_handler([this](const Request &request, Response &response) {
     if (!response.body.empty())
       return;
-    sendError(errorOf(request, response.status), response);
+    const bool isTooLarge = Connection::current()->hadLargeBody();
+    sendError(errorOf(request, isTooLarge ? kTooLarge : response.status), response);
     Connection::current()->closeAfterRequest();
   });
   set_exception_handler([this](const Request &request, Response &response, std::exception_ptr) {
@@ -307,6 +309,9 @@ Json HttpServer::modelEntry() const {
 }
 
 void HttpServer::answerCall(const Request &request, Response &response, bool isChat) {
+  // A connection lets a body in chunks have more bytes: their lengths are among them.
+  if (request.body.size() > options.limits.bodyBytes)
+    return sendError(errorOf(request, kTooLarge), response);
   ApiCall call;
   std::optional<ApiError> error;
   parser.run([&] {

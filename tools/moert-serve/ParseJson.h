@@ -1,0 +1,15 @@
+// Parses JSON in a time that grows with the text, whatever it is: the library's own parser compares
+// each member's name with those of all members before it.
+#pragma once
+
+#include "tools/moert-serve/ApiError.h"
+
+#include <string_view>
+
+namespace moert::serve {
+
+/// Returns false for text that is not valid JSON. A name that an object has twice keeps its first
+/// place and has its last value, as with the library.
+bool parseJson(std::string_view text, Json &parsed);
+
+} // namespace moert::serve
