@@ -2,6 +2,7 @@
 
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/OptionalFile.h"
+#include "runtime/base/Excerpt.h"
 #include "runtime/chat/ChatTemplate.h"
 #include "runtime/format/Validate.h"
 
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <set>
 
 using namespace moert;
 
@@ -132,8 +134,14 @@ private:
                "chat template");
       return;
     }
-    for (const nlohmann::json &entry : value)
-      addTemplate(entry["name"].get<std::string>(), entry["template"].get<std::string>(), path);
+    std::set<std::string> names;
+    for (const nlohmann::json &entry : value) {
+      const std::string name = entry["name"].get<std::string>();
+      if (!names.insert(name).second && warn)
+        warn(strCat("warning: ", path, ": 'chat_template' has two templates named '", excerpt(name),
+                    "'; the artifact has the last one, as transformers does"));
+      addTemplate(name, entry["template"].get<std::string>(), path);
+    }
   }
 
   /// Other values of such keys are switches ("add_bos_token") or null.

@@ -61,7 +61,7 @@ def program(name):
 
 def run(name, *args, stdin="", timeout=600, **options):
     """Runs a program of ours to its end; never raises on its exit status."""
-    done = subprocess.run([program(name), *map(str, args)], input=stdin.encode(), capture_output=True, timeout=timeout,
+    done = subprocess.run([program(name), *map(str, args)], input=stdin if isinstance(stdin, bytes) else stdin.encode(), capture_output=True, timeout=timeout,
                           **options)
     return Done(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 

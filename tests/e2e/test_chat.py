@@ -14,7 +14,7 @@ import termios
 import time
 
 import cgroups
-from support import DATA, DONE, INTERRUPTED, POCKET, SCRATCH, E2eTest, artifact, digest, pocket, program, smallest_budget
+from support import DATA, DONE, INTERRUPTED, POCKET, REFUSED, SCRATCH, E2eTest, artifact, digest, pocket, program, smallest_budget
 
 TEMPLATE = DATA / "chat/plain.jinja"
 
@@ -201,6 +201,12 @@ class PipeTest(E2eTest):
         said = self.generated("<|endoftext|>user: Hello<|endoftext|>assistant:<think>")
         self.assertEqual(self.chat("Hello", flags=(*flags, "--reasoning", "show")).out, said.strip() + "\n")
 
+    def test_input_that_is_not_utf_8_ends_the_conversation_with_an_error(self):
+        for line in (b"caf\xe9\n", b"/system caf\xe9\n"):
+            done = self.expect(REFUSED, "moert", "chat", model(), "-n", 8, stdin=b"Hello\n" + line + b"Why?\n")
+            self.assertEqual(done.out, lines(self.generated("<|endoftext|>user: Hello<|endoftext|>assistant:")))
+            self.assertRegex(done.err, r"standard input: the message: byte 0xe9 at offset \d+ is not UTF-8, expected UTF-8 text")
+
     def test_a_template_that_refuses_a_message_takes_it_back(self):
         refusing = self.scratch / "refusing.jinja"
         refusing.write_text("{% if messages[-1].content == 'No' %}{{ raise_exception('not this one') }}{% endif %}" + TEMPLATE.read_text())
@@ -278,13 +284,13 @@ class TerminalTest(E2eTest):
     def open(self, *flags, columns=80, environment=None):
         self.child, self.terminal = pty.fork()
         if self.child == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
             os.environ.update({"TERM": "xterm", **(environment or {})})
             os.execv(program("moert"), ["moert", "chat", str(model()), *map(str, flags)])
-        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
         self.seen = ""
         self.addCleanup(os.close, self.terminal)
         self.addCleanup(self.end)
-        self.wait_for(r"/help lists the commands.*\n.*> ")
+        self.started = self.wait_for(r".*/help lists\s+the\s+commands.*\n.*> ")
 
     def end(self):
         if self.child:
@@ -364,6 +370,21 @@ class TerminalTest(E2eTest):
         self.assertIn("               JSON", lines)
         self.type("/quit\n")
         self.assertEqual(self.ended(), DONE)
+
+    def test_the_memory_account_and_the_numbers_fit_a_narrow_terminal(self):
+        for columns in (40, 120):
+            self.open("-n", 4, columns=columns)
+            before = self.started
+            self.type("Hello\n")
+            self.wait_for("Hello.*> ")
+            self.type("/stats\n")
+            page = before + self.wait_for(r"prompt .*1 turn")
+            lines = re.sub(r"\x1b\[[?\d]*[a-zA-Z]", "", page).split("\r\n")
+            self.assertLessEqual(max(map(len, lines)), columns, lines)
+            self.assertTrue(any(re.fullmatch(r"  total +[\d.]+ MiB" if columns == 40 else r"  total +\d+ B +[\d.]+ MiB", line)
+                                for line in lines), lines)
+            self.type("/quit\n")
+            self.assertEqual(self.ended(), DONE)
 
     def test_reasoning_is_dimmed_and_control_characters_are_shown_as_text(self):
         thinking = self.scratch / "thinking.jinja"

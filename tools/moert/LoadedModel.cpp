@@ -3,38 +3,43 @@
 #include "runtime/base/Size.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
+#include "tools/console/WrappedLines.h"
 
 #include <fstream>
 #include <iomanip>
 #include <malloc.h>
+#include <unistd.h>
 
 namespace moert::cli {
 
-constexpr int kNameColumns = 26, kBytesColumns = 16;
+constexpr int kNameColumns = 26, kBytesColumns = 16, kSizeColumns = 9;
+constexpr size_t kRowColumns = 2 + kNameColumns + kBytesColumns + 4 + kSizeColumns;
 
-void printAccount(const MemoryAccount &account, const std::string &title) {
+std::string accountText(const MemoryAccount &account, const std::string &title, size_t columns) {
   std::ostringstream text;
+  const bool hasExact = columns == 0 || columns >= kRowColumns;
   auto line = [&](const std::string &name, uint64_t bytes) {
-    text << "  " << std::left << std::setw(kNameColumns) << name << std::right
-         << std::setw(kBytesColumns) << bytes << " B  " << std::setw(9) << formatBytes(bytes);
+    text << "  " << std::left << std::setw(kNameColumns) << name << std::right;
+    if (hasExact)
+      text << std::setw(kBytesColumns) << bytes << " B  ";
+    text << std::setw(kSizeColumns) << formatBytes(bytes) << "\n";
   };
   text << title << "\n";
   for (const MemoryItem &item : account.items) {
     if (item.bytes == 0)
       continue;
     line(item.name, item.bytes);
-    text << "\n";
   }
   line("total", account.totalBytes());
-  text << " of " << formatBytes(account.budgetBytes) << " (" << account.budgetBytes << " B)\n";
-  writeError(text.str());
+  line("budget", account.budgetBytes);
+  return text.str();
 }
 
 Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions &options,
                               const std::string &title) {
   LoadedModel loaded{std::move(model), options, {}, nullptr};
   MOERT_ASSIGN_OR_RETURN(loaded.account, accountMemory(*loaded.model, options));
-  printAccount(loaded.account, title);
+  writeError(accountText(loaded.account, title, terminalColumns(STDERR_FILENO)));
   // Returns to the system the memory that reading and tokenizing a text has freed.
   ::malloc_trim(0);
   ProgressLine progress("loading", describeBytes);

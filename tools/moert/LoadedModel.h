@@ -17,9 +17,9 @@ struct LoadedModel {
   std::unique_ptr<Engine> engine;
 };
 
-/// Prints the account to standard error: items, bytes, and the total beside the budget. `title`
-/// names the model if there are two.
-void printAccount(const MemoryAccount &account, const std::string &title);
+/// The account as a table: items, the total and the budget. `title` names the model if there are
+/// two. Exact bytes are left out where they have no room in so many columns; 0: any number.
+std::string accountText(const MemoryAccount &account, const std::string &title, size_t columns);
 
 /// Computes the memory account, prints it and loads the model.
 Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions &options,

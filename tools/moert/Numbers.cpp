@@ -1,7 +1,7 @@
 #include "tools/moert/Numbers.h"
 
 #include "runtime/base/Size.h"
-#include "tools/console/OutputStream.h"
+#include "tools/console/WrappedLines.h"
 
 #include <algorithm>
 #include <cmath>
@@ -83,7 +83,7 @@ void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
     text << prefetchLine(all, numbers.decodeSteps);
   text << missLine(numbers.decode);
   text << machineLines(loaded);
-  writeError(text.str());
+  writeErrorLines(text.str());
 }
 
 void writeMachine(JsonWriter &json, const LoadedModel &loaded, const LoadedModel *second) {

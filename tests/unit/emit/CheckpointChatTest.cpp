@@ -80,6 +80,16 @@ TEST_CASE("a list of templates has their names, in ascending order") {
   CHECK(two.chat->templates == std::vector<NamedTemplate>{{"default", "D"}, {"tool_use", "T"}});
 }
 
+TEST_CASE("of two templates with one name the last is used, with a warning") {
+  const Conversation two = ofTokenizerConfig(
+      R"({"chat_template": [{"name": "default", "template": "first"},
+                            {"name": "default", "template": "last"}]})");
+  two.checkWarned("tokenizer_config.json: 'chat_template' has two templates named 'default'; the "
+                  "artifact has the last one, as transformers does");
+  REQUIRE(two.chat);
+  CHECK(two.chat->templates == std::vector<NamedTemplate>{{"default", "last"}});
+}
+
 TEST_CASE("files of templates replace those of tokenizer_config.json") {
   const Conversation files(Files{{"tokenizer_config.json", R"({"chat_template": "old"})"},
                                  {"chat_template.jinja", "new\n"},

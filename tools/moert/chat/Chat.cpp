@@ -45,6 +45,12 @@ Status Chat::run(LineReader &reader) {
       message = input.finish();
     if (!message)
       continue;
+    if (Status status = checkUtf8(message->text, "the message"); !status.isOk()) {
+      if (!reader.isTerminal())
+        return std::move(status).withContext("standard input");
+      screen.notice(status.message());
+      continue;
+    }
     reader.addHistory(message->text);
     MOERT_ASSIGN_OR_RETURN(const Next next, take(*message));
     if (next == Next::kQuit)
@@ -56,10 +62,6 @@ Status Chat::run(LineReader &reader) {
 Result<Chat::Next> Chat::take(const InputMessage &message) {
   if (message.isCommand)
     return execute(message.text);
-  if (Status status = checkUtf8(message.text, "the message"); !status.isOk()) {
-    screen.notice(status.message());
-    return Next::kContinue;
-  }
   MOERT_RETURN_IF_ERROR(answer(message.text));
   if (signals.endsProgram)
     return Status(StatusCode::kInterrupted, "interrupted");

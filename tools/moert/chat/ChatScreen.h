@@ -5,17 +5,12 @@
 #include "runtime/base/Status.h"
 #include "runtime/generation/ReasoningText.h"
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace moert::cli {
 
 enum class ReasoningView { kShow, kDim, kHide };
-
-/// Breaks lines that are longer than `columns` characters at spaces. What continues a line of two
-/// columns, which two spaces divide, is indented as the second one. 0 columns: any length.
-std::string wrapped(std::string_view text, size_t columns);
 
 /// Used by one thread.
 class ChatScreen {
