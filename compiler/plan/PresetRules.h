@@ -1,4 +1,4 @@
-// The published systems as settings of the same knobs, as far as these follow from the model's
+// The published systems as settings of the same parameters, as far as these follow from the model's
 // shape and the pool alone; and `auto`, for where there is no trace to search with. What a trace
 // adds (experts to begin with, prefetches held against it) is Presets.h's.
 #pragma once

@@ -266,16 +266,18 @@ Status refuseLossyBudget(const Model &model, const EngineOptions &options,
                          const MemoryAccount &smallest, const BudgetSize &budget) {
   const Artifact &artifact = model.artifact();
   const Plan &plan = artifact.plans[smallest.plan];
-  const std::string found = budget.expertFraction
-                                ? strCat("--memory ", *budget.expertFraction * 100, "%")
-                                : strCat(options.memory ? "--memory " : "available memory: ",
-                                         formatExactBytes(budget.bytes));
-  return invalidInput(found, " is less than plan '", plan.name, "' of ", model.path(),
-                      " was made for: its miss rule '", missActionName(plan.miss.action),
-                      "' changes the output with the size of the cache, so this run needs ",
-                      formatExactBytes(smallest.totalBytes()), ", with ",
-                      formatExactBytes(smallest.poolPages * artifact.pageBytes),
-                      " for experts; --exact waits for every expert and runs with less");
+  const std::string found =
+      budget.expertFraction
+          ? strCat("a memory budget of ", *budget.expertFraction * 100, "%")
+          : strCat(options.memory ? "a memory budget of " : "available memory of ",
+                   formatExactBytes(budget.bytes));
+  return invalidInput(
+      found, " is less than plan '", plan.name, "' of ", model.path(),
+      " was made for: its miss rule '", missActionName(plan.miss.action),
+      "' changes the output with the size of the cache, so this run needs ",
+      formatExactBytes(smallest.totalBytes()), ", with ",
+      formatExactBytes(smallest.poolPages * artifact.pageBytes),
+      " for experts; exact mode (--exact) waits for every expert and runs with less");
 }
 
 /// What an account is computed from.
@@ -343,14 +345,15 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
     return refuseLossyBudget(model, options, smallestPlan, budget);
   if (budget.expertFraction)
     return invalidInput(
-        "--memory ", *budget.expertFraction * 100, "%: the expert cache would hold ",
+        "a memory budget of ", *budget.expertFraction * 100, "%: the expert cache would hold ",
         formatExactBytes(static_cast<uint64_t>(
             *budget.expertFraction * static_cast<double>(input.footprint.expertPayloadBytes))),
         ", less than the largest expert; the smallest budget that works is ",
         formatExactBytes(smallest));
-  return invalidInput(
-      options.memory ? "--memory " : "available memory: ", formatExactBytes(budget.bytes),
-      " are not enough; the smallest budget that works is ", formatExactBytes(smallest));
+  return invalidInput(options.memory ? "a memory budget of " : "available memory of ",
+                      formatExactBytes(budget.bytes),
+                      " is not enough; the smallest budget that works is ",
+                      formatExactBytes(smallest));
 }
 
 Result<uint64_t> smallestBudget(const Model &model, const EngineOptions &options) {

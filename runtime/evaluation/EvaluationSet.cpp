@@ -95,6 +95,7 @@ Status EvaluationSet::readTexts(const EvaluationRequest &request, const ModelInf
       const WindowCutter cutter,
       WindowCutter::create(*tokenizer, info.eosTokens, info.vocabularySize, windows.windowTokens));
   uint64_t largestFile = 0;
+  std::string found; // The files and their tokens.
   for (const std::string &path : request.files) {
     MOERT_ASSIGN_OR_RETURN(const TextFile file, readTextFile(path, request.documentSeparator));
     auto cut = cutter.cut(file.documents);
@@ -102,14 +103,14 @@ Status EvaluationSet::readTexts(const EvaluationRequest &request, const ModelInf
       return cut.status().withContext(file.name);
     if (const std::string left = leftOut(file, *cut); !left.empty())
       note(left);
+    found += strCat(found.empty() ? "" : ", ", file.name, " has ", cut->tokensRead, " tokens");
     largestFile = std::max(largestFile, file.bytes);
     heldBytes += cut->memoryBytes() + cut->units.size() * sizeof(uint32_t) + sizeof(EvaluatedText);
     identities.push_back({file.hash, file.bytes, cut->windows(), cut->units, cut->documentsUsed()});
     texts.push_back(std::move(cut).value());
   }
   if (samples() == 0)
-    return invalidInput("no text has ", windows.windowTokens,
-                        " tokens, expected at least one window");
+    return invalidInput(found, ", expected at least one window of ", windows.windowTokens);
   longestTokens = windows.windowTokens;
   heldBytes += kCopiesOfText * largestFile;
   return {};

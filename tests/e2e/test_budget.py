@@ -36,8 +36,8 @@ class BudgetTest(E2eTest):
     def test_one_byte_below_the_smallest_is_refused_with_the_smallest(self):
         smallest = smallest_budget(*self.command)
         size = r"bytes \(\d+\.\d+ MiB\)"
-        self.refused("moert", *self.command, "--memory", f"{smallest - 1}B", mention=rf"--memory {smallest - 1} {size} are not "
-                     rf"enough; the smallest budget that works is {smallest} {size}")
+        self.refused("moert", *self.command, "--memory", f"{smallest - 1}B", mention=rf"a memory budget of {smallest - 1} {size} is "
+                     rf"not enough; the smallest budget that works is {smallest} {size}")
         self.expect(DONE, "moert", *self.command, "--memory", f"{smallest}B")
 
     def test_a_budget_beyond_the_container_is_refused_with_what_there_is(self):

@@ -1,4 +1,4 @@
-"""moec compile --preset: the published systems' plans beside each other in one artifact, and the same tokens with each."""
+"""moec compile --preset: several published systems' plans in one artifact, and the same tokens with each."""
 import json
 
 from support import DONE, POCKET, ROOT, E2eTest

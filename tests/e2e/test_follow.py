@@ -122,7 +122,7 @@ class FollowTest(E2eTest):
             group.wish(1 << 20)
             done = group.run([program("moert"), *map(str, self.command[:5]), "16", "--memory", "follow"])
         self.assertEqual(done.returncode, REFUSED)
-        self.assertRegex(done.stderr.decode(), r"--memory 1048576 bytes .* the smallest budget that works is \d+")
+        self.assertRegex(done.stderr.decode(), r"a memory budget of 1048576 bytes .* the smallest budget that works is \d+")
 
     def test_a_server_s_budget_follows_its_container_and_its_answers_stay(self):
         reason = cgroups.unavailable()

@@ -108,7 +108,7 @@ class MissesTest(E2eTest):
         self.refused("moert", "run", self.planned, "-p", PROMPT, "-n", 4, "--memory", f"{budget // 2}B", "--preset",
                      "auto skip:0.4", mention=rf"{budget // 2} bytes.* is less than plan '25% skip:0\.4'.*--exact")
         self.refused("moert", "run", self.planned, "-p", PROMPT, "-n", 4, "--memory", "10%", "--preset", "auto skip:0.4",
-                     mention=r"--memory 10% is less than plan")
+                     mention=r"a memory budget of 10% is less than plan")
         self.generated("skip:0.4", "--exact", memory="10%")
 
     def accepted(self, name, loss, *rules):

@@ -148,6 +148,7 @@ TEST_CASE("options that cannot work are refused with what would") {
   moert::EngineOptions little;
   little.memory.bytes = 1;
   const uint64_t smallest = model.smallestBudget(little);
+  CHECK(refusal(little).find("a memory budget of 1 bytes") == 0); // No option of a program.
   CHECK(refusal(little).find("the smallest budget that works is " + std::to_string(smallest)) !=
         std::string::npos);
 }

@@ -23,8 +23,8 @@ TEST_CASE("a budget up to the container's limit is accepted, one byte more is re
   const Status refused = checkBudgetLimit({14 * kMiB + 1, {}}, system);
   CHECK(refused.code() == StatusCode::kInvalidInput);
   CHECK(refused.message() ==
-        "--memory 14680065 bytes (14.0 MiB): this container has 14680064 bytes "
-        "(14.0 MiB); without --memory, what is free of it is the budget");
+        "a memory budget of 14680065 bytes (14.0 MiB): this container has 14680064 bytes "
+        "(14.0 MiB); without a budget, what is free of it is used");
 }
 
 TEST_CASE("a fraction of the expert bytes is no number of bytes that a limit could be beside") {
@@ -56,6 +56,6 @@ TEST_CASE("a larger account has to have room for the difference, a smaller one a
   const Status refused = checkGrowth(account(), larger, container(50 * kMiB, 7 * kMiB - 1));
   CHECK(refused.code() == StatusCode::kInvalidInput);
   CHECK(refused.message() ==
-        "--memory: a budget of 49283072 bytes (47.0 MiB) takes 7340032 bytes (7.00 MiB) more, this "
+        "a memory budget of 49283072 bytes (47.0 MiB) takes 7340032 bytes (7.00 MiB) more, this "
         "container has room for 7340031 bytes (7.00 MiB)");
 }

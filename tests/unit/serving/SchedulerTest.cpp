@@ -1,4 +1,4 @@
-// Sequences beside each other: their answers, their turns and the room that they need.
+// Several sequences at a time: their answers, their turns and the room that they need.
 #include "tests/unit/serving/ServingFixture.h"
 
 #include <cmath>
