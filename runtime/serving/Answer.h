@@ -33,6 +33,9 @@ struct AnswerRequest {
   /// The grammar that the text has to match, with the tokens' texts; absent: any text.
   std::shared_ptr<const Grammar> grammar = {}; // Shared by a request's sequences.
   const TokenTexts *tokenTexts = nullptr;
+  /// So many of the prompt's first tokens are likely to begin other prompts too, such as those of a
+  /// system message: with recurrent states a copy of the sequence is kept there. 0: unknown.
+  uint32_t sharedTokens = 0;
 };
 
 /// The log probability (natural) of a token at its position, before temperature and cuts, with the
@@ -55,10 +58,10 @@ enum class AnswerEnd {
   kLength,    // maxTokens were generated.
   kStop,      // A stop text, or a token that ends a text.
   kCancelled, // By the client, or by the end of the program.
+  kRejected,  // The request's grammar cannot be followed; see the status.
   kFailed,    // See the status.
 };
 
-  kRejected,  // The request's grammar cannot be followed; see the status.
 /// What was added since the last take(), in order.
 struct AnswerNews {
   std::vector<TokenScore> promptScores = {}; // From the prompt's second token on.

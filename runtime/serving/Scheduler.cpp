@@ -94,14 +94,73 @@ Scheduler::Prefix Scheduler::longestPrefix(const Sequence &sequence) const {
   return best;
 }
 
-bool Scheduler::waitsForPrefix(const Sequence &sequence, const Prefix &prefix) const {
+bool Scheduler::waitsForPrefix(const Sequence &sequence, const Prefix &prefix) {
+  if (sequence.request().scoresPrompt)
+    return false;
   const auto most = static_cast<uint32_t>(sequence.tokens().size() - 1);
-  return !sequence.request().scoresPrompt && !engine.hasStates() &&
-         std::any_of(running.begin(), running.end(), [&](const auto &other) {
-           const uint32_t later = std::min(commonTokens(other->tokens(), sequence.tokens()), most);
-           return later >= kLeastPrefix && later > prefix.tokens &&
-                  later > other->session()->length();
-         });
+  for (const auto &other : running) {
+    const uint32_t later = std::min(commonTokens(other->tokens(), sequence.tokens()), most);
+    if (later < kLeastPrefix || later <= prefix.tokens || later <= other->session()->length())
+      continue;
+    std::vector<Sequence::Stop> &stops = other->place.stops;
+    if (engine.hasStates() && std::none_of(stops.begin(), stops.end(),
+                                           [&](const auto &stop) { return stop.tokens == later; }))
+      stops.push_back({later, false});
+    return true;
+  }
+  return false;
+}
+
+// A copy within kLeastPrefix tokens of another one would save less than it takes.
+std::vector<Sequence::Stop> Scheduler::stopsFor(const Sequence &sequence,
+                                                const Prefix &prefix) const {
+  std::vector<Sequence::Stop> stops;
+  if (!engine.hasStates() || limits.kept == 0 || sequence.request().scoresPrompt)
+    return stops;
+  const auto most = static_cast<uint32_t>(sequence.tokens().size() - 1);
+  uint32_t before = prefix.tokens;
+  auto append = [&](uint32_t tokens) {
+    if (tokens > most || tokens < before + kLeastPrefix)
+      return;
+    stops.push_back({tokens, true});
+    before = tokens;
+  };
+  uint32_t branch = 0;
+  for (const Kept &one : kept)
+    branch = std::max(branch, commonTokens(one.tokens, sequence.tokens()));
+  for (const auto &other : running)
+    branch = std::max(branch, std::min(commonTokens(other->tokens(), sequence.tokens()),
+                                       other->session()->length()));
+  append(sequence.request().sharedTokens);
+  append(std::min(branch, most));
+  return stops;
+}
+
+void Scheduler::keepCopy(const std::vector<int32_t> &tokens, Session &session) {
+  const uint32_t length = session.length(), reserved = Engine::sessionTokensFor(length);
+  const bool isKept = std::any_of(kept.begin(), kept.end(), [&](const Kept &one) {
+    return one.tokens.size() == length && commonTokens(one.tokens, tokens) == length;
+  });
+  if (isKept || reserved > freeTokens() + keptTokens())
+    return;
+  while (!kept.empty() && (kept.size() >= limits.kept || reserved > freeTokens()))
+    kept.pop_front();
+  Result<std::unique_ptr<Session>> copy = engine.createSession(length);
+  if (!copy.isOk() || !engine.copyPrefix(session, **copy, length).isOk())
+    return; // Its tokens are computed again where they are needed.
+  kept.push_back({++lastKeptId,
+                  reserved,
+                  {tokens.begin(), tokens.begin() + length},
+                  std::move(copy).value(),
+                  true});
+}
+
+void Scheduler::takeStops(Sequence &sequence) {
+  std::erase_if(sequence.place.stops, [&](const Sequence::Stop &stop) {
+    if (stop.tokens == sequence.session()->length() && stop.isKept)
+      keepCopy(sequence.tokens(), *sequence.session());
+    return stop.tokens <= sequence.session()->length();
+  });
 }
 
 uint64_t Scheduler::runningTokens() const {
@@ -230,6 +289,7 @@ bool Scheduler::begin(Sequence &sequence) {
                                  [&](const Kept &one) { return one.id == prefix.keptId; });
   if (used != kept.end())
     std::rotate(used, used + 1, kept.end());
+  sequence.place.stops = stopsFor(sequence, prefix);
   sequence.begin(std::move(session).value());
   if (sequence.place.arrival == 0)
     sequence.place.arrival = ++lastArrival;
@@ -248,7 +308,7 @@ void Scheduler::keep(Sequence &sequence) {
     return;
   // One that the new one continues is of no more use.
   std::erase_if(kept, [&](const Kept &one) {
-    return one.tokens.size() <= tokens.size() &&
+    return !one.isCopy && one.tokens.size() <= tokens.size() &&
            commonTokens(one.tokens, tokens) == one.tokens.size();
   });
   if (kept.size() == limits.kept)
@@ -271,6 +331,13 @@ SchedulerNumbers Scheduler::numbers() const {
   return numbers;
 }
 
+static uint32_t tokensToStop(Sequence &sequence) {
+  uint32_t tokens = UINT32_MAX;
+  for (const Sequence::Stop &stop : sequence.place.stops)
+    tokens = std::min(tokens, stop.tokens - sequence.session()->length());
+  return tokens;
+}
+
 // Generating sequences come first: the rows whose logits are needed then follow each other, and the
 // head computes them together. An engine's chunk has room for a token of each of its sessions.
 void Scheduler::makeBatch() {
@@ -287,7 +354,7 @@ void Scheduler::makeBatch() {
       room -= append(*sequence, 1);
   for (const auto &sequence : running)
     if (room > 0 && sequence->isPrefilling()) {
-      const uint32_t count = append(*sequence, room);
+      const uint32_t count = append(*sequence, std::min(room, tokensToStop(*sequence)));
       room -= count;
       counts.promptTokens += count;
     }
@@ -312,6 +379,7 @@ void Scheduler::finishStep(const Status &computed) {
       sequence->endAs(AnswerEnd::kFailed, computed);
       end = AnswerEnd::kFailed;
     } else {
+      takeStops(*sequence);
       end = sequence->finishStep();
     }
     counts.generatedTokens += sequence->generatedTokens() - before;

@@ -13,6 +13,11 @@
 // system prompt is computed once; one that would share more with a prompt that is being computed
 // waits for it.
 //
+// Recurrent states are those of all tokens of a session: nothing leads back to fewer. So a prompt
+// is computed in parts that end where common tokens do: at AnswerRequest::sharedTokens, where an
+// earlier sequence differs, and where a waiting one does. At the first two a copy of the session is
+// kept.
+//
 // An answer does not depend on what is computed beside it: results are batch-invariant
 // (docs/numbers.md), and every sequence has a sampler of its own.
 #pragma once
@@ -95,7 +100,13 @@ private:
     uint64_t keptId = 0; // 0: a running one.
   };
   Prefix longestPrefix(const Sequence &sequence) const;
-  bool waitsForPrefix(const Sequence &sequence, const Prefix &prefix) const;
+  /// Whether a running sequence will soon have more of the prompt's first tokens.
+  bool waitsForPrefix(const Sequence &sequence, const Prefix &prefix);
+  /// Where copies of a sequence's session are kept, with recurrent states.
+  std::vector<Sequence::Stop> stopsFor(const Sequence &sequence, const Prefix &prefix) const;
+  /// Keeps copies where the sequence has come to a stop.
+  void takeStops(Sequence &sequence);
+  void keepCopy(const std::vector<int32_t> &tokens, Session &session);
   uint32_t usableTokens(const std::vector<int32_t> &computed, const Session &session,
                         const Sequence &sequence) const;
   /// Ends kept sequences, the oldest first, until so many tokens are free; not `except` unless
@@ -118,6 +129,7 @@ private:
     uint32_t reserved; // Tokens of the sessions' memory.
     std::vector<int32_t> tokens;
     std::unique_ptr<Session> session;
+    bool isCopy = false; // It is the beginning of a sequence that continued.
   };
   std::deque<Kept> kept; // The one that was used last is at the end.
   uint64_t lastKeptId = 0, lastArrival = 0;

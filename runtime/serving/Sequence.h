@@ -25,10 +25,17 @@ public:
   static Result<std::unique_ptr<Sequence>> create(const Model &model, AnswerRequest request,
                                                   std::shared_ptr<Answer> answer);
 
+  /// A number of tokens after which a part of the prompt ends, so that another sequence can take
+  /// over the states of exactly these.
+  struct Stop {
+    uint32_t tokens = 0;
+    bool isKept = false; // A copy of the session is kept.
+  };
   /// The scheduler's notes.
   struct Place {
-    uint64_t arrival = 0;  // By the first admission; the lowest came first.
-    uint32_t reserved = 0; // Tokens of the sessions' memory, while it has a session.
+    uint64_t arrival = 0;         // By the first admission; the lowest came first.
+    uint32_t reserved = 0;        // Tokens of the sessions' memory, while it has a session.
+    std::vector<Stop> stops = {}; // With recurrent states; any order.
   };
   Place place;
 

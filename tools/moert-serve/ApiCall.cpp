@@ -464,6 +464,9 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
   if (auto error = makeChatPrompt(*messages, tools, *info.chatFormat, *info.model->tokenizer(),
                                   call.forcesTool ? ToolCallText::kFirstLine : "", prompt))
     return error;
+  if (info.hasStates)
+    reader.base.sharedTokens =
+        sharedTokensOf(*messages, tools, *info.chatFormat, *info.model->tokenizer(), prompt);
   const std::vector<std::string> &stops = info.chatFormat->stopTexts();
   reader.base.stopTexts.insert(reader.base.stopTexts.end(), stops.begin(), stops.end());
   reader.add(std::move(prompt), {}, maxTokens, {});

@@ -27,6 +27,7 @@ struct ServedModelInfo {
   SamplingOptions sampling = {}; // For a request that states nothing.
   /// A seed for a request without one.
   std::function<uint64_t()> drawSeed;
+  bool hasStates = false; // The model's sequences do: see AnswerRequest::sharedTokens.
 };
 
 /// A request that can be submitted: sequence i is choice i of the answer.

@@ -4,6 +4,8 @@
 #include "runtime/base/Status.h"
 #include "tools/moert-serve/Fields.h"
 
+#include <algorithm>
+
 namespace moert::serve {
 
 namespace {
@@ -125,6 +127,23 @@ std::optional<ApiError> makeChatPrompt(const Json &messages, const Json &tools,
     return invalidField(ids.status().message(), "messages");
   prompt = std::move(ids).value();
   return {};
+}
+
+// Compares the prompt with that of another first question, which begins as no real one does.
+uint32_t sharedTokensOf(const Json &messages, const Json &tools, const ChatFormat &format,
+                        const Tokenizer &tokenizer, const std::vector<int32_t> &prompt) {
+  Json other = Json::array();
+  for (const Json &message : messages) {
+    if (message["role"] != "system" && message["role"] != "developer")
+      break;
+    other.push_back(message);
+  }
+  other.push_back({{"role", "user"}, {"content", "\x02"}});
+  std::vector<int32_t> ids;
+  if (makeChatPrompt(other, tools, format, tokenizer, "", ids))
+    return 0;
+  return static_cast<uint32_t>(
+      std::mismatch(ids.begin(), ids.end(), prompt.begin(), prompt.end()).first - ids.begin());
 }
 
 } // namespace moert::serve

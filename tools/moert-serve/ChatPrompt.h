@@ -17,4 +17,9 @@ std::optional<ApiError> makeChatPrompt(const Json &messages, const Json &tools,
                                        const ChatFormat &format, const Tokenizer &tokenizer,
                                        std::string_view begin, std::vector<int32_t> &prompt);
 
+/// How many of the first tokens of such a prompt every conversation has that begins with the same
+/// system messages and tools.
+uint32_t sharedTokensOf(const Json &messages, const Json &tools, const ChatFormat &format,
+                        const Tokenizer &tokenizer, const std::vector<int32_t> &prompt);
+
 } // namespace moert::serve

@@ -147,7 +147,8 @@ Status serveModel(ServeOptions options) {
                             &tokenTexts,
                             &chatFormat,
                             defaultSampling(loaded.model->artifact().sampling),
-                            drawSeed};
+                            drawSeed,
+                            loaded.engine->hasStates()};
   HttpServer server(options.http, loop, served);
   const std::atomic<bool> &stop = cli::catchInterrupts();
   MOERT_ASSIGN_OR_RETURN(uint32_t port, server.start());
