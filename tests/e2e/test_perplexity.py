@@ -22,6 +22,8 @@ class PerplexityTest(E2eTest):
                 self.assertEqual(said["windows"], windows)
 
     def test_a_text_shorter_than_a_window_is_refused(self):
-        text = self.scratch / "short.txt"
+        text, empty = self.scratch / "short.txt", self.scratch / "empty.txt"
         text.write_text("Too short.\n")
-        self.refused("moert", "eval", pocket("source"), "--text", text, mention="512")
+        empty.write_text("")
+        self.refused("moert", "eval", pocket("source"), "--text", empty, text,
+                     mention=r"empty\.txt' has 0 tokens, '.*short\.txt' has \d tokens, expected at least one window of 512")
