@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 
-from support import POCKET, SCRATCH, artifact, pocket, program
+from support import DATA, POCKET, SCRATCH, artifact, pocket, program
 
 PROMPT = "The old man looked at the sea and"
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -134,3 +134,17 @@ def with_template():
     stated = {"eos_token_id": 0, "do_sample": True, "temperature": 0.5, "top_k": 1, "repetition_penalty": 1.5}
     (folder / "generation_config.json").write_text(json.dumps(stated))
     return artifact(folder, "--bits", "4")
+
+
+@functools.cache
+def with_states(family):
+    """A tiny checkpoint of a family with recurrent states, with a tokenizer of as few tokens as it has."""
+    folder = SCRATCH / f"{family}-with-tokenizer"
+    shutil.copytree(DATA / "golden" / family, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("golden"))
+    tokenizer = json.loads((DATA / "tokenizers/gpt2.json").read_text())
+    model = tokenizer["model"]
+    model["vocab"] = {text: token for text, token in model["vocab"].items() if token < 300}
+    model["merges"] = [merge for merge in model["merges"]
+                       if "".join(merge.split(" ") if isinstance(merge, str) else merge) in model["vocab"]]
+    (folder / "tokenizer.json").write_text(json.dumps({**tokenizer, "added_tokens": []}))
+    return artifact(folder, "--bits", "8")

@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 
-from serving import CHAT, PROMPT, TEXT, Server, chat, with_template
+from serving import CHAT, PROMPT, TEXT, Server, chat, with_states, with_template
 from support import DONE, E2eTest, plain_text, pocket, run
 
 
@@ -299,6 +299,24 @@ class PrefixTest(E2eTest):
             self.assertEqual(second["choices"], alone["choices"])
             answer(forgetful, "Who are you?")
             self.assertEqual(forgetful.metric("moert_cached_tokens_total"), 0)
+
+    def test_a_system_prompt_is_computed_once_with_recurrent_states_too(self):
+        system = {"role": "system", "content": "You are an old sailor who answers every question with a story of the sea."}
+
+        def answer(server, question):
+            messages = [system, {"role": "user", "content": question}]
+            return server.ask(CHAT, chat(messages=messages, temperature=0, max_tokens=8, ignore_eos=True))[1]
+
+        for family in ("lfm2_moe", "qwen3_5_moe"):
+            with self.subTest(family), Server("--context", "512", artifact=with_states(family)) as server:
+                with Server("--context", "512", "--keep", "0", artifact=with_states(family)) as forgetful:
+                    replies = [answer(server, question) for question in ("Who are you?", "What is a ship?", "What is a ship?")]
+                    alone = [answer(forgetful, question) for question in ("Who are you?", "What is a ship?")]
+                cached = [reply["usage"]["prompt_tokens_details"]["cached_tokens"] for reply in replies]
+                self.assertEqual(cached[0], 0)
+                self.assertGreater(cached[1], 60)  # The tokenizer's are a letter or two.
+                self.assertEqual([reply["choices"] for reply in replies[:2]], [reply["choices"] for reply in alone])
+                self.assertEqual(replies[2]["choices"], replies[1]["choices"])
 
     def test_choices_of_one_prompt_share_it(self):
         with Server() as server:
