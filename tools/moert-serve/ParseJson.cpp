@@ -98,7 +98,7 @@ private:
 
   Json &root;
   std::vector<Json *> opened;
-  std::string name; // Of the next member.
+  std::string name; // The next member has it.
 };
 
 } // namespace

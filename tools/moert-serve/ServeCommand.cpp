@@ -50,13 +50,16 @@ std::string nameOf(const std::string &path) {
   return name;
 }
 
-ServingLimits limitsOf(const ServeOptions &options, const ModelInfo &model) {
+ServingLimits limitsOf(const ServeOptions &options, const Artifact &artifact) {
+  const ModelInfo &model = artifact.model;
   ServingLimits limits;
   limits.contextTokens =
       options.contextTokens.value_or(std::min(kDefaultContext, model.maxPositions));
   limits.running = options.sessions;
   limits.waiting = options.waiting;
-  limits.kept = options.kept.value_or(options.sessions);
+  // With recurrent states the copy of a beginning, beside the sequence itself.
+  const uint32_t leastKept = artifact.stateSlots.empty() ? 1 : 2;
+  limits.kept = options.kept.value_or(std::max(options.sessions, leastKept));
   limits.sessionTokens = Engine::sessionTokensFor(limits.contextTokens);
   limits.sessionTokens =
       options.sessionTokens.value_or(limits.sessionTokens * std::min(2u, options.sessions));
@@ -126,7 +129,7 @@ Status serveModel(ServeOptions options) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
   MOERT_RETURN_IF_ERROR(cli::tokenizerOf(*model, "serve").status());
   const ModelInfo info = model->artifact().model;
-  const ServingLimits limits = limitsOf(options, info);
+  const ServingLimits limits = limitsOf(options, model->artifact());
   EngineOptions engine = cli::engineOptionsOf(options.engine);
   // What a miss rule changes depends on what the cache holds, and so on the other sequences.
   engine.isExact = true;
@@ -227,7 +230,8 @@ void addLimitOptions(CLI::App &command, ServeOptions &options) {
   cli::addCount(
       command, "--keep", 0, kMaxSessions, [&options](uint32_t n) { options.kept = n; },
       "Most sequences that are kept after their end, while there is room: a prompt that begins as "
-      "one of them does is computed from there on (default: as many as --sessions)")
+      "one of them does is computed from there on (default: as many as --sessions, 2 at least for "
+      "a model with recurrent states)")
       ->group(group);
   cli::addCount(
       command, "--connections", 1, 1024, [&options](uint32_t n) { options.http.connections = n; },
