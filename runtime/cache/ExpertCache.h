@@ -152,6 +152,9 @@ public:
                : Status();
   }
 
+  /// Whether nothing is being read, and no prefetch waits to be.
+  bool isIdle() const { return queue.readsUnderWay() == 0 && !machine.hasPrefetchToRead(); }
+
   /// Before the first token: reads those experts of a layer that fit without an eviction, in their
   /// order. It counts as a layer pass, as if their uses had been seen, but not in the statistics.
   Status fill(uint32_t layer, const PassDemand &demand);

@@ -68,11 +68,12 @@ struct MoeLayerTables {
   }
 };
 
-/// y[rows] = w * x.
+/// y[rows] = w * x, for `rows` rows from firstRow on of a buffer.
 struct Product {
   const WeightView *w;
   float *y;
   uint64_t yStride;
+  uint32_t firstRow, rows;
 };
 
 /// Multiply-adds that justify waking another thread: some microseconds of work.
@@ -311,12 +312,11 @@ struct Engine::Impl {
   /// if w is.
   void multiply(const WeightView &w, int32_t source, uint32_t firstRow, uint32_t count, float *y,
                 uint64_t yStride) const {
-    Product product = {&w, y, yStride};
-    multiply({&product, 1}, source, firstRow, count);
+    Product product = {&w, y, yStride, firstRow, count};
+    multiply({&product, 1}, source);
   }
-  /// Several products of the same rows in one parallel run.
-  void multiply(std::span<const Product> products, int32_t source, uint32_t firstRow,
-                uint32_t count) const;
+  /// Several products of one buffer in one parallel run.
+  void multiply(std::span<const Product> products, int32_t source) const;
 };
 
 } // namespace moert

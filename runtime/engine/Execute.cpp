@@ -29,19 +29,17 @@ QuantizedRows Engine::Impl::quantized(int32_t bufferIndex, uint64_t firstRow) co
           rows.stride()};
 }
 
-void Engine::Impl::multiply(std::span<const Product> products, int32_t source, uint32_t firstRow,
-                            uint32_t count) const {
+void Engine::Impl::multiply(std::span<const Product> products, int32_t source) const {
   const Rows floats = buffer(source);
   const bool isQuantized = bufferInfo(source).kind == BufferKind::kQuantized;
-  const QuantizedRows codes = isQuantized ? quantized(source, firstRow) : QuantizedRows();
-  const float *x = floats.floats(firstRow);
   uint64_t panels = 0, perPanel = 0;
   for (const Product &product : products) {
     const auto &layout = product.w->layout;
     if (!layout.isPanels)
-      kernels->linearRows(*product.w, x, floats.stride(), count, product.y, product.yStride);
+      kernels->linearRows(*product.w, floats.floats(product.firstRow), floats.stride(),
+                          product.rows, product.y, product.yStride);
     panels += layout.isPanels ? layout.panels : 0;
-    perPanel = std::max(perPanel, uint64_t(kPanelRows) * layout.paddedCols * count);
+    perPanel = std::max(perPanel, uint64_t(kPanelRows) * layout.paddedCols * product.rows);
   }
   // Panels are numbered continuously over the products.
   threads->run(panels, grainFor(perPanel), [&](uint64_t begin, uint64_t end, uint32_t) {
@@ -50,10 +48,11 @@ void Engine::Impl::multiply(std::span<const Product> products, int32_t source, u
       const auto first = static_cast<uint32_t>(std::min(begin, own));
       const auto last = static_cast<uint32_t>(std::min(end, own));
       if (first < last && isQuantized)
-        kernels->linearQuantized(*product.w, codes, count, product.y, product.yStride, first, last);
+        kernels->linearQuantized(*product.w, quantized(source, product.firstRow), product.rows,
+                                 product.y, product.yStride, first, last);
       else if (first < last)
-        kernels->linearFloat(*product.w, x, floats.stride(), count, product.y, product.yStride,
-                             first, last);
+        kernels->linearFloat(*product.w, floats.floats(product.firstRow), floats.stride(),
+                             product.rows, product.y, product.yStride, first, last);
       begin -= first;
       end -= last;
     }
@@ -136,9 +135,9 @@ void Engine::Impl::executeLinears(std::span<const LinearInstruction> linears) {
   std::array<Product, kMostTogether> products;
   for (size_t i = 0; i < linears.size(); ++i) {
     Rows dst = buffer(linears[i].dst);
-    products[i] = {&weight(linears[i].weight), dst.floats(), dst.stride()};
+    products[i] = {&weight(linears[i].weight), dst.floats(), dst.stride(), 0, rows()};
   }
-  multiply({products.data(), linears.size()}, linears.front().src, 0, rows());
+  multiply({products.data(), linears.size()}, linears.front().src);
   for (const LinearInstruction &linear : linears) {
     if (weighsExperts)
       measureRouterInput(linear);

@@ -57,68 +57,152 @@ Grouping Grouping::make(Engine::Impl &engine, const MoeLayerTables &layer, int32
   return grouping;
 }
 
+/// What activating an element takes, in the multiply-adds of grainFor().
+constexpr uint64_t kOperationsToActivate = 32;
+
 // Distance between the results of one rank and those of the next.
 static uint64_t rankStrideOf(uint32_t hidden) {
   return roundUp(hidden, kRankRowElements);
 }
 
-// Copies the rows of an expert's tokens together; returns the buffer that holds them. A batch of
+namespace {
+
+/// Experts that are computed together, at most.
+constexpr size_t kMostExperts = 32;
+
+/// An expert in memory and its tokens. Its rows of the buffers begin at firstRow.
+struct ExpertTask {
+  const ExpertTemplate *layout;
+  uint32_t number; // In its layer.
+  PagedBytes record;
+  std::span<const uint32_t> pairs;
+  uint32_t firstRow = 0;
+  WeightView gate = {}, up = {}, down = {};
+
+  uint32_t count() const { return static_cast<uint32_t>(pairs.size()); }
+  void findMatrices() {
+    auto view = [&](ExpertPart part) {
+      WeightView matrix = layout->matrices[static_cast<size_t>(part)];
+      matrix.bytes = record.from(matrix.bytes.offset);
+      return matrix;
+    };
+    gate = view(ExpertPart::kGate);
+    up = view(ExpertPart::kUp);
+    down = view(ExpertPart::kDown);
+  }
+};
+
+/// Computes experts of one layer in three parallel runs, however many they are: an expert with a
+/// token or two has too little work for runs of its own.
+class ExpertTasks {
+public:
+  ExpertTasks(Engine::Impl &computingEngine, const ExpertsInstruction &experts, uint32_t ranks)
+      : engine(computingEngine), instruction(experts), topK(ranks),
+        gate(engine.buffer(experts.gate)), up(engine.buffer(experts.up)),
+        out(engine.buffer(experts.dst)) {}
+
+  /// Whether there is room for an expert with so many tokens.
+  bool hasRoom(size_t pairs) const {
+    return count == 0 || (count < kMostExperts && rows + pairs <= engine.chunk);
+  }
+  void add(const ExpertTask &task) {
+    tasks[count] = task;
+    tasks[count].firstRow = rows;
+    tasks[count].findMatrices();
+    rows += task.count();
+    ++count;
+  }
+  /// Computes the experts and forgets them.
+  void run();
+
+private:
+  std::span<const ExpertTask> all() const { return {tasks.data(), count}; }
+  int32_t gatherRows() const;
+  /// gate = activation(gate, up), quantized where the last matrix takes codes.
+  void activateRows(const ExpertTask &task) const;
+  void storeByRank(const ExpertTask &task) const;
+  void addBias(int32_t biases, const ExpertTask &task, uint32_t width, const Rows &products) const;
+
+  Engine::Impl &engine;
+  const ExpertsInstruction &instruction;
+  const uint32_t topK;
+  const Rows gate, up, out;
+  std::array<ExpertTask, kMostExperts> tasks;
+  size_t count = 0;
+  uint32_t rows = 0; // The tasks have together.
+};
+
+// Copies the rows of each expert's tokens together; returns the buffer that holds them. A batch of
 // one token needs no copy.
-static int32_t gatherRows(Engine::Impl &engine, const ExpertsInstruction &instruction,
-                          std::span<const uint32_t> pairs, uint32_t topK) {
+int32_t ExpertTasks::gatherRows() const {
   if (engine.rows() == 1)
     return instruction.src;
-  Rows src = engine.buffer(instruction.src), dst = engine.buffer(instruction.gathered);
-  for (size_t i = 0; i < pairs.size(); ++i)
-    std::memcpy(dst.data + i * dst.bytesPerRow, src.data + (pairs[i] / topK) * src.bytesPerRow,
-                src.bytesPerRow);
+  const Rows src = engine.buffer(instruction.src), dst = engine.buffer(instruction.gathered);
+  for (const ExpertTask &task : all())
+    for (uint32_t i = 0; i < task.count(); ++i)
+      std::memcpy(dst.data + (task.firstRow + i) * dst.bytesPerRow,
+                  src.data + (task.pairs[i] / topK) * src.bytesPerRow, src.bytesPerRow);
   return instruction.gathered;
 }
 
-// Adds the bias of expert `number` to its products of `width` elements; biases may be null.
-static void addExpertBias(Engine::Impl &engine, const float *biases, uint32_t number,
-                          uint32_t width, uint32_t count, Rows products) {
-  if (biases)
-    engine.kernels->addBias(products.floats(), products.stride(), biases + uint64_t(number) * width,
-                            count, width, products.floats(), products.stride());
+// Adds the bias of the expert to its products of `width` elements, if the layer has biases.
+void ExpertTasks::addBias(int32_t biases, const ExpertTask &task, uint32_t width,
+                          const Rows &products) const {
+  if (const float *all = engine.vector(biases))
+    engine.kernels->addBias(products.floats(task.firstRow), products.stride(),
+                            all + uint64_t(task.number) * width, task.count(), width,
+                            products.floats(task.firstRow), products.stride());
 }
 
-// down(activation(gate x, up x)) of expert `number` for its tokens; stores each result by rank.
-static void computeExpert(Engine::Impl &engine, const ExpertsInstruction &instruction,
-                          const ExpertTemplate &expert, uint32_t number, const PagedBytes &record,
-                          std::span<const uint32_t> pairs, uint32_t topK) {
-  uint32_t count = static_cast<uint32_t>(pairs.size());
-  auto view = [&](ExpertPart part) {
-    WeightView matrix = expert.matrices[static_cast<size_t>(part)];
-    matrix.bytes = record.from(matrix.bytes.offset);
-    return matrix;
-  };
-  WeightView gateWeights = view(ExpertPart::kGate), upWeights = view(ExpertPart::kUp);
-  WeightView down = view(ExpertPart::kDown);
-  uint32_t width = down.shape.cols, hidden = down.shape.rows;
-  Rows gate = engine.buffer(instruction.gate), up = engine.buffer(instruction.up);
-  Rows out = engine.buffer(instruction.dst), ranks = engine.buffer(instruction.ranks);
+void ExpertTasks::activateRows(const ExpertTask &task) const {
+  const uint32_t width = task.down.shape.cols;
+  addBias(instruction.gateBias, task, width, gate);
+  addBias(instruction.upBias, task, width, up);
+  float *activated = gate.floats(task.firstRow);
+  activate(*engine.kernels, engine.artifact->moeLayers[instruction.moeLayer].activation, activated,
+           up.floats(task.firstRow), task.count(), width, gate.stride(), activated);
+  if (instruction.hidden != kNone)
+    engine.kernels->quantizeRows(activated, gate.stride(), task.count(), width,
+                                 engine.quantized(instruction.hidden, task.firstRow));
+}
 
-  int32_t input = gatherRows(engine, instruction, pairs, topK);
-  const Product products[] = {{&gateWeights, gate.floats(), gate.stride()},
-                              {&upWeights, up.floats(), up.stride()}};
-  engine.multiply(products, input, 0, count);
-  addExpertBias(engine, engine.vector(instruction.gateBias), number, width, count, gate);
-  addExpertBias(engine, engine.vector(instruction.upBias), number, width, count, up);
-  activate(*engine.kernels, engine.artifact->moeLayers[instruction.moeLayer].activation,
-           gate.floats(), up.floats(), count, width, gate.stride(), gate.floats());
-  int32_t activated = instruction.gate;
-  if (instruction.hidden != kNone) {
-    engine.kernels->quantizeRows(gate.floats(), gate.stride(), count, width,
-                                 engine.quantized(instruction.hidden));
-    activated = instruction.hidden;
+void ExpertTasks::storeByRank(const ExpertTask &task) const {
+  const uint32_t hidden = task.down.shape.rows;
+  const Rows ranks = engine.buffer(instruction.ranks);
+  addBias(instruction.downBias, task, hidden, out);
+  for (uint32_t i = 0; i < task.count(); ++i)
+    std::memcpy(ranks.floats(task.pairs[i] / topK) + task.pairs[i] % topK * rankStrideOf(hidden),
+                out.floats(task.firstRow + i), hidden * sizeof(float));
+}
+
+void ExpertTasks::run() {
+  const int32_t input = gatherRows();
+  const bool isShared = engine.rows() == 1; // All read the one row.
+  std::array<Product, 2 * kMostExperts> products;
+  for (size_t i = 0; i < count; ++i) {
+    const ExpertTask &task = tasks[i];
+    const uint32_t from = isShared ? 0 : task.firstRow;
+    products[2 * i] = {&task.gate, gate.floats(task.firstRow), gate.stride(), from, task.count()};
+    products[2 * i + 1] = {&task.up, up.floats(task.firstRow), up.stride(), from, task.count()};
   }
-  engine.multiply(down, activated, 0, count, out.floats(), out.stride());
-  addExpertBias(engine, engine.vector(instruction.downBias), number, hidden, count, out);
-  for (uint32_t i = 0; i < count; ++i)
-    std::memcpy(ranks.floats(pairs[i] / topK) + pairs[i] % topK * rankStrideOf(hidden),
-                out.floats(i), hidden * sizeof(float));
+  engine.multiply({products.data(), 2 * count}, input);
+  const uint64_t perExpert =
+      divideUp(rows, count) * tasks[0].down.shape.cols * kOperationsToActivate;
+  engine.threads->run(count, grainFor(perExpert), [&](uint64_t begin, uint64_t end, uint32_t) {
+    for (uint64_t i = begin; i < end; ++i)
+      activateRows(tasks[i]);
+  });
+  for (size_t i = 0; i < count; ++i)
+    products[i] = {&tasks[i].down, out.floats(tasks[i].firstRow), out.stride(), tasks[i].firstRow,
+                   tasks[i].count()};
+  engine.multiply({products.data(), count},
+                  instruction.hidden == kNone ? instruction.gate : instruction.hidden);
+  for (const ExpertTask &task : all())
+    storeByRank(task);
+  count = rows = 0;
 }
+
+} // namespace
 
 /// The same for a batch that is decoded: each row with the slices that it would find. Orders the
 /// pairs by their slices.
@@ -134,8 +218,9 @@ static void computeBySlices(Engine::Impl &engine, const ExpertsInstruction &inst
     size_t count = 1;
     while (count < pairs.size() && slices[pairs[count]] == own)
       ++count;
-    computeExpert(engine, instruction, layer.templateOf(expert, own), expert, record,
-                  pairs.first(count), topK);
+    ExpertTasks tasks(engine, instruction, topK);
+    tasks.add({&layer.templateOf(expert, own), expert, record, pairs.first(count)});
+    tasks.run();
     pairs = pairs.subspan(count);
   }
 }
@@ -151,26 +236,56 @@ Status Engine::Impl::beginExperts(uint32_t moeLayer, int32_t experts) {
   return begun;
 }
 
+/// Computes the experts of the open layer pass as the cache hands them out.
+static Status computeDemanded(Engine::Impl &engine, const ExpertsInstruction &instruction,
+                              const MoeLayerTables &layer, const Grouping &grouping) {
+  // While anything is read, each expert is computed as soon as it is in memory: its pages may be
+  // needed, and so may the disk's next request. Otherwise several are computed together.
+  const bool isTogether =
+      !engine.decodedCache && engine.cache->isIdle() && engine.cache->passCounts().misses == 0;
+  ExpertTasks tasks(engine, instruction, grouping.topK);
+  std::array<int, kMostExperts> handedOut;
+  size_t held = 0;
+  const std::vector<uint32_t> &begin = engine.expertBegin;
+  auto compute = [&]() -> Status {
+    if (held > 0)
+      tasks.run();
+    for (size_t i = 0; i < held; ++i)
+      MOERT_RETURN_IF_ERROR(engine.cache->release(handedOut[i]));
+    held = 0;
+    return {};
+  };
+  while (true) {
+    MOERT_ASSIGN_OR_RETURN(int index, engine.cache->nextReady());
+    if (index < 0)
+      break;
+    uint32_t expert = grouping.wanted[static_cast<size_t>(index)];
+    std::span<uint32_t> pairs(engine.expertRows.data() + begin[expert],
+                              begin[expert + 1] - begin[expert]);
+    if (engine.decodedCache) {
+      computeBySlices(engine, instruction, layer, expert, engine.cache->bytes(index), pairs,
+                      grouping.topK);
+      MOERT_RETURN_IF_ERROR(engine.cache->release(index));
+      continue;
+    }
+    if (!tasks.hasRoom(pairs.size()))
+      MOERT_RETURN_IF_ERROR(compute());
+    tasks.add({&layer.templateOf(expert, engine.cache->slicesOf(index)), expert,
+               engine.cache->bytes(index), pairs});
+    handedOut[held++] = index;
+    if (!isTogether)
+      MOERT_RETURN_IF_ERROR(compute());
+  }
+  return compute();
+}
+
 Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
                                     LayerProfile &layerProfile) {
   const MoeLayerTables &layer = moeLayers[instruction.moeLayer];
   if (!openExperts) // Layerwise execution begins no reads earlier.
     MOERT_RETURN_IF_ERROR(beginExperts(instruction.moeLayer, instruction.experts));
   const Grouping grouping = *std::exchange(openExperts, std::nullopt);
-  while (true) {
-    MOERT_ASSIGN_OR_RETURN(int index, cache->nextReady());
-    if (index < 0)
-      break;
-    uint32_t expert = grouping.wanted[static_cast<size_t>(index)];
-    std::span<uint32_t> pairs(expertRows.data() + expertBegin[expert],
-                              expertBegin[expert + 1] - expertBegin[expert]);
-    if (decodedCache)
-      computeBySlices(*this, instruction, layer, expert, cache->bytes(index), pairs, grouping.topK);
-    else
-      computeExpert(*this, instruction, layer.templateOf(expert, cache->slicesOf(index)), expert,
-                    cache->bytes(index), pairs, grouping.topK);
-    MOERT_RETURN_IF_ERROR(cache->release(index));
-  }
+  MOERT_RETURN_IF_ERROR(computeDemanded(*this, instruction, layer, grouping));
   MOERT_RETURN_IF_ERROR(cache->endLayer());
 
   uint32_t hidden = bufferInfo(instruction.dst).width;
