@@ -34,6 +34,24 @@ Result<std::vector<CacheCounts>> replayedCounts(const RunSimulation &simulation)
 
 } // namespace
 
+/// Bytes of the different experts of a layer that the decoded tokens use.
+static std::vector<double> usedBytes(const RunSimulation &simulation) {
+  const RoutingTrace &trace = simulation.routes();
+  const std::vector<std::vector<uint64_t>> &records = simulation.inputs().facts.recordBytes;
+  std::vector<std::vector<bool>> isUsed;
+  for (uint32_t experts : trace.layerExperts)
+    isUsed.emplace_back(experts);
+  std::vector<double> bytes(isUsed.size());
+  for (size_t p = simulation.firstDecodeStep() * isUsed.size(); p < trace.passes.size(); ++p) {
+    const uint32_t layer = trace.passes[p].layer;
+    for (uint32_t expert : trace.demandOf(trace.passes[p]).wanted) {
+      bytes[layer] += isUsed[layer][expert] ? 0 : static_cast<double>(records[layer][expert]);
+      isUsed[layer][expert] = true;
+    }
+  }
+  return bytes;
+}
+
 static Table cacheTable(const RunFindings &findings, const std::vector<CacheCounts> &replayed) {
   const RunSimulation &simulation = findings.simulation;
   const Source plan{Origin::kDerived, "the plan's quotas for this run's pool"};
@@ -43,6 +61,7 @@ static Table cacheTable(const RunFindings &findings, const std::vector<CacheCoun
               .title = "Layers",
               .columns = {{"layer", "layer", Unit::kCount, plan},
                           {"quota_bytes", "keeps", Unit::kBytes, plan},
+                          {"used_bytes", "used by this run", Unit::kBytes, measuredIn("routes")},
                           {"all_bytes", "all experts", Unit::kBytes, plan},
                           {"pinned", "pinned", Unit::kCount, plan},
                           {"hit_rate", "hits", Unit::kFraction, run},
@@ -53,6 +72,7 @@ static Table cacheTable(const RunFindings &findings, const std::vector<CacheCoun
   const CacheShape shape = shapeOf(simulation.problem());
   const PhaseTotals &decode = simulation.run().decode;
   const double pageBytes = simulation.inputs().artifact.pageBytes;
+  const std::vector<double> used = usedBytes(simulation);
   const size_t steps =
       simulation.routes().passes.size() / shape.layers.size() - simulation.firstDecodeStep();
   for (size_t l = 0; l < shape.layers.size(); ++l) {
@@ -61,7 +81,7 @@ static Table cacheTable(const RunFindings &findings, const std::vector<CacheCoun
     const CacheCounts &counts = replayed[l];
     const bool isShared = settings.rules.sharing == CacheSharing::kOnePool;
     table.rows.push_back(
-        {number, isShared ? Value() : Value(settings.allotment.quotaPages[l] * pageBytes),
+        {number, isShared ? Value() : Value(settings.allotment.quotaPages[l] * pageBytes), used[l],
          double(shape.layers[l].allPages) * pageBytes,
          settings.pinned.empty() ? uint64_t(0) : uint64_t(settings.pinned[l].size()),
          ratio(double(layer.hits), double(layer.hits + layer.misses)),
@@ -121,6 +141,13 @@ Result<Section> cacheSection(const RunFindings &findings, const Section &experts
                            findings.diagnosis.leastBytes,
                            Unit::kBytes,
                            {Origin::kDerived, "Belady's rule on this run's routes"}});
+  section.facts.push_back(
+      {"cache.belady_hit_rate",
+       "hits of the perfect cache (Belady), at most",
+       findings.diagnosis.mostHits,
+       Unit::kFraction,
+       {Origin::kDerived,
+        "Belady's rule on this run's routes, with records of the smallest size"}});
   section.facts.push_back({"cache.pool_bytes", "memory for experts",
                            simulation.poolPages() * inputs.artifact.pageBytes, Unit::kBytes,
                            measuredIn("pool_pages")});
@@ -142,6 +169,18 @@ Result<Section> cacheSection(const RunFindings &findings, const Section &experts
                                      " by the perfect cache of this size."));
   section.tables.push_back(cacheTable(findings, counts));
   section.tables.push_back(widthsTable(experts));
+  if (plan.rules.sharing != CacheSharing::kOnePool)
+    section.pictures.push_back({.id = "cache.memory.picture",
+                                .title = "Memory by layer",
+                                .description =
+                                    "A bar per layer: the memory that the plan keeps for its "
+                                    "experts; the line across it is what all experts take that "
+                                    "this run used.",
+                                .specification = "need",
+                                .table = "cache.layers",
+                                .x = "layer",
+                                .y = "quota_bytes",
+                                .series = "used_bytes"});
   section.pictures.push_back({.id = "cache.layers.picture",
                               .title = "Hits by layer",
                               .description =
@@ -155,6 +194,13 @@ Result<Section> cacheSection(const RunFindings &findings, const Section &experts
 }
 
 //===-- Prefetches ----------------------------------------------------------------------------===//
+
+static double meanBytesOf(const ReportInputs &inputs, size_t moeLayer) {
+  double bytes = 0;
+  for (uint64_t record : inputs.facts.recordBytes[moeLayer])
+    bytes += static_cast<double>(record);
+  return bytes / static_cast<double>(inputs.facts.recordBytes[moeLayer].size());
+}
 
 /// What no plan can exceed: every read ends before its layer.
 static void addPerfect(const RunSimulation &simulation, Section &section) {
@@ -207,18 +253,23 @@ Section prefetchSection(const RunFindings &findings) {
                           {"useful", "useful", Unit::kCount, source},
                           {"late", "late", Unit::kCount, source},
                           {"wasted", "wasted", Unit::kCount, source},
-                          {"bytes", "prefetched per token", Unit::kBytes, source}}};
+                          {"bytes", "prefetched per token", Unit::kBytes, source},
+                          {"wasted_bytes",
+                           "wasted per token, in experts of the mean size",
+                           Unit::kBytes,
+                           {Origin::kDerived, source.from}}}};
   const std::vector<MoeLayer> &layers = simulation.inputs().artifact.moeLayers;
   for (size_t l = 0; l < layers.size(); ++l) {
     const LayerTotals &layer = decode.layers[layers[l].layer];
     const PrefetchRule rule = l < plan.prefetches.size() ? plan.prefetches[l] : PrefetchRule();
     const double prefetched = double(layer.prefetches());
-    table.rows.push_back({layers[l].layer, prefetchText(rule),
-                          rule.predictor == Predictor::kOff ? Value() : Value(uint32_t(rule.ahead)),
-                          ratio(double(layer.useful), double(layer.misses)),
-                          ratio(double(layer.useful), prefetched), layer.useful,
-                          double(layer.useful) - double(layer.ready - layer.hits), layer.cancelled,
-                          double(layer.prefetchBytes) / double(decode.steps)});
+    table.rows.push_back(
+        {layers[l].layer, prefetchText(rule),
+         rule.predictor == Predictor::kOff ? Value() : Value(uint32_t(rule.ahead)),
+         ratio(double(layer.useful), double(layer.misses)), ratio(double(layer.useful), prefetched),
+         layer.useful, double(layer.useful) - double(layer.ready - layer.hits), layer.cancelled,
+         double(layer.prefetchBytes) / double(decode.steps),
+         double(layer.cancelled) * meanBytesOf(simulation.inputs(), l) / double(decode.steps)});
   }
   section.tables.push_back(std::move(table));
   section.pictures.push_back({.id = "prefetch.layers.picture",

@@ -130,6 +130,10 @@ Status Diagnosing::computeBounds() {
   const BeladyBound bound = beladyBound(decoded, problem.recordBytes, problem.pageBytes,
                                         problem.poolPages, result.heldBefore);
   found.leastBytes = static_cast<double>(bound.decodeBytesRead) / tokens;
+  double demanded = 0;
+  for (const RoutingPass &pass : decoded.passes)
+    demanded += static_cast<double>(decoded.demandOf(pass).wanted.size());
+  found.mostHits = 1 - static_cast<double>(bound.misses) / std::max(1.0, demanded);
   double best = 0;
   for (const Quantity &rate : problem.reads->bytesPerSecond)
     best = std::max(best, rate.value);

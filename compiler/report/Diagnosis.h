@@ -35,6 +35,7 @@ struct Diagnosis {
   double tokenNs = 0, waitNs = 0, computeNs = 0; // Means of all decode steps, measured.
   std::vector<TimePart> parts;                   // They add up to tokenNs; the largest first.
   double leastBytes = 0;                         // Belady's, of this run, per decoded token.
+  double mostHits = 0;   // Belady's hit rate; at least that of any cache of this size.
   double firstBytes = 0; // Read for the first time in the run; a part of them.
   double boundNs = 0;    // Computing alone, or reading those bytes at the disk's best rate.
   std::optional<TextComparison> text; // Absent without a calibration trace.

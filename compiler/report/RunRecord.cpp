@@ -234,10 +234,24 @@ private:
     facts.availableBytes = top.number("available_bytes");
     facts.poolPages = top.number("pool_pages");
     facts.kvBytesPerToken = top.number("kv_bytes_per_token");
+    readBudgets();
     readParts(top, "part_weight_bytes", facts.partWeightBytes);
     record.layers = static_cast<uint32_t>(top.number("layers", kMostLayers));
     record.keptEvery = top.number("kept_every");
     checkParts();
+  }
+
+  /// Absent in profiles of older programs.
+  void readBudgets() {
+    if (!top.has("budget_changes"))
+      return;
+    for (const Json &each : top.list("budget_changes")) {
+      Fields fields(each, record.path + ": budget_changes");
+      RunBudget &change = record.facts.budgets.emplace_back();
+      change.firstToken = static_cast<uint32_t>(fields.number("first_token", UINT32_MAX));
+      change.budgetBytes = fields.number("budget_bytes");
+      top.take(fields.status());
+    }
   }
 
   void checkParts() {

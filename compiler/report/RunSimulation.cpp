@@ -288,6 +288,7 @@ Result<std::unique_ptr<RunSimulation>> RunSimulation::create(const ReportInputs 
   made->measureCosts();
   made->assumeDisk();
   MOERT_RETURN_IF_ERROR(check(made->problem()));
+  made->ownSettings = made->adjustedSettings(made->poolPages());
   MOERT_RETURN_IF_ERROR(made->fit());
   return made;
 }
@@ -325,6 +326,10 @@ PlanSettings predictedOnly(PlanSettings settings, const PlanProblem &problem) {
 }
 
 PlanSettings RunSimulation::settingsFor(uint64_t pages) const {
+  return pages == poolPages() ? ownSettings : adjustedSettings(pages);
+}
+
+PlanSettings RunSimulation::adjustedSettings(uint64_t pages) const {
   PlanProblem whole = problem();
   whole.poolPages = pages;
   PlanSettings settings = predictedOnly(settingsOf(planOf(given, record)), whole);

@@ -95,6 +95,7 @@ private:
       : given(reportInputs), record(runRecord) {}
   moert::Status readRoutes();
   moert::Status readCalibration();
+  PlanSettings adjustedSettings(uint64_t pages) const;
   void measureCosts();
   void assumeDisk();
   moert::Status fit();
@@ -109,6 +110,7 @@ private:
   std::vector<const RecordedStep *> replayed;
   StepCosts costs;
   ReadTable reads;
+  PlanSettings ownSettings; // For the run's pool, which most replays have.
   FittedDisk fitted;
   Simulated unchanged;
 };

@@ -36,6 +36,15 @@ static Value depthOf(const StepReads &reads) {
   return reads.busyNs > 0 ? Value(double(reads.underWayNs) / double(reads.busyNs)) : Value();
 }
 
+/// The budget that held at a token; budgets change before steps.
+static uint64_t budgetAt(const RunFacts &facts, uint32_t token) {
+  uint64_t bytes = facts.budgetBytes;
+  for (const RunBudget &change : facts.budgets)
+    if (change.firstToken <= token)
+      bytes = change.budgetBytes;
+  return bytes;
+}
+
 static Table tokensTable(const RunRecord &run, const std::vector<const RecordedStep *> &steps) {
   const size_t every = std::max<size_t>(1, (steps.size() + kMostTokenRows - 1) / kMostTokenRows);
   const Source source = measuredIn("steps, phase decode");
@@ -48,7 +57,9 @@ static Table tokensTable(const RunRecord &run, const std::vector<const RecordedS
                           {"bytes_read", "read", Unit::kBytes, source},
                           {"bytes_per_second", "rate of reading", Unit::kBytesPerSecond, source},
                           {"queue_depth", "reads under way", Unit::kCount, source},
-                          {"resident_bytes", "memory of the process", Unit::kBytes, source}},
+                          {"resident_bytes", "memory of the process", Unit::kBytes, source},
+                          {"budget_bytes", "budget", Unit::kBytes,
+                           measuredIn("budget_bytes and budget_changes")}},
               .isDetail = true};
   for (size_t i = 0; i < steps.size(); i += every) {
     const RecordedStep &step = *steps[i];
@@ -56,7 +67,8 @@ static Table tokensTable(const RunRecord &run, const std::vector<const RecordedS
                           step.bytesRead(),
                           nsOf(step) > 0 ? double(step.bytesRead()) / nsOf(step) * 1e9 : 0.0,
                           depthOf(step.step.reads),
-                          step.step.residentBytes > 0 ? Value(step.step.residentBytes) : Value()});
+                          step.step.residentBytes > 0 ? Value(step.step.residentBytes) : Value(),
+                          budgetAt(run.facts, step.step.firstToken)});
   }
   const uint64_t all = every * run.keptEvery;
   if (all > 1)
@@ -179,8 +191,11 @@ static void addPictures(Section &section) {
       "token", "bytes_per_second");
   add("time.depth.picture", "Reads under way", "A point per decoded token: the mean while any was.",
       "points", "time.tokens", "token", "queue_depth");
-  add("time.memory.picture", "Memory of the process", "A line over the decoded tokens.", "points",
-      "time.tokens", "token", "resident_bytes");
+  add("time.memory.picture", "Memory of the process",
+      "A point per decoded token; the dashed line is the budget.", "points", "time.tokens", "token",
+      "resident_bytes");
+  section.pictures.back().specification = "limit";
+  section.pictures.back().series = "budget_bytes";
   add("time.median.picture", "The median token, layer by layer",
       "A bar per layer from its begin to its end: computing, then waiting for reads.", "timeline",
       "time.median", "begin_ns", "layer");

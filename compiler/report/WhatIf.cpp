@@ -81,6 +81,16 @@ private:
     return anchored(changed, simulation.base());
   }
   bool isStopped() const { return session.stop && session.stop->load(std::memory_order_relaxed); }
+  /// A change, with other settings than the run's if there are some.
+  struct Asked {
+    RunSimulation::Change change;
+    const PlanSettings *settings = nullptr;
+  };
+  Result<Simulated> simulate(const Asked &asked) const {
+    return asked.settings ? simulation.simulate(asked.change, *asked.settings)
+                          : simulation.simulate(asked.change);
+  }
+  Result<std::vector<Simulated>> simulateAll(std::span<const Asked> all) const;
   Result<std::vector<Predicted>> predictAll(std::span<const RunSimulation::Change> changes) const;
 
   Status askBudgets();
@@ -102,22 +112,33 @@ private:
 };
 
 /// Each change alone. The replays share nothing and take all cores.
-Result<std::vector<Predicted>>
-Questions::predictAll(std::span<const RunSimulation::Change> changes) const {
+Result<std::vector<Simulated>> Questions::simulateAll(std::span<const Asked> all) const {
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> threads,
                          ThreadPool::create(availableCores(), ThreadPool::Shortage::kTakesFewer));
-  std::vector<std::optional<Result<Predicted>>> results(changes.size());
-  threads->run(changes.size(), 1, [&](uint64_t begin, uint64_t end, uint32_t) {
+  std::vector<std::optional<Result<Simulated>>> results(all.size());
+  threads->run(all.size(), 1, [&](uint64_t begin, uint64_t end, uint32_t) {
     for (uint64_t i = begin; i < end && !isStopped(); ++i)
-      results[i] = predict(changes[i]);
+      results[i] = simulate(all[i]);
   });
-  std::vector<Predicted> predicted;
-  for (std::optional<Result<Predicted>> &result : results) {
+  std::vector<Simulated> simulated;
+  for (std::optional<Result<Simulated>> &result : results) {
     if (!result)
       return Status(StatusCode::kInterrupted, "interrupted");
     MOERT_RETURN_IF_ERROR(result->status());
-    predicted.push_back(std::move(*result).value());
+    simulated.push_back(std::move(*result).value());
   }
+  return simulated;
+}
+
+Result<std::vector<Predicted>>
+Questions::predictAll(std::span<const RunSimulation::Change> changes) const {
+  std::vector<Asked> asked;
+  for (const RunSimulation::Change &change : changes)
+    asked.push_back({change});
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Simulated> simulated, simulateAll(asked));
+  std::vector<Predicted> predicted;
+  for (const Simulated &each : simulated)
+    predicted.push_back(anchored(each, simulation.base()));
   return predicted;
 }
 
@@ -277,10 +298,10 @@ Status Questions::askPlan() {
     answers.unsearched = found.status().message();
     return {};
   }
-  MOERT_ASSIGN_OR_RETURN(const Simulated base, simulation.simulate({.isOnCalibration = true}));
-  MOERT_ASSIGN_OR_RETURN(const Simulated changed,
-                         simulation.simulate({.isOnCalibration = true}, found->planned.settings));
   const PlanSettings &settings = found->planned.settings;
+  const RunSimulation::Change onCalibration{.isOnCalibration = true};
+  const Asked both[] = {{onCalibration}, {onCalibration, &settings}};
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Simulated> simulated, simulateAll(both));
   const std::string plan = strCat(
       "eviction ", evictionName(settings.rules.eviction), ", ", sharingName(settings.rules.sharing),
       ", ", prefetchesAnything(settings.prefetches) ? "with" : "without", " prefetches");
@@ -290,7 +311,7 @@ Status Questions::askPlan() {
               sizeOption(simulation.run().facts.budgetBytes), " --device DEVICE.yaml -o NEW.moe"),
        "searched for this pool and this run's disk on a part of the calibration trace, compared on "
        "another",
-       false, Origin::kDerived, anchored(changed, base)});
+       false, Origin::kDerived, anchored(simulated[1], simulated[0])});
   return {};
 }
 

@@ -101,35 +101,44 @@ static bool isEnough(const CacheAllotment &allotment, const CacheAllotment &plan
 }
 
 // Record by record to the layer that is furthest behind its part of the plan; layers without a part
-// come last, the emptiest first.
+// come last, the emptiest first. Of equal layers the first one takes it.
 static CacheAllotment allotAsPlanned(const CacheAllotment &plan, const CacheShape &shape,
                                      uint64_t poolPages, uint64_t stagingPages) {
+  struct Waiting {
+    size_t layer = 0;
+    uint64_t pages = 0, quota = 0, part = 0; // Of its next record, with it, and of the plan.
+  };
+  const auto isAhead = [](const Waiting &a, const Waiting &b) {
+    const uint64_t ofA = a.part == 0 || b.part == 0 ? a.quota : a.quota * b.part;
+    const uint64_t ofB = a.part == 0 || b.part == 0 ? b.quota : b.quota * a.part;
+    if ((a.part == 0) != (b.part == 0))
+      return a.part == 0;
+    return ofA != ofB ? ofA > ofB : a.layer > b.layer;
+  };
   CacheAllotment allotment;
   allotment.quotaPages.assign(shape.layers.size(), 0);
   uint64_t left = poolPages - stagingPages;
-  while (true) {
-    size_t next = shape.layers.size();
-    uint64_t nextPages = 0;
-    auto isBehind = [&](uint64_t pages, size_t i) {
-      uint64_t quota = allotment.quotaPages[i] + pages;
-      uint64_t nextQuota = allotment.quotaPages[next] + nextPages;
-      uint64_t part = plan.quotaPages[i], nextPart = plan.quotaPages[next];
-      if (part == 0 || nextPart == 0)
-        return part != nextPart ? part > nextPart : quota < nextQuota;
-      return quota * nextPart < nextQuota * part;
-    };
-    for (size_t i = 0; i < shape.layers.size(); ++i) {
-      const CacheShape::Layer &layer = shape.layers[i];
-      uint64_t pages = std::min(layer.recordPages, layer.allPages - allotment.quotaPages[i]);
-      if (pages == 0 || pages > left || (next < shape.layers.size() && !isBehind(pages, i)))
-        continue;
-      next = i;
-      nextPages = pages;
-    }
-    if (next == shape.layers.size())
-      break;
-    allotment.quotaPages[next] += static_cast<uint32_t>(nextPages);
-    left -= nextPages;
+  std::vector<Waiting> heap; // The layer that is furthest behind is in front.
+  const auto addNext = [&](size_t i) {
+    const CacheShape::Layer &layer = shape.layers[i];
+    const uint64_t quota = allotment.quotaPages[i];
+    const uint64_t pages = std::min(layer.recordPages, layer.allPages - quota);
+    if (pages == 0)
+      return;
+    heap.push_back({i, pages, quota + pages, plan.quotaPages[i]});
+    std::push_heap(heap.begin(), heap.end(), isAhead);
+  };
+  for (size_t i = 0; i < shape.layers.size(); ++i)
+    addNext(i);
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), isAhead);
+    const Waiting next = heap.back();
+    heap.pop_back();
+    if (next.pages > left)
+      continue; // Nor will it fit later.
+    allotment.quotaPages[next.layer] += static_cast<uint32_t>(next.pages);
+    left -= next.pages;
+    addNext(next.layer);
   }
   allotment.stagingPages = static_cast<uint32_t>(stagingPages + left);
   return allotment;

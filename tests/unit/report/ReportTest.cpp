@@ -168,6 +168,59 @@ TEST_CASE("the disk's rate and depth are those of the time with reads under way"
   CHECK(findFact(report, "prefetch.perfect_tokens_per_second") != nullptr);
 }
 
+namespace {
+
+/// A column of a table of the report.
+std::vector<double> columnOf(const Report &report, std::string_view tableId, std::string_view id) {
+  std::vector<double> numbers;
+  for (const Section &section : report.sections)
+    if (const Table *table = findTable(section, tableId)) {
+      const auto column = std::ranges::find(table->columns, id, &Column::id);
+      REQUIRE(column != table->columns.end());
+      for (const std::vector<Value> &row : table->rows)
+        numbers.push_back(row[size_t(column - table->columns.begin())].number());
+    }
+  return numbers;
+}
+
+} // namespace
+
+TEST_CASE("a token has the budget that held at it") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  moert::RunFacts &facts = inputs.runs[0].facts;
+  facts.budgets.resize(1);
+  facts.budgets[0].firstToken = 12; // The prompt has 2 tokens.
+  facts.budgets[0].budgetBytes = 4096;
+  const std::vector<double> budgets = columnOf(tinyReport(inputs), "time.tokens", "budget_bytes");
+  REQUIRE(budgets.size() == 30);
+  CHECK(budgets[9] == double(facts.budgetBytes));
+  CHECK(budgets[10] == 4096);
+}
+
+TEST_CASE("a layer's need is what the experts that the run used take, once each") {
+  const ReportInputs inputs = tinyInputs({}, alwaysTheSame);
+  const std::vector<uint64_t> &records = inputs.facts.recordBytes[0];
+  CHECK(columnOf(tinyReport(inputs), "cache.layers", "used_bytes")[0] ==
+        double(records[0] + records[1]));
+}
+
+TEST_CASE("the perfect cache hits at least as much as the replay") {
+  const Report report = tinyReport(tinyInputs({}, roundRobin));
+  const double most = findFact(report, "cache.belady_hit_rate")->value.number();
+  CHECK(most <= 1);
+  CHECK(most >= findFact(report, "cache.replayed_hit_rate")->value.number());
+}
+
+TEST_CASE("prefetches that were not used waste bytes of the mean expert") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.runs[0].decode.layers[inputs.artifact.moeLayers[0].layer].cancelled = 15;
+  double mean = 0;
+  for (uint64_t bytes : inputs.facts.recordBytes[0])
+    mean += double(bytes) / double(inputs.facts.recordBytes[0].size());
+  CHECK(columnOf(tinyReport(inputs), "prefetch.layers", "wasted_bytes")[0] ==
+        doctest::Approx(15.0 / 30 * mean));
+}
+
 TEST_CASE("two runs are compared, and their sections have different names") {
   ReportInputs inputs = tinyInputs({}, roundRobin);
   TinyTimes fast;

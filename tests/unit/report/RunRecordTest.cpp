@@ -21,6 +21,9 @@ nlohmann::json writtenProfile(const TemporaryDirectory &folder) {
   facts.plan = "25%";
   facts.weightsChecksum = 0xab;
   facts.promptTokens = 2;
+  facts.budgets.emplace_back();
+  facts.budgets[0].firstToken = 2;
+  facts.budgets[0].budgetBytes = 4096;
   auto file = moert::OutputFile::create(folder.path("run.json"));
   REQUIRE(file.isOk());
   REQUIRE(profile.write(*file, facts).isOk());
@@ -70,6 +73,9 @@ TEST_CASE("a written profile reads back as it was recorded") {
   CHECK(read->facts.weightsChecksum == 0xab);
   CHECK(read->facts.plan == "25%");
   CHECK(read->layers == 1);
+  REQUIRE(read->facts.budgets.size() == 1);
+  CHECK(read->facts.budgets[0].firstToken == 2);
+  CHECK(read->facts.budgets[0].budgetBytes == 4096);
   REQUIRE(read->steps.size() == 2);
   CHECK(read->steps[1].step.beginNs == 110);
   CHECK(read->steps[1].step.reads.reads == 3);
@@ -114,6 +120,8 @@ TEST_CASE("a message about a key has what was found and what is expected") {
             "step 1: key 'wait_ns': found [1,2,3], expected a list of 2 numbers"));
   CHECK(has(refusal([](auto &profile) { profile["steps"][0]["phase"] = "pause"; }),
             "expected 'prefill' or 'decode'"));
+  CHECK(has(refusal([](auto &profile) { profile["budget_changes"][0]["budget_bytes"] = -1; }),
+            "budget_changes: key 'budget_bytes': found -1, expected a whole number"));
   CHECK(has(refusal([](auto &profile) { profile["totals"].erase("decode"); }), "'decode'"));
   CHECK(has(refusal([](auto &profile) { profile["totals"]["decode"]["hits"][0] = -1; }),
             "key 'hits': found -1"));
