@@ -88,6 +88,7 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
       .columns = {{"solver", "proposed by"},
                   {"expert_bytes", "experts", Unit::kBytes, source},
                   {"resident_bytes", "resident", Unit::kBytes, source},
+                  {"bytes", "all weights", Unit::kBytes, source},
                   {"loss", strCat("loss in ", measured.metric), unit, source},
                   {"expected_bound", "expected bound", unit, source},
                   {"kl", "KL", Unit::kNats, source},
@@ -104,7 +105,7 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
   for (const CandidatePoint &point : findings.whatIf.candidates) {
     const MeasuredCandidate &each = measured.candidates[point.candidate];
     table.rows.push_back(
-        {each.solver, each.expertBytes, each.residentBytes, maybe(each.loss),
+        {each.solver, each.expertBytes, each.residentBytes, point.bytes, maybe(each.loss),
          maybe(each.expectedBound), each.klNats, maybe(each.tokenNs),
          point.predicted.tokensPerSecond, point.predicted.gain,
          strCat(each.isChosen ? "chosen" : "", each.isChosen && point.isBest ? ", " : "",
@@ -115,13 +116,13 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
   section.tables.push_back(std::move(table));
   const bool hasLoss = measured.candidates.front().loss.has_value();
   section.pictures.push_back({.id = "accuracy.candidates.picture",
-                              .title = "Loss by size of the experts",
+                              .title = "Loss by size of the weights",
                               .description =
                                   "A point per measured width assignment; the line joins "
                                   "the best ones.",
                               .specification = "scatter",
                               .table = "accuracy.candidates",
-                              .x = "expert_bytes",
+                              .x = "bytes",
                               .y = hasLoss ? "loss" : "kl",
                               .series = "mark"});
 }

@@ -174,7 +174,7 @@ Result<Section> cacheSection(const RunFindings &findings, const Section &experts
                                 .title = "Memory by layer",
                                 .description =
                                     "A bar per layer: the memory that the plan keeps for its "
-                                    "experts; the line across it is what all experts take that "
+                                    "experts; the mark is what all of its experts take that "
                                     "this run used.",
                                 .specification = "need",
                                 .table = "cache.layers",
@@ -253,7 +253,7 @@ Section prefetchSection(const RunFindings &findings) {
                           {"useful", "useful", Unit::kCount, source},
                           {"late", "late", Unit::kCount, source},
                           {"wasted", "wasted", Unit::kCount, source},
-                          {"bytes", "prefetched per token", Unit::kBytes, source},
+                          {"bytes", "prefetched while it ran, per token", Unit::kBytes, source},
                           {"wasted_bytes",
                            "wasted per token, in experts of the mean size",
                            Unit::kBytes,

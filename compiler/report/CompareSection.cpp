@@ -113,13 +113,12 @@ Section compareSection(const RunRecord &runA, const std::vector<Section> &a, con
   const Table parts = partsTable(a, b);
   const auto largest = std::ranges::max_element(
       parts.rows, {}, [](const std::vector<Value> &row) { return std::abs(row[3].number()); });
-  section.sentences.push_back(
-      strCat("B is ", shownText(std::abs(speedB / speedA - 1), Unit::kFraction),
-             speedB >= speedA ? " faster than A: " : " slower than A: ",
-             shownText(speedB, Unit::kTokensPerSecond), " against ",
-             shownText(speedA, Unit::kTokensPerSecond), "; the largest difference is in ",
-             (*largest)[0].text(), ", ", shownText((*largest)[1], Unit::kNs), " against ",
-             shownText((*largest)[2], Unit::kNs), " per token."));
+  section.sentences.push_back(strCat(
+      "B is ", fasterText(speedB / speedA), speedB / speedA < kManyTimes ? " than A: " : " as A: ",
+      shownText(speedB, Unit::kTokensPerSecond), " against ",
+      shownText(speedA, Unit::kTokensPerSecond), "; the largest difference is in ",
+      (*largest)[0].text(), ", ", shownText((*largest)[1], Unit::kNs), " against ",
+      shownText((*largest)[2], Unit::kNs), " per token."));
   section.sentences.push_back(strCat("A is ", runA.path, ", B is ", runB.path, "."));
   section.tables = {figuresTable(a, b), parts, quantilesTable(runA, runB)};
   section.pictures.push_back({.id = "compare.quantiles.picture",

@@ -32,9 +32,6 @@ std::string msText(double ns) {
 
 /// A difference from what was planned has to cost this much of a token to be a cause.
 constexpr double kLeastLoss = 0.05;
-/// A disk at less than this fraction of its profile's rate is slower than profiled: rates of one
-/// disk vary by 30% from day to day (docs/measurements/presets.md).
-constexpr double kSlowDisk = 0.7;
 /// A run that waits for less than this fraction of its time is limited by computing.
 constexpr double kWaits = 0.15;
 /// First reads are a cause where they are at least this fraction of what was read.
@@ -150,8 +147,7 @@ Status Diagnosing::computeBounds() {
 
 Status Diagnosing::checkDisk() {
   const FittedDisk &disk = simulation.disk();
-  if (!disk.isFitted || disk.profiledBytesPerSecond == 0 ||
-      disk.bytesPerSecond > kSlowDisk * disk.profiledBytesPerSecond)
+  if (!disk.isSlowerThanProfile())
     return {};
   MOERT_ASSIGN_OR_RETURN(
       const Simulated changed,

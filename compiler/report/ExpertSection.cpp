@@ -174,7 +174,9 @@ static void addHeatMaps(Section &section, bool hasTrace) {
   add("run", "Use by this run", "A cell per expert; darker is used by more tokens.");
   if (hasTrace)
     add("drift", "Difference between the two",
-        "A cell per expert: the run's use minus the calibration text's.");
+        "A cell per expert: the run's use minus the calibration text's; the darker, the more this "
+        "run "
+        "prefers it.");
   add("hit_rate", "Hits", "A cell per expert; darker was found in memory more often.");
 }
 
@@ -221,7 +223,12 @@ Result<Section> expertSection(const RunFindings &findings) {
                     "take ",
                     shownText(text.calibration.tokenNs, Unit::kNs), ", one of this run ",
                     shownText(text.run.tokenNs, Unit::kNs), ", each the mean of ", text.tokens,
-                    " decoded tokens");
+                    " decoded tokens",
+                    text.run.tokenNs > text.calibration.tokenNs
+                        ? strCat(": the difference costs ",
+                                 shownText(text.run.tokenNs - text.calibration.tokenNs, Unit::kNs),
+                                 " per token")
+                        : std::string(": the difference costs nothing"));
       addComparison(findings.simulation, text, section);
     }
     section.sentences.push_back(

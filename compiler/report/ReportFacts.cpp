@@ -97,4 +97,11 @@ const Table *findTable(const Section &section, std::string_view id) {
   return found == section.tables.end() ? nullptr : &*found;
 }
 
+std::string fasterText(double ratio) {
+  if (ratio >= kManyTimes)
+    return strCat(fixed(ratio, 1), " times as fast");
+  return strCat(shownText(std::abs(ratio - 1), Unit::kFraction),
+                ratio >= 1 ? " faster" : " slower");
+}
+
 } // namespace moec

@@ -56,6 +56,12 @@ private:
 /// As the text and the page print it: "12.5 MiB", "62.0%", "-" for nothing.
 std::string shownText(const Value &value, Unit unit);
 
+/// How much faster something is, by its speed relative to what it is compared with: "12.6% faster",
+/// "3.2 times as fast", "5.0% slower".
+std::string fasterText(double ratio);
+/// From this ratio on, percentages are hard to read.
+constexpr double kManyTimes = 1.995;
+
 /// Where a number comes from: its least reliable input, and how it was made.
 struct Source {
   Origin origin = Origin::kDerived;

@@ -4,6 +4,8 @@
 #include "compiler/plan/MakePlans.h"
 #include "compiler/profile/TracedRouting.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/SystemLimits.h"
+#include "runtime/base/ThreadPool.h"
 #include "runtime/policy/CacheAllotment.h"
 
 #include <algorithm>
@@ -395,6 +397,27 @@ Result<Simulated> RunSimulation::simulate(const Change &change,
   MOERT_ASSIGN_OR_RETURN(const TimedResult result,
                          replayInTime(changed, settings, {.fromStep = fromStep}));
   return meansOf(result);
+}
+
+Result<std::vector<Simulated>> replayEach(size_t count,
+                                          const std::function<Result<Simulated>(size_t)> &replay,
+                                          const std::atomic<bool> *stop) {
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> threads,
+                         ThreadPool::create(availableCores(), ThreadPool::Shortage::kTakesFewer));
+  const auto isStopped = [stop] { return stop && stop->load(std::memory_order_relaxed); };
+  std::vector<std::optional<Result<Simulated>>> results(count);
+  threads->run(count, 1, [&](uint64_t begin, uint64_t end, uint32_t) {
+    for (uint64_t i = begin; i < end && !isStopped(); ++i)
+      results[i] = replay(i);
+  });
+  std::vector<Simulated> simulated;
+  for (std::optional<Result<Simulated>> &result : results) {
+    if (!result)
+      return Status(StatusCode::kInterrupted, "interrupted");
+    MOERT_RETURN_IF_ERROR(result->status());
+    simulated.push_back(std::move(*result).value());
+  }
+  return simulated;
 }
 
 Simulated meansOf(const TimedResult &result) {

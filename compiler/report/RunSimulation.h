@@ -9,7 +9,9 @@
 #include "compiler/plan/TimedReplay.h"
 #include "compiler/report/ReportInputs.h"
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +28,12 @@ struct FittedDisk {
   double factor = 1;         // On the rates of the device profile, or of the assumed disk.
   double bytesPerSecond = 0; // For the model's mean record at the depth that its layers read at.
   double profiledBytesPerSecond = 0; // The same by the device profile; 0: there is none.
-  std::string text;                  // "fitted to the waits; latency 80 us assumed"
+  /// Rates of one disk vary by 30% from day to day (docs/measurements/presets.md).
+  bool isSlowerThanProfile() const {
+    constexpr double kSlow = 0.7;
+    return isFitted && bytesPerSecond < kSlow * profiledBytesPerSecond;
+  }
+  std::string text; // "fitted to the waits; latency 80 us assumed"
 };
 
 /// What a replay of decode steps gives.
@@ -38,6 +45,11 @@ struct Simulated {
 
 /// Means of the decode steps that count.
 Simulated meansOf(const TimedResult &result);
+
+/// Results of `count` independent replays, which take all cores. kInterrupted once *stop is set.
+moert::Result<std::vector<Simulated>>
+replayEach(size_t count, const std::function<moert::Result<Simulated>(size_t)> &replay,
+           const std::atomic<bool> *stop = nullptr);
 
 /// Steps of a run's first tokens: prompt chunks, then one token each.
 std::vector<TraceStep> stepsOfRun(const moert::RunFacts &facts, uint64_t tokens);

@@ -100,8 +100,10 @@ Result<std::optional<TextComparison>> compareTexts(const RunSimulation &simulati
                                       {.steps = prompt + compared.tokens, .fromStep = prompt}));
   compared.run = meansOf(run);
   compared.leastHitRate = 1;
-  for (const Part &part : parts) {
-    MOERT_ASSIGN_OR_RETURN(const Simulated each, simulatePart(simulation, part));
+  MOERT_ASSIGN_OR_RETURN(
+      const std::vector<Simulated> simulated,
+      replayEach(parts.size(), [&](size_t i) { return simulatePart(simulation, parts[i]); }));
+  for (const Simulated &each : simulated) {
     const double count = static_cast<double>(parts.size());
     compared.calibration.tokenNs += each.tokenNs / count;
     compared.calibration.waitNs += each.waitNs / count;

@@ -122,7 +122,7 @@ static void addAdvice(const RunFindings &findings, Section &section) {
     section.sentences.push_back(
         strCat("Best change: ", advice[0].change, "; predicted ",
                shownText(advice[0].predicted.tokensPerSecond, Unit::kTokensPerSecond), ", ",
-               shownText(advice[0].predicted.gain, Unit::kFraction), " faster."));
+               fasterText(1 + advice[0].predicted.gain), ". How: ", advice[0].action, "."));
   const Plan &plan = planOf(findings.simulation.inputs(), findings.simulation.run());
   if (plan.miss.isLossy())
     section.sentences.push_back(strCat("Predictions are for waiting for every expert: the plan's "

@@ -9,7 +9,6 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
-#include "runtime/base/ThreadPool.h"
 #include "runtime/policy/CacheAllotment.h"
 
 #include <algorithm>
@@ -63,6 +62,7 @@ public:
     MOERT_RETURN_IF_ERROR(askWidths());
     MOERT_RETURN_IF_ERROR(askCandidates());
     MOERT_RETURN_IF_ERROR(askThreads());
+    MOERT_RETURN_IF_ERROR(askProfiledDisk());
     MOERT_RETURN_IF_ERROR(askPlan());
     adviseMemory();
     adviseDisk();
@@ -80,7 +80,6 @@ private:
     MOERT_ASSIGN_OR_RETURN(const Simulated changed, simulation.simulate(change));
     return anchored(changed, simulation.base());
   }
-  bool isStopped() const { return session.stop && session.stop->load(std::memory_order_relaxed); }
   /// A change, with other settings than the run's if there are some.
   struct Asked {
     RunSimulation::Change change;
@@ -98,6 +97,7 @@ private:
   Status askWidths();
   Status askCandidates();
   Status askThreads();
+  Status askProfiledDisk();
   Status askPlan();
   void adviseMemory();
   void adviseDisk();
@@ -111,23 +111,10 @@ private:
   WhatIf answers;
 };
 
-/// Each change alone. The replays share nothing and take all cores.
+/// Each change alone.
 Result<std::vector<Simulated>> Questions::simulateAll(std::span<const Asked> all) const {
-  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> threads,
-                         ThreadPool::create(availableCores(), ThreadPool::Shortage::kTakesFewer));
-  std::vector<std::optional<Result<Simulated>>> results(all.size());
-  threads->run(all.size(), 1, [&](uint64_t begin, uint64_t end, uint32_t) {
-    for (uint64_t i = begin; i < end && !isStopped(); ++i)
-      results[i] = simulate(all[i]);
-  });
-  std::vector<Simulated> simulated;
-  for (std::optional<Result<Simulated>> &result : results) {
-    if (!result)
-      return Status(StatusCode::kInterrupted, "interrupted");
-    MOERT_RETURN_IF_ERROR(result->status());
-    simulated.push_back(std::move(*result).value());
-  }
-  return simulated;
+  return replayEach(
+      all.size(), [&](size_t i) { return simulate(all[i]); }, session.stop);
 }
 
 Result<std::vector<Predicted>>
@@ -235,16 +222,18 @@ Status Questions::askCandidates() {
     point.candidate = i;
     point.bytesFactor =
         static_cast<double>(all[i].expertBytes) / static_cast<double>(chosen->expertBytes);
+    point.bytes = all[i].expertBytes + all[i].residentBytes;
     point.isBest = std::ranges::none_of(all, [&](const MeasuredCandidate &other) {
-      return (other.expertBytes < all[i].expertBytes && lossOf(other) <= lossOf(all[i])) ||
-             (other.expertBytes == all[i].expertBytes && lossOf(other) < lossOf(all[i]));
+      const uint64_t bytes = other.expertBytes + other.residentBytes;
+      return (bytes < point.bytes && lossOf(other) <= lossOf(all[i])) ||
+             (bytes == point.bytes && lossOf(other) < lossOf(all[i]));
     });
     changes.push_back({.expertBytes = point.bytesFactor});
   }
   MOERT_ASSIGN_OR_RETURN(const std::vector<Predicted> predicted, predictAll(changes));
   for (size_t i = 0; i < predicted.size(); ++i)
     answers.candidates[i].predicted = predicted[i];
-  std::ranges::stable_sort(answers.candidates, {}, &CandidatePoint::bytesFactor);
+  std::ranges::stable_sort(answers.candidates, {}, &CandidatePoint::bytes);
   return {};
 }
 
@@ -267,6 +256,22 @@ Status Questions::askThreads() {
                             strCat("moert run ... --threads ", facts.cores),
                             "the device profile's rates of one thread and of all", false,
                             Origin::kDerived, predicted});
+  return {};
+}
+
+/// A disk that was faster when it was profiled can be faster again.
+Status Questions::askProfiledDisk() {
+  const FittedDisk &disk = simulation.disk();
+  if (!disk.isSlowerThanProfile())
+    return {};
+  MOERT_ASSIGN_OR_RETURN(const Predicted predicted,
+                         predict({.readRate = disk.profiledBytesPerSecond / disk.bytesPerSecond}));
+  answers.advice.push_back(
+      {strCat("the disk at the rate of its profile: ", shownRate(disk.profiledBytesPerSecond),
+              " instead of ", shownRate(disk.bytesPerSecond)),
+       "find what slows it: another program that reads, a limit of the "
+       "container, heat",
+       "this run's routes with the profile's rate", false, disk.origin, predicted});
   return {};
 }
 

@@ -40,6 +40,7 @@ struct WidthPoint {
 /// Widths that the search of the compilation measured.
 struct CandidatePoint {
   size_t candidate = 0;   // Index in the artifact's measured candidates.
+  uint64_t bytes = 0;     // Experts and resident weights.
   double bytesFactor = 1; // On the artifact's expert bytes.
   bool isBest = false;    // No other candidate loses less in as few bytes.
   Predicted predicted;    // This run with experts of that size.

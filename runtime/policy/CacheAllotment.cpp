@@ -106,7 +106,7 @@ static CacheAllotment allotAsPlanned(const CacheAllotment &plan, const CacheShap
                                      uint64_t poolPages, uint64_t stagingPages) {
   struct Waiting {
     size_t layer = 0;
-    uint64_t pages = 0, quota = 0, part = 0; // Of its next record, with it, and of the plan.
+    uint64_t pages = 0, quota = 0, part = 0; // The next record, with it, the plan.
   };
   const auto isAhead = [](const Waiting &a, const Waiting &b) {
     const uint64_t ofA = a.part == 0 || b.part == 0 ? a.quota : a.quota * b.part;

@@ -90,10 +90,20 @@ TEST_CASE("a disk slower than its profile comes first, whatever memory there is"
   ReportInputs inputs = tinyInputs({}, roundRobin);
   inputs.runs[0].facts.availableBytes = uint64_t(1) << 30;
   const double rate = Findings(inputs).simulation->disk().bytesPerSecond;
+  const auto findsDisk = [](const Findings &found) {
+    return std::ranges::any_of(found.whatIf.advice, [](const Advice &advice) {
+      return advice.change.starts_with("the disk at the rate of its profile: ") &&
+             advice.predicted.gain >= kLeastGain;
+    });
+  };
   inputs.device = deviceOfRate(20 * rate);
-  CHECK(Findings(inputs).first() == Limit::kDisk);
+  const Findings slow(inputs);
+  CHECK(slow.first() == Limit::kDisk);
+  CHECK(findsDisk(slow));
   inputs.device = deviceOfRate(rate);
-  CHECK(Findings(inputs).first() == Limit::kMemory);
+  const Findings asProfiled(inputs);
+  CHECK(asProfiled.first() == Limit::kMemory);
+  CHECK(!findsDisk(asProfiled));
 }
 
 TEST_CASE("a text unlike the calibration text comes first, one like it does not") {

@@ -28,6 +28,9 @@ TEST_CASE("numbers are shown with their units") {
   CHECK(shownText(100e6, Unit::kBytesPerSecond) == "100 MB/s");
   CHECK(shownText(62.84, Unit::kTokensPerSecond) == "62.8 tokens/s");
   CHECK(shownText(3.0, Unit::kCount) == "3");
+  CHECK(fasterText(1.126) == "12.6% faster");
+  CHECK(fasterText(0.95) == "5.0% slower");
+  CHECK(fasterText(3.21) == "3.2 times as fast");
   CHECK(shownText(Value(), Unit::kCount) == "-");
   CHECK(shownText(std::numeric_limits<double>::infinity(), Unit::kNs) == "-");
 }
@@ -135,8 +138,8 @@ TEST_CASE("every measured candidate is in the report, with what this run would d
   std::vector<std::string> marks;
   std::vector<double> gains;
   for (const std::vector<Value> &row : table.rows) {
-    marks.push_back(row[9].text());
-    gains.push_back(row[8].number());
+    marks.push_back(row[10].text());
+    gains.push_back(row[9].number());
   }
   CHECK(marks == std::vector<std::string>{"best", "", "chosen, best", "best"});
   CHECK(gains[2] == doctest::Approx(0));
@@ -230,7 +233,7 @@ TEST_CASE("two runs are compared, and their sections have different names") {
   const Report report = tinyReport(inputs);
   REQUIRE(report.sections.size() == 17);
   CHECK(report.sections[0].id == "compare");
-  CHECK(report.sections[0].sentences[0].find("faster than A: ") != std::string::npos);
+  CHECK(report.sections[0].sentences[0].find("as fast as A: ") != std::string::npos);
   CHECK(report.sections[0].sentences[0].find("in waiting for reads, ") != std::string::npos);
   CHECK(report.sections[1].id == "a.verdict");
   CHECK(findFact(report, "b.verdict.token_ns") != nullptr);
