@@ -206,9 +206,9 @@ void ExpertTasks::run() {
 
 /// The same for a batch that is decoded: each row with the slices that it would find. Orders the
 /// pairs by their slices.
-static void computeBySlices(Engine::Impl &engine, const ExpertsInstruction &instruction,
-                            const MoeLayerTables &layer, uint32_t expert, const PagedBytes &record,
-                            std::span<uint32_t> pairs, uint32_t topK) {
+static void computeBySlices(Engine::Impl &engine, const MoeLayerTables &layer, uint32_t expert,
+                            const PagedBytes &record, std::span<uint32_t> pairs,
+                            ExpertTasks &tasks) {
   const std::vector<uint16_t> &slices = engine.misses.rankSlices;
   std::sort(pairs.begin(), pairs.end(), [&slices](uint32_t a, uint32_t b) {
     return slices[a] != slices[b] ? slices[a] < slices[b] : a < b;
@@ -218,7 +218,6 @@ static void computeBySlices(Engine::Impl &engine, const ExpertsInstruction &inst
     size_t count = 1;
     while (count < pairs.size() && slices[pairs[count]] == own)
       ++count;
-    ExpertTasks tasks(engine, instruction, topK);
     tasks.add({&layer.templateOf(expert, own), expert, record, pairs.first(count)});
     tasks.run();
     pairs = pairs.subspan(count);
@@ -263,8 +262,7 @@ static Status computeDemanded(Engine::Impl &engine, const ExpertsInstruction &in
     std::span<uint32_t> pairs(engine.expertRows.data() + begin[expert],
                               begin[expert + 1] - begin[expert]);
     if (engine.decodedCache) {
-      computeBySlices(engine, instruction, layer, expert, engine.cache->bytes(index), pairs,
-                      grouping.topK);
+      computeBySlices(engine, layer, expert, engine.cache->bytes(index), pairs, tasks);
       MOERT_RETURN_IF_ERROR(engine.cache->release(index));
       continue;
     }
