@@ -30,8 +30,8 @@ constexpr size_t kMostElements = 400'000;
 constexpr uint64_t kMostItems = 1024; // Largest bound of a length or a number of items.
 constexpr uint32_t kMostNesting = 64;
 constexpr size_t kMostProperties = 1024; // In one object.
-/// Members that are compared to find the places of all references.
-constexpr uint64_t kMostCompared = uint64_t(1) << 26;
+/// Members that are compared to find the places of all references: some tenths of a second.
+constexpr uint64_t kMostCompared = uint64_t(1) << 24;
 
 /// Keywords that describe and do not restrict.
 const std::set<std::string> kAnnotations = {"title",       "description", "default",  "examples",

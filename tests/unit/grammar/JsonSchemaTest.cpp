@@ -151,6 +151,19 @@ TEST_CASE("references that begin with each other are refused where there are too
                                                         "most 2048") != std::string::npos);
 }
 
+TEST_CASE("references to many places in large objects are refused before they take long") {
+  Json schema = {{"anyOf", Json::array()}};
+  Json::object_t definitions;
+  for (int i = 0; i < 5000; ++i) {
+    definitions.Json::object_t::Container::emplace_back(std::to_string(i), Json{{"type", "null"}});
+    schema["anyOf"].push_back({{"$ref", "#/$defs/" + std::to_string(i)}});
+  }
+  schema["$defs"] = std::move(definitions);
+  CHECK(grammarOfSchema(schema).status().message().find(
+            "compares more than 16777216 members; expected fewer or smaller objects") !=
+        std::string::npos);
+}
+
 TEST_CASE("an enumeration of many values that begin alike keeps all of them") {
   Json values = Json::array({"value", "value 7", "", 7, true, Json::array({"value"})});
   for (int i = 0; i < 6000; ++i)
