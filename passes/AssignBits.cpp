@@ -26,7 +26,7 @@ private:
     return toFormatAttr(&getContext(), moert::floatFormat(static_cast<moert::WeightKind>(kind)));
   }
   FormatAttr quantizedFormat(WeightKind kind) {
-    return FormatAttr::get(&getContext(), kind, group, activationGroup, false, false);
+    return FormatAttr::get(&getContext(), kind, group, activationGroup, false, false, false);
   }
   FormatAttr formatOf(WeightOp weight, ResidentBits width);
   FormatAttr sourceFormat(MoeLayerOp layer, uint32_t expert);
@@ -96,8 +96,9 @@ FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert)
     return builder.getArrayAttr({sourceFormat(layer, expert)});
   const uint32_t width = chosen ? static_cast<uint32_t>((*chosen)[expert]) : widthOf(bits);
   const bool hasLevels = quantizer.hasLevels && width <= moert::kMaxLevelBits;
-  auto formats = moec::slicesOf({width, quantizer.group, quantizer.hasOffsets, hasLevels},
-                                activationGroup, quantizer.isNested);
+  auto formats = moec::slicesOf(
+      {width, quantizer.group, quantizer.hasOffsets, hasLevels, quantizer.hasByteScales},
+      activationGroup, quantizer.isNested);
   if (!formats.isOk())
     return emitStatus(layer, formats.status());
   SmallVector<Attribute> slices;
@@ -136,7 +137,8 @@ void AssignBits::runOnOperation() {
   // Checked once here: all quantized formats use these groups.
   auto emit = [&] { return emitError(module.getLoc(), "moe-assign-bits: "); };
   for (uint32_t used : {group.getValue(), quantizer.group})
-    if (failed(FormatAttr::verify(emit, WeightKind::kInt8, used, activationGroup, false, false)))
+    if (failed(FormatAttr::verify(emit, WeightKind::kInt8, used, activationGroup, false, false,
+                                  false)))
       return signalPassFailure();
   Builder builder(&getContext());
   bool areExpertsChosen = false;

@@ -21,7 +21,7 @@ static Result<std::vector<Grid>> gridsFor(const AccurateCompileRequest &request,
     if (!request.bits || *request.bits == bits)
       widths.push_back(bits);
   if (request.method == QuantizeMethod::kGptq)
-    return feedbackGrids(layers, widths, passes.activationGroup, passes.nested);
+    return feedbackGrids(widths);
   uint32_t group = passes.group;
   if (request.method == QuantizeMethod::kPerChannel) {
     uint32_t rowInputs = 0;
@@ -97,13 +97,15 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
   passes.paths = true; // Calibration counts them.
   passes.budgets = asked.budgets;
   passes.sources = asked.sources;
-  // All have one group, with offsets or without; the narrowest has levels if any has.
+  // All have one group and one kind of scales, with offsets or without; the narrowest has levels if
+  // any has.
   const Grid &grid = pool->grids().back();
   mlir::moe::Choices choices;
   choices.quantizer = {mlir::moe::QuantizeMethod(request.method),
                        grid.group,
                        grid.hasOffsets,
                        grid.hasLevels,
+                       grid.hasByteScales,
                        passes.nested,
                        profilePath,
                        fewestExpertBytes()};

@@ -48,8 +48,8 @@ struct UsedGrids {
 
 static UsedGrids gridsOf(const std::vector<MoeLayer> &layers) {
   const auto isWider = [](const Grid &a, const Grid &b) {
-    return std::tie(a.bits, a.group, a.hasOffsets, a.hasLevels) >
-           std::tie(b.bits, b.group, b.hasOffsets, b.hasLevels);
+    return std::tie(a.bits, a.group, a.hasOffsets, a.hasLevels, a.hasByteScales) >
+           std::tie(b.bits, b.group, b.hasOffsets, b.hasLevels, b.hasByteScales);
   };
   std::set<Grid, decltype(isWider)> all(isWider);
   for (const MoeLayer &layer : layers)

@@ -104,6 +104,7 @@ Status PartWriter::take(size_t index, std::vector<PackedWeights> packed) {
   MOERT_RETURN_IF_ERROR(append(first.codes));
   tables.scales.insert(tables.scales.end(), first.scales.begin(), first.scales.end());
   tables.offsets.insert(tables.offsets.end(), first.offsets.begin(), first.offsets.end());
+  tables.rowScales.insert(tables.rowScales.end(), first.rowScales.begin(), first.rowScales.end());
   keepRefinements(piece, std::span(packed).subspan(1));
   if (piece.firstRow + piece.rowCount == matrix.source->rows)
     MOERT_RETURN_IF_ERROR(finishMatrix(matrix));
@@ -156,6 +157,10 @@ Status PartWriter::takeCopied(const RecordPiece &piece, std::span<const std::byt
 }
 
 Status PartWriter::finishMatrix(const StoredMatrix &matrix) {
+  if (!tables.rowScales.empty()) {
+    MOERT_RETURN_IF_ERROR(padTo(matrix.fileOffset + matrix.layout.rowScalesOffset));
+    MOERT_RETURN_IF_ERROR(append(tables.rowScales));
+  }
   if (!tables.scales.empty()) {
     MOERT_RETURN_IF_ERROR(padTo(matrix.fileOffset + matrix.layout.scalesOffset));
     MOERT_RETURN_IF_ERROR(append(tables.scales));
@@ -166,6 +171,7 @@ Status PartWriter::finishMatrix(const StoredMatrix &matrix) {
   }
   tables.scales.clear();
   tables.offsets.clear();
+  tables.rowScales.clear();
   return {};
 }
 

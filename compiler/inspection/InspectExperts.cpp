@@ -20,6 +20,8 @@ std::string nameOfFormat(const WeightFormat &format) {
     name += strCat("/", format.group);
   if (format.hasOffsets)
     name += "+offsets";
+  if (format.hasByteScales)
+    name += "+bytescales";
   return name;
 }
 
@@ -52,7 +54,10 @@ std::string nameOfSlices(const Expert &expert) {
   for (const Slice &slice : expert.slices)
     sliceBits += strCat(sliceBits.empty() ? "" : "+", bitsOf(slice.format.kind));
   return strCat(hasLevels(format.kind) ? "nl" : "int", widthOf(expert), "/", format.group,
-                format.hasOffsets ? "+offsets" : "", " as ", sliceBits);
+                format.hasOffsets      ? "+offsets"
+                : format.hasByteScales ? "+bytescales"
+                                       : "",
+                " as ", sliceBits);
 }
 
 namespace {

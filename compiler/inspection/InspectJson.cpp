@@ -16,6 +16,7 @@ static void writeFormat(JsonWriter &json, const WeightFormat &format) {
   json.key("activation_group").number(format.activationGroup);
   json.key("has_offsets").boolean(format.hasOffsets);
   json.key("refines").boolean(format.refines);
+  json.key("has_byte_scales").boolean(format.hasByteScales);
 }
 
 static void writeModel(JsonWriter &json, const ModelInfo &model) {

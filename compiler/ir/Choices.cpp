@@ -10,12 +10,14 @@ using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 //===----------------------------------------------------------------------===//
 
 LogicalResult QuantizerAttr::verify(EmitError emitError, QuantizeMethod method, uint32_t group,
-                                    bool offsets, bool levels, bool /*nested*/,
+                                    bool offsets, bool levels, bool byteScales, bool /*nested*/,
                                     StringRef calibration, uint64_t /*traceExpertBytes*/) {
   if (group == 0)
     return emitError() << "a quantizer with groups of 0 inputs, expected at least 1";
   if (offsets && levels)
     return emitError() << "a quantizer with offsets and levels, expected at most one of them";
+  if (offsets && byteScales)
+    return emitError() << "a quantizer with offsets and byte scales, expected at most one of them";
   if (method != QuantizeMethod::kNearest && calibration.empty())
     return emitError() << "quantizer " << stringifyQuantizeMethod(method)
                        << " without a calibration profile, to which it fits";
@@ -151,7 +153,8 @@ struct MeasuredAttrs {
 
 static QuantizerAttr toQuantizerAttr(MLIRContext *context, const Quantizer &from) {
   return QuantizerAttr::get(context, from.method, from.group, from.hasOffsets, from.hasLevels,
-                            from.isNested, from.calibration, from.traceExpertBytes);
+                            from.hasByteScales, from.isNested, from.calibration,
+                            from.traceExpertBytes);
 }
 
 void choose(ModuleOp module, const Choices &choices) {
@@ -177,8 +180,13 @@ Quantizer quantizerOf(ModuleOp module) {
   auto from = module->getAttrOfType<QuantizerAttr>(kQuantizerAttr);
   if (!from)
     return {};
-  return {from.getMethod(),          from.getGroup(),  from.getOffsets(),
-          from.getLevels(),          from.getNested(), from.getCalibration().str(),
+  return {from.getMethod(),
+          from.getGroup(),
+          from.getOffsets(),
+          from.getLevels(),
+          from.getByteScales(),
+          from.getNested(),
+          from.getCalibration().str(),
           from.getTraceExpertBytes()};
 }
 

@@ -18,6 +18,7 @@ struct Quantizer {
   uint32_t group = 32; // Inputs of an expert's row that share a scale.
   bool hasOffsets = false;
   bool hasLevels = false; // Non-linear codes up to kMaxLevelBits.
+  bool hasByteScales = false;
   bool isNested = false;
   std::string calibration = {}; // Path of a calibration profile; empty: none.
   uint64_t traceExpertBytes = 0;

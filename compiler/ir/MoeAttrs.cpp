@@ -67,9 +67,10 @@ LogicalResult RouterGroupsAttr::verify(EmitError emitError, uint32_t count, uint
 }
 
 LogicalResult FormatAttr::verify(EmitError emitError, WeightKind kind, uint32_t group,
-                                 uint32_t activationGroup, bool offsets, bool refines) {
+                                 uint32_t activationGroup, bool offsets, bool refines,
+                                 bool byteScales) {
   moert::Status status = moert::checkFormat(
-      {static_cast<moert::WeightKind>(kind), group, activationGroup, offsets, refines});
+      {static_cast<moert::WeightKind>(kind), group, activationGroup, offsets, refines, byteScales});
   return status.isOk() ? success() : emitError() << status.message();
 }
 

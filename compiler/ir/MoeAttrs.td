@@ -163,14 +163,13 @@ def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
   let description = [{
     A float kind, or a quantized kind with the number of inputs that share a scale (`group`), the number
     of inputs whose activations share one (`activationGroup`: 16, 32 or 64, a divisor of `group`), and
-    whether each group also has an offset. A slice that `refines` has the low bits of the codes of the
-    slice before it, and no scales. The float kind mxfp4 has groups too, always of 32 inputs.
+    whether each group also has an offset, or a scale of one byte (`byteScales`). A slice that `refines`
+    has the low bits of the codes of the slice before it, and no scales. The float kind mxfp4 has groups too, always of 32 inputs.
 
     ```mlir
-    #moe.format<kind = bf16>
     #moe.format<kind = mxfp4, group = 32>
     #moe.format<kind = int4, group = 32, activationGroup = 32>
-    #moe.format<kind = int2, group = 32, activationGroup = 32, offsets = true>
+    #moe.format<kind = nl4, group = 32, activationGroup = 32, byteScales = true>
     #moe.format<kind = int1, group = 32, activationGroup = 32, refines = true>
     ```
   }];
@@ -178,7 +177,8 @@ def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
                         DefaultValuedParameter<"uint32_t", "0">:$group,
                         DefaultValuedParameter<"uint32_t", "0">:$activationGroup,
                         DefaultValuedParameter<"bool", "false">:$offsets,
-                        DefaultValuedParameter<"bool", "false">:$refines);
+                        DefaultValuedParameter<"bool", "false">:$refines,
+                        DefaultValuedParameter<"bool", "false">:$byteScales);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -509,12 +509,11 @@ def Moe_QuantizerAttr : Moe_Attr<"Quantizer", "quantizer"> {
   let summary = "How the experts' records are made from the checkpoint (moec::QuantizeMethod)";
   let description = [{
     The experts' grids have a scale, and with `offsets` an offset, for each `group` inputs; with `levels`
-    codes of up to 4 bits are non-linear (moert::CodeLevels); `nested` as in moe-assign-bits. `calibration` is the path of the calibration profile that the method fits to,
+    codes of up to 4 bits are non-linear (moert::CodeLevels), and with `byteScales` scales have one byte; `nested` as in moe-assign-bits. `calibration` is the path of the calibration profile that the method fits to,
     from which the artifact's trace and activation-path tables are made too; empty: none, and the
     method is nearest. The trace is cut as for `traceExpertBytes` of experts (moec::learn()).
 
     ```mlir
-    #moe.quantizer<method = nearest, group = 32>
     #moe.quantizer<method = gptq, group = 32, nested = true, calibration = "qwen.profile",
                    traceExpertBytes = 3538944>
     ```
@@ -522,6 +521,7 @@ def Moe_QuantizerAttr : Moe_Attr<"Quantizer", "quantizer"> {
   let parameters = (ins EnumParameter<Moe_QuantizeMethod>:$method, "uint32_t":$group,
                         DefaultValuedParameter<"bool", "false">:$offsets,
                         DefaultValuedParameter<"bool", "false">:$levels,
+                        DefaultValuedParameter<"bool", "false">:$byteScales,
                         DefaultValuedParameter<"bool", "false">:$nested,
                         StringRefParameter<"path of a calibration profile", [{""}]>:$calibration,
                         DefaultValuedParameter<"uint64_t", "0">:$traceExpertBytes);

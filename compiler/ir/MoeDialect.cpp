@@ -32,6 +32,8 @@ struct MoeAsmInterface : OpAsmDialectInterface {
       os << "o";
     if (format.getRefines())
       os << "r";
+    if (format.getByteScales())
+      os << "b";
     return AliasResult::FinalAlias;
   }
 
@@ -169,13 +171,18 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
 //===----------------------------------------------------------------------===//
 
 moert::WeightFormat toWeightFormat(FormatAttr format) {
-  return {static_cast<moert::WeightKind>(format.getKind()), format.getGroup(),
-          format.getActivationGroup(), format.getOffsets(), format.getRefines()};
+  return {static_cast<moert::WeightKind>(format.getKind()),
+          format.getGroup(),
+          format.getActivationGroup(),
+          format.getOffsets(),
+          format.getRefines(),
+          format.getByteScales()};
 }
 
 FormatAttr toFormatAttr(MLIRContext *context, const moert::WeightFormat &format) {
   return FormatAttr::get(context, static_cast<WeightKind>(format.kind), format.group,
-                         format.activationGroup, format.hasOffsets, format.refines);
+                         format.activationGroup, format.hasOffsets, format.refines,
+                         format.hasByteScales);
 }
 
 moert::MatrixShape shapeOf(SourceAttr source) {

@@ -121,7 +121,8 @@ static uint64_t fingerprintOf(const PoolOptions &options, const CalibrationInfo 
              options.nested, " ", options.checkpointHash.first, " ", options.checkpointHash.sample,
              " ", info.checkpointHash.first, " ", info.checkpointHash.sample, " ", info.seed);
   for (const Grid &grid : options.grids)
-    text += strCat(" ", grid.bits, "/", grid.group, "/", grid.hasOffsets, "/", grid.hasLevels);
+    text += strCat(" ", grid.bits, "/", grid.group, "/", grid.hasOffsets, "/", grid.hasLevels, "/",
+                   grid.hasByteScales);
   ChecksumStream stream;
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(info.tokens)));

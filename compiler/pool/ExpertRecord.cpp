@@ -46,6 +46,7 @@ Result<std::vector<std::byte>> packRecord(const MoeLayer &layer,
       MOERT_ASSIGN_OR_RETURN(MatrixLayout stored, layoutOf(layer.matrices[m].shape, formats[s]));
       uint64_t at = slices[s].offset + layout.matrixOffsets[m];
       place(record, at, packed[s].codes);
+      place(record, at + stored.rowScalesOffset, packed[s].rowScales);
       place(record, at + stored.scalesOffset, packed[s].scales);
       place(record, at + stored.offsetsOffset, packed[s].offsets);
     }

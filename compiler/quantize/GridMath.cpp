@@ -13,6 +13,23 @@ static uint16_t roundScale(float scale, float largest, float largestCode) {
   return bits;
 }
 
+int32_t nearestByteOf(float scale, float rowScale) {
+  if (rowScale == 0 || scale == 0)
+    return 0;
+  const float bytes = roundToEven(std::fabs(scale) / rowScale);
+  const int32_t limited = bytes < 1                          ? 1
+                          : bytes > float(kLargestByteScale) ? kLargestByteScale
+                                                             : int32_t(bytes);
+  return scale < 0 ? -limited : limited;
+}
+
+float exactNearestScaleOf(float low, float high, const Grid &grid) {
+  const CodeRange range = codeRangeOf(grid);
+  const float extreme = -low >= high ? low : high;
+  const bool isSymmetric8 = range.low == -range.high;
+  return isSymmetric8 ? std::fabs(extreme) / range.high : extreme / range.low;
+}
+
 GroupScale nearestScaleOf(float low, float high, const Grid &grid) {
   GroupScale result;
   if (low == 0 && high == 0)
@@ -27,11 +44,9 @@ GroupScale nearestScaleOf(float low, float high, const Grid &grid) {
     return result;
   }
   const CodeRange range = codeRangeOf(grid);
-  const float extreme = -low >= high ? low : high;
-  const bool isSymmetric8 = range.low == -range.high;
-  const float codes = isSymmetric8 ? range.high : range.low;
-  const float scale = isSymmetric8 ? std::fabs(extreme) / codes : extreme / codes;
-  result.scaleBits = roundScale(scale, std::fabs(extreme), std::fabs(codes));
+  const float largest = -low >= high ? -low : high;
+  const float codes = range.low == -range.high ? range.high : -range.low;
+  result.scaleBits = roundScale(exactNearestScaleOf(low, high, grid), largest, codes);
   return result;
 }
 

@@ -63,6 +63,30 @@ struct GroupScale {
   uint16_t offsetBits = 0;
 };
 
+/// The largest byte of a scale, and the largest one that rounding to nearest gives a row: searched
+/// scales may be larger.
+constexpr int32_t kLargestByteScale = 127, kLargestNearestByte = 112;
+
+/// bf16 bits of the scale of a row whose groups need scales of up to this magnitude.
+inline uint16_t rowScaleOf(float largest) {
+  return moert::f32ToBf16(largest / float(kLargestNearestByte));
+}
+
+/// The byte of a group's scale of rounding to nearest; it does not round to 0, which would lose the
+/// group.
+int32_t nearestByteOf(float scale, float rowScale);
+
+/// The scale of the group at `place` in row `row`.
+inline float scaleAt(const GridMatrix &matrix, size_t row, size_t place) {
+  return matrix.grid.hasByteScales
+             ? moert::bf16ToF32(matrix.rowScales[row]) * float(int16_t(matrix.scales[place]))
+             : moert::f16ToF32(matrix.scales[place]);
+}
+
+/// The scale of rounding to nearest on a grid without offsets, before it is rounded to what is
+/// stored.
+float exactNearestScaleOf(float low, float high, const Grid &grid);
+
 /// The scale and offset of rounding to nearest (QuantizeNearest.h) for a group of values from low
 /// to high. Infinite if beyond the range of f16.
 GroupScale nearestScaleOf(float low, float high, const Grid &grid);

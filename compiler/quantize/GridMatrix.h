@@ -18,17 +18,20 @@ struct Grid {
   bool hasOffsets = false;
   bool hasLevels =
       false; // Non-linear codes (runtime/format/CodeLevels.h): 2 to 4 bits, no offsets.
+  bool hasByteScales = false; // Scales are multiples of one of the row, -127 to 127; no offsets.
   friend bool operator==(const Grid &, const Grid &) = default;
 };
 
 /// Rows of a matrix on a grid. Codes are offset binary, one a byte, [rows][cols]; scales and
-/// offsets are f16 bits, [rows][groups]. 8 bits without offsets use codes 1 to 255.
+/// offsets are f16 bits, [rows][groups], and byte scales int16_t as uint16_t. 8 bits without
+/// offsets use codes 1 to 255.
 struct GridMatrix {
   moert::MatrixShape shape;
   Grid grid;
   std::vector<uint8_t> codes;
   std::vector<uint16_t> scales;
-  std::vector<uint16_t> offsets; // Empty without offsets.
+  std::vector<uint16_t> offsets;        // Empty without offsets.
+  std::vector<uint16_t> rowScales = {}; // bf16 bits, [rows]; empty without byte scales.
 
   /// Groups along the inputs of a row; the last one may have fewer inputs.
   uint32_t groupsPerRow() const { return (shape.cols + grid.group - 1) / grid.group; }

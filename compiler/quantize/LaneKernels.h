@@ -22,6 +22,7 @@ struct LaneGroup {
   uint32_t count;
   const float *importance; // [count], at least 0; null: all 1.
   Grid grid;
+  const float *rowScales; // [16], of byte scales; otherwise null.
 };
 
 /// A run of columns of one group that are rounded in order.
@@ -46,7 +47,8 @@ struct LaneRefinement {
   float *gradient;      // [count][16]: H d, summed over all inputs; overwritten.
   uint32_t count;       // At most kRefinedColumns.
   Grid grid;
-  float *scales; // [16]: in, and out with fitsScales.
+  const float *rowScales; // [16], of byte scales; otherwise null.
+  float *scales;          // [16]: in, and out with fitsScales.
   const float *offsets;
   uint8_t *codes;       // [count][16], in and out.
   const float *moments; // H of columns j and k of the run: moments[j * momentsStride + k].
@@ -57,17 +59,17 @@ constexpr uint32_t kRefinedColumns = 64;
 
 struct LaneKernels {
   /// scales and offsets [16] are a start on entry and the best found on return: the least sum of
-  /// importance * (value - value on the grid)^2, all representable in f16. Never worse than the
-  /// start.
+  /// importance * (value - value on the grid)^2, all representable in f16, or as bytes. Never worse
+  /// than the start.
   void (*searchScales)(const LaneGroup &group, float *scales, float *offsets);
 
   /// Codes, ascending in columns: rne((value - offset) / scale) within the grid's range; a scale of
   /// 0 gives the code of 0.
   void (*round)(const LaneRounding &rounding);
 
-  /// With fitsScales first the scale of the least error for these codes, rounded to f16. Then each
-  /// column in ascending order gets the code of the least error. No step raises the error, except
-  /// by rounding in f32.
+  /// With fitsScales first the scale of the least error for these codes, rounded to f16 or to a
+  /// byte. Then each column in ascending order gets the code of the least error. No step raises the
+  /// error, except by rounding in f32.
   void (*refine)(const LaneRefinement &refinement);
 
   /// row[i] -= sum over t of factors[t] * others[t * othersStride + i] for i < count; t ascending,

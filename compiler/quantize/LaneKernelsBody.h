@@ -100,6 +100,23 @@ inline void toF16(Lanes &x) {
   x = (Lanes)(rounded | sign);
 }
 
+/// The nearest scale that can be stored: a byte times the row's scale, or f16.
+inline void toStored(const float *rowScales, Lanes &scale) {
+  constexpr float kMagic = 12582912.0f, kLargest = 127;
+  if (!rowScales) {
+    toF16(scale);
+    return;
+  }
+  Lanes row;
+  load(rowScales, row);
+  const IntLanes isFlat = row == 0.0f;
+  Lanes byte = scale / (isFlat ? Lanes{} + 1.0f : row);
+  byte = byte < -kLargest ? Lanes{} - kLargest : byte;
+  byte = byte > kLargest ? Lanes{} + kLargest : byte;
+  byte = (byte + kMagic) - kMagic;
+  scale = isFlat ? Lanes{} : byte * row;
+}
+
 /// The result of one pass over a group for a candidate.
 struct Fit {
   Lanes error, q, qq, qw; // Weighted sums of (w - value)^2, q, q^2, q * w.
@@ -147,11 +164,11 @@ void searchSymmetric(const LaneGroup &group, const Range &range, const Lanes &st
     for (uint32_t step = 0; step < kSteps; ++step) {
       const float part = from + (to - from) * float(step) / float(kSteps - 1);
       Lanes scale = start * (part * float(sign));
-      toF16(scale);
+      toStored(group.rowScales, scale);
       fitOf(group, scale, none, range, fit);
       keepBetter(scale, none, fit, best);
       scale = fit.qq > 0.0f ? fit.qw / (fit.qq > 0.0f ? fit.qq : none + 1.0f) : scale;
-      toF16(scale);
+      toStored(group.rowScales, scale);
       fitOf(group, scale, none, range, fit);
       keepBetter(scale, none, fit, best);
     }
@@ -270,7 +287,7 @@ inline void fitScales(const LaneRefinement &run, const Range &range, Lanes &scal
   const IntLanes isCurved = curvature > 0.0f;
   Lanes fitted = scale + along / (isCurved ? curvature : Lanes{} + 1.0f);
   fitted = isCurved ? fitted : scale;
-  toF16(fitted);
+  toStored(run.rowScales, fitted);
   const Lanes change = fitted - scale;
   scale = fitted;
   for (uint32_t j = 0; j < run.count; ++j) {

@@ -54,14 +54,16 @@ Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activation
   std::vector<WeightFormat> slices;
   for (WeightKind kind : kinds) {
     bool refines = !slices.empty();
-    slices.push_back({kind, group, activationGroup, grid.hasOffsets && !refines, refines});
+    slices.push_back({kind, group, activationGroup, grid.hasOffsets && !refines, refines,
+                      grid.hasByteScales && !refines});
   }
   MOERT_RETURN_IF_ERROR(checkSliceFormats(slices));
   return slices;
 }
 
 Grid gridOf(std::span<const WeightFormat> slices) {
-  Grid grid = {0, slices.front().group, slices.front().hasOffsets, hasLevels(slices.front().kind)};
+  const WeightFormat &first = slices.front();
+  Grid grid = {0, first.group, first.hasOffsets, hasLevels(first.kind), first.hasByteScales};
   for (const WeightFormat &slice : slices)
     grid.bits += bitsOf(slice.kind);
   return grid;
@@ -101,13 +103,24 @@ static std::vector<std::byte> packTable(std::span<const uint16_t> table, uint32_
   return packed;
 }
 
+// The lower bytes of such a table.
+static std::vector<std::byte> packByteScales(const GridMatrix &matrix, uint32_t groups) {
+  std::vector<std::byte> packed(roundUp(matrix.shape.rows, kPanelRows) * groups);
+  for (size_t row = 0; row < matrix.shape.rows; ++row)
+    for (size_t group = 0; group < groups; ++group)
+      packed[(row / kPanelRows * groups + group) * kPanelRows + row % kPanelRows] =
+          std::byte(uint8_t(matrix.scales[row * groups + group]));
+  return packed;
+}
+
 static Status checkHolds(const GridMatrix &matrix, std::span<const WeightFormat> slices) {
   MOERT_RETURN_IF_ERROR(checkSliceFormats(slices));
   Grid grid = gridOf(slices);
   // A group may extend beyond a row's end: a grid allows any number, a format needs a multiple.
   auto cover = [&](uint32_t group) { return std::min(group, matrix.shape.cols); };
   if (grid.bits != matrix.grid.bits || cover(grid.group) != cover(matrix.grid.group) ||
-      grid.hasOffsets != matrix.grid.hasOffsets || grid.hasLevels != matrix.grid.hasLevels)
+      grid.hasOffsets != matrix.grid.hasOffsets || grid.hasLevels != matrix.grid.hasLevels ||
+      grid.hasByteScales != matrix.grid.hasByteScales)
     return invalidInput("slices of ", grid.bits, " bits in groups of ", grid.group,
                         ", the grid is ", matrix.grid.bits, " bits in groups of ",
                         matrix.grid.group);
@@ -122,7 +135,11 @@ Result<std::vector<PackedWeights>> packGrid(const GridMatrix &matrix,
   assert(matrix.codes.size() == size_t(rows) * cols &&
          matrix.scales.size() == size_t(rows) * layout.groupsPerRow);
   std::vector<PackedWeights> packed(slices.size());
-  packed[0].scales = packTable(matrix.scales, rows, layout.groupsPerRow);
+  packed[0].scales = matrix.grid.hasByteScales
+                         ? packByteScales(matrix, layout.groupsPerRow)
+                         : packTable(matrix.scales, rows, layout.groupsPerRow);
+  if (matrix.grid.hasByteScales)
+    packed[0].rowScales = packTable(matrix.rowScales, rows, 1);
   if (matrix.grid.hasOffsets)
     packed[0].offsets = packTable(matrix.offsets, rows, layout.groupsPerRow);
   const size_t paddedRows = size_t(layout.panels) * kPanelRows;

@@ -14,12 +14,13 @@
 
 namespace moec {
 
-/// The bytes of some panels (or, in row layout, rows): a contiguous run of each of the three parts
-/// of a stored matrix.
+/// The bytes of some panels (or, in row layout, rows): a contiguous run of each of the parts of a
+/// stored matrix.
 struct PackedWeights {
   std::vector<std::byte> codes;
-  std::vector<std::byte> scales;  // Empty for float kinds and refining slices.
-  std::vector<std::byte> offsets; // Empty without offsets.
+  std::vector<std::byte> scales;    // Empty for float kinds and refining slices.
+  std::vector<std::byte> offsets;   // Empty without offsets.
+  std::vector<std::byte> rowScales; // Empty without byte scales.
 };
 
 /// The slices that store a grid. 2, 4 and 8 bits are one slice each, or, nested, slices of 2; 2 and

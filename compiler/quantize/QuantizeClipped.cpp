@@ -42,15 +42,18 @@ Result<GridMatrix> quantizeClipped(const MatrixShape &shape, const Grid &grid,
   MOERT_ASSIGN_OR_RETURN(GridMatrix matrix, quantizeNearest(shape, grid, rows));
   const LaneKernels &lanes = laneKernelsFor(isa);
   AlignedFloats panel(size_t(shape.cols) * kLanes), scales(kLanes), offsets(kLanes);
+  AlignedFloats rowScales(kLanes);
   std::vector<uint8_t> codes(size_t(shape.cols) * kLanes);
   for (uint32_t row = 0; row < shape.rows; row += kLanes) {
     fillPanel(shape, rows, row, panel.data());
+    const float *const ofRows = loadRowScales(matrix, row, rowScales.data());
     for (uint32_t group = 0; group < matrix.groupsPerRow(); ++group) {
       const uint32_t begin = group * grid.group, count = std::min(grid.group, shape.cols - begin);
       float *values = panel.data() + size_t(begin) * kLanes;
-      nearestScales(values, count, grid, scales.data(), offsets.data());
-      lanes.searchScales({values, count, importance.empty() ? nullptr : &importance[begin], grid},
-                         scales.data(), offsets.data());
+      nearestScales(values, count, grid, ofRows, scales.data(), offsets.data());
+      lanes.searchScales(
+          {values, count, importance.empty() ? nullptr : &importance[begin], grid, ofRows},
+          scales.data(), offsets.data());
       lanes.round({.values = values,
                    .count = count,
                    .grid = grid,
@@ -74,7 +77,7 @@ void dequantize(const GridMatrix &matrix, std::span<float> out) {
   for (size_t row = 0; row < matrix.shape.rows; ++row)
     for (size_t group = 0; group < groups; ++group) {
       const size_t place = row * groups + group;
-      const float scale = f16ToF32(matrix.scales[place]);
+      const float scale = scaleAt(matrix, row, place);
       const float offset = matrix.grid.hasOffsets ? f16ToF32(matrix.offsets[place]) : 0;
       const size_t end = std::min<size_t>((group + 1) * matrix.grid.group, cols);
       for (size_t col = group * matrix.grid.group; col < end; ++col)

@@ -25,7 +25,7 @@ public:
       : matrix(matrixOut), feedback(factors), scaleChoice(choice), refinements(passes),
         lanes(laneKernelsFor(isa)), kernels(**kernelsFor(isa)), weights(size(matrix)),
         differences(size(matrix)), work(size(matrix)), corrections(size(matrix)), scales(kLanes),
-        offsets(kLanes), codes(size(matrix)) {}
+        offsets(kLanes), rowScales(kLanes), codes(size(matrix)) {}
 
   void quantize(std::span<const float> rows, uint32_t firstRow);
 
@@ -48,6 +48,8 @@ private:
   // All [cols][16].
   AlignedFloats weights, differences, work, corrections;
   AlignedFloats scales, offsets; // The current group's.
+  AlignedFloats rowScales;
+  const float *ofRows = nullptr; // rowScales, or null without byte scales.
   std::vector<uint8_t> codes;
 };
 
@@ -78,10 +80,10 @@ void PanelFeedback::feedBack(uint32_t begin, uint32_t end) {
 
 void PanelFeedback::chooseScales(uint32_t begin, uint32_t end) {
   const float *values = work.data() + size_t(begin) * kLanes;
-  nearestScales(values, end - begin, matrix.grid, scales.data(), offsets.data());
+  nearestScales(values, end - begin, matrix.grid, ofRows, scales.data(), offsets.data());
   if (scaleChoice == ScaleChoice::kSearched)
-    lanes.searchScales({values, end - begin, &feedback.pivots[begin], matrix.grid}, scales.data(),
-                       offsets.data());
+    lanes.searchScales({values, end - begin, &feedback.pivots[begin], matrix.grid, ofRows},
+                       scales.data(), offsets.data());
 }
 
 void PanelFeedback::roundRun(uint32_t begin, uint32_t end) {
@@ -122,6 +124,7 @@ void PanelFeedback::refineRun(uint32_t firstRow, uint32_t begin, uint32_t end) {
                 .gradient = corrections.data(),
                 .count = end - begin,
                 .grid = matrix.grid,
+                .rowScales = ofRows,
                 .scales = scales.data(),
                 .offsets = offsets.data(),
                 .codes = codes.data() + first,
@@ -146,6 +149,7 @@ void PanelFeedback::quantize(std::span<const float> rows, uint32_t firstRow) {
   const uint32_t cols = matrix.shape.cols;
   const uint64_t group = matrix.grid.group;
   fillPanel(matrix.shape, rows, firstRow, weights.data());
+  ofRows = loadRowScales(matrix, firstRow, rowScales.data());
   for (uint32_t begin = 0; begin < cols;) {
     const uint32_t end = runEnd(begin);
     if (begin % group == 0) {

@@ -27,12 +27,22 @@ Status checkFinite(const MatrixShape &shape, uint32_t firstRow, std::span<const 
   return {};
 }
 
-static Result<GroupScale> scaleOf(std::span<const float> group, const Grid &grid) {
-  float low = group[0], high = group[0];
-  for (float value : group) {
-    low = value < low ? value : low;
-    high = value > high ? value : high;
+/// The smallest and the largest of some values.
+struct Extent {
+  float low, high;
+};
+
+static Extent extentOf(std::span<const float> values) {
+  Extent extent = {values[0], values[0]};
+  for (float value : values) {
+    extent.low = value < extent.low ? value : extent.low;
+    extent.high = value > extent.high ? value : extent.high;
   }
+  return extent;
+}
+
+static Result<GroupScale> scaleOf(std::span<const float> group, const Grid &grid) {
+  const auto [low, high] = extentOf(group);
   const GroupScale result = nearestScaleOf(low, high, grid);
   if (!(std::fabs(f16ToF32(result.scaleBits)) <= kLargestF16) ||
       !(std::fabs(f16ToF32(result.offsetBits)) <= kLargestF16))
@@ -42,15 +52,33 @@ static Result<GroupScale> scaleOf(std::span<const float> group, const Grid &grid
 }
 
 // Offset binary codes of a group. A scale of 0 means a group of equal values.
-static void quantizeGroup(std::span<const float> group, const GroupScale &scales, const Grid &grid,
+static void quantizeGroup(std::span<const float> group, float scale, float offset, const Grid &grid,
                           uint8_t *codes) {
-  float scale = f16ToF32(scales.scaleBits), offset = f16ToF32(scales.offsetBits);
   if (scale == 0) {
     std::fill_n(codes, group.size(), uint8_t(zeroCodeOf(grid)));
     return;
   }
   for (size_t i = 0; i < group.size(); ++i)
     codes[i] = nearestCodeOf(grid, (group[i] - offset) / scale);
+}
+
+// The row's scale and its groups' bytes.
+static void chooseByteScales(std::span<const float> values, size_t row, GridMatrix &matrix) {
+  const uint32_t groups = matrix.groupsPerRow();
+  const auto exactScaleOf = [&](uint32_t group) {
+    const size_t column = size_t(group) * matrix.grid.group;
+    const auto [low, high] = extentOf(
+        values.subspan(column, std::min<size_t>(matrix.grid.group, values.size() - column)));
+    return low == 0 && high == 0 ? 0.0f : exactNearestScaleOf(low, high, matrix.grid);
+  };
+  float largest = 0;
+  for (uint32_t group = 0; group < groups; ++group)
+    largest = std::max(largest, std::fabs(exactScaleOf(group)));
+  matrix.rowScales[row] = rowScaleOf(largest);
+  const float rowScale = bf16ToF32(matrix.rowScales[row]);
+  for (uint32_t group = 0; group < groups; ++group)
+    matrix.scales[row * groups + group] =
+        uint16_t(int16_t(nearestByteOf(exactScaleOf(group), rowScale)));
 }
 
 Result<GridMatrix> quantizeNearest(const MatrixShape &shape, const Grid &grid,
@@ -63,7 +91,10 @@ Result<GridMatrix> quantizeNearest(const MatrixShape &shape, const Grid &grid,
   matrix.codes.resize(rows.size());
   matrix.scales.resize(size_t(shape.rows) * groups);
   matrix.offsets.resize(grid.hasOffsets ? matrix.scales.size() : 0);
-  for (uint32_t row = 0; row < shape.rows; ++row)
+  matrix.rowScales.resize(grid.hasByteScales ? shape.rows : 0);
+  for (uint32_t row = 0; row < shape.rows; ++row) {
+    if (grid.hasByteScales)
+      chooseByteScales(rows.subspan(size_t(row) * shape.cols, shape.cols), row, matrix);
     for (uint32_t group = 0; group < groups; ++group) {
       const size_t column = size_t(group) * grid.group, begin = size_t(row) * shape.cols + column;
       std::span<const float> values =
@@ -71,11 +102,15 @@ Result<GridMatrix> quantizeNearest(const MatrixShape &shape, const Grid &grid,
       auto scales = scaleOf(values, grid);
       if (!scales.isOk())
         return scales.status().withContext(strCat("row ", firstRow + row));
-      quantizeGroup(values, *scales, grid, matrix.codes.data() + begin);
-      matrix.scales[size_t(row) * groups + group] = scales->scaleBits;
+      const size_t place = size_t(row) * groups + group;
+      if (!grid.hasByteScales)
+        matrix.scales[place] = scales->scaleBits;
       if (grid.hasOffsets)
-        matrix.offsets[size_t(row) * groups + group] = scales->offsetBits;
+        matrix.offsets[place] = scales->offsetBits;
+      quantizeGroup(values, scaleAt(matrix, row, place), f16ToF32(scales->offsetBits), grid,
+                    matrix.codes.data() + begin);
     }
+  }
   return matrix;
 }
 

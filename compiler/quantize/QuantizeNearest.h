@@ -11,9 +11,11 @@
 //   levels      scale = extreme / the first level, the largest in magnitude; q is the nearest level
 //   offsets     scale = (max - min) / (2^bits - 1), offset = (min + max) / 2 + scale / 2, which
 //               centers the codes' range on the values'
-// The scale is rounded to f16 first, then the offset is computed from the rounded scale and
-// rounded, then q = rne((w - offset) / scale), clamped. Rounding a very small scale (below f16's
-// normal numbers) could clip values; it is then rounded away from zero.
+// The scale is rounded to f16, or to a multiple of the row's byte scale, first, then the offset is
+// computed from the rounded scale and rounded, then q = rne((w - offset) / scale), clamped.
+// Rounding a very small scale (below f16's normal numbers) could clip values; it is then rounded
+// away from zero. A row's byte scale is a 112th of the largest scale of its groups, rounded to
+// bf16.
 #pragma once
 
 #include "compiler/quantize/GridMatrix.h"

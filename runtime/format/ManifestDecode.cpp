@@ -18,7 +18,10 @@ static MatrixShape decodeShape(const fb::MatrixShape &shape) {
 
 Status ManifestDecoder::decodeFormat(const fb::WeightFormat &format, WeightFormat &value) {
   MOERT_RETURN_IF_ERROR(decodeEnum(format.kind(), kLastWeightKind, "weight kind", value.kind));
-  MOERT_RETURN_IF_ERROR(decodeFlag(format.has_offsets(), "has_offsets", value.hasOffsets));
+  if (format.has_offsets() > 2)
+    return invalidInput("has_offsets is ", uint32_t(format.has_offsets()), ", expected 0, 1 or 2");
+  value.hasOffsets = format.has_offsets() == 1;
+  value.hasByteScales = format.has_offsets() == 2;
   MOERT_RETURN_IF_ERROR(decodeFlag(format.refines(), "refines", value.refines));
   value.group = format.group();
   value.activationGroup = format.activation_group();

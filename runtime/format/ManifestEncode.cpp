@@ -39,8 +39,8 @@ fb::MatrixShape encode(const MatrixShape &shape) {
 }
 
 fb::WeightFormat encode(const WeightFormat &format) {
-  return {uint8_t(format.kind), uint8_t(format.hasOffsets), uint8_t(format.refines), format.group,
-          format.activationGroup};
+  return {uint8_t(format.kind), uint8_t(format.hasByteScales ? 2 : format.hasOffsets),
+          uint8_t(format.refines), format.group, format.activationGroup};
 }
 
 Offset<fb::ResidentWeight> encodeResident(Builder &builder, const ResidentWeight &weight) {

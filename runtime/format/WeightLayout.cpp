@@ -32,8 +32,13 @@ Status checkFormat(const WeightFormat &format) {
     MOERT_RETURN_IF_ERROR(checkFloatGroups(format));
     if (format.refines)
       return invalidInput("a ", nameOf(format.kind), " matrix cannot refine another");
+    if (format.hasByteScales)
+      return invalidInput("a ", nameOf(format.kind), " matrix with byte scales, expected none");
     return {};
   }
+  if (format.hasByteScales && (format.refines || format.hasOffsets))
+    return invalidInput("a matrix with byte scales that refines another or has offsets, ",
+                        "expected neither");
   if (format.refines && format.hasOffsets)
     return invalidInput("a refinement with offsets, expected those of the slice that it refines");
   if (hasLevels(format.kind) && (format.refines || format.hasOffsets))
@@ -89,9 +94,12 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
   if (!hasScales)
     return layout;
   layout.groupsPerRow = static_cast<uint32_t>(divideUp(paddedCols, format.group));
-  const uint64_t entryBytes = isMxfp4 ? sizeof(uint8_t) : sizeof(uint16_t);
-  const uint64_t tableBytes = paddedRows * layout.groupsPerRow * entryBytes;
+  const uint64_t tableBytes = paddedRows * layout.groupsPerRow * scaleBytesOf(format);
   layout.scalesOffset = roundUp(layout.codesBytes, kRegionAlignment);
+  if (format.hasByteScales) {
+    layout.rowScalesOffset = layout.scalesOffset;
+    layout.scalesOffset += paddedRows * sizeof(uint16_t);
+  }
   layout.bytes = layout.scalesOffset + tableBytes;
   if (format.hasOffsets) {
     layout.offsetsOffset = roundUp(layout.bytes, kRegionAlignment);

@@ -19,11 +19,13 @@
 // [panel][weight group][16 outputs], and these, where the format has offsets, by the offsets in the
 // same shape. The value of a code is
 //   w = scale * q + offset.
-// With the kinds nl2 and nl4, q is a level that the code selects (CodeLevels.h).
-// A slice that refines another holds lower bits of the same codes and neither scales nor offsets:
-// docs/format.md, "Records", lists the combinations of slices and the value of each prefix.
-// Inputs are padded to a multiple of the activation group with q = 0; the scale and the offset of a
-// weight group that has real inputs apply to its padding too, where the activation is zero.
+// Scales may have one byte each: then one bf16 per row, [panel][16 outputs], comes before them, and
+// a group's scale is its byte, from -127 to 127, times the row's. With the kinds nl2 and nl4, q is
+// a level that the code selects (CodeLevels.h). A slice that refines another holds lower bits of
+// the same codes and neither scales nor offsets: docs/format.md, "Records", lists the combinations
+// of slices and the value of each prefix. Inputs are padded to a multiple of the activation group
+// with q = 0; the scale and the offset of a weight group that has real inputs apply to its padding
+// too, where the activation is zero.
 //
 // MXFP4 (OCP Microscaling Formats 1.0) is a float kind, whose products take f32 activations: codes
 // of E2M1, and as scales, in the same place, powers of two as E8M0, a byte each. Its groups are 32
@@ -96,7 +98,8 @@ struct WeightFormat {
   uint32_t group = 0;           // Inputs that share a scale; a multiple of activationGroup.
   uint32_t activationGroup = 0; // Inputs whose activations share a scale: 16, 32 or 64.
   bool hasOffsets = false;
-  bool refines = false; // Low bits of the codes of the slice before it, without scales.
+  bool refines = false;       // Low bits of the codes of the slice before it, without scales.
+  bool hasByteScales = false; // Signed bytes, multiples of one bf16 per row. Only in experts.
 
   friend bool operator==(const WeightFormat &, const WeightFormat &) = default;
 };
@@ -120,10 +123,16 @@ struct MatrixLayout {
   uint32_t paddedCols = 0;   // cols, up to a multiple of activationGroup where quantized.
   uint32_t groupsPerRow = 0; // Weight groups along the inputs; 0 without scales.
   uint64_t codesBytes = 0;
-  uint64_t scalesOffset = 0;  // 0 without scales.
-  uint64_t offsetsOffset = 0; // 0 without offsets.
-  uint64_t bytes = 0;         // Total; the next matrix starts at the next kRegionAlignment.
+  uint64_t rowScalesOffset = 0; // 0 without byte scales.
+  uint64_t scalesOffset = 0;    // 0 without scales.
+  uint64_t offsetsOffset = 0;   // 0 without offsets.
+  uint64_t bytes = 0;           // Total; the next matrix starts at the next kRegionAlignment.
 };
+
+/// Bytes of a stored scale, and of an offset.
+constexpr uint32_t scaleBytesOf(const WeightFormat &format) {
+  return format.hasByteScales || format.kind == WeightKind::kMxfp4 ? 1 : 2;
+}
 
 /// Refuses combinations that the rules above exclude for matrices of every shape.
 Status checkFormat(const WeightFormat &format);

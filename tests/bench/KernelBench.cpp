@@ -52,14 +52,18 @@ struct Stored {
     std::string text = nameOf(format.kind);
     for (WeightKind kind : planes)
       text.append("+").append(std::to_string(bitsOf(kind)));
-    return isQuantized(format.kind) ? text + "/" + std::to_string(format.group) : text;
+    return isQuantized(format.kind)
+               ? text + "/" + std::to_string(format.group) + (format.hasByteScales ? "b" : "")
+               : text;
   }
 };
 
 std::vector<Stored> allStored() {
   constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
   constexpr WeightFormat kNested = {k2, 32, 32, false},
-                         kNonLinear = {WeightKind::kNl2, 32, 32, false};
+                         kNonLinear = {WeightKind::kNl2, 32, 32, false},
+                         kBytes = {k2, 32, 32, false, false, true},
+                         kNonLinearBytes = {WeightKind::kNl2, 32, 32, false, false, true};
   return {{floatFormat(WeightKind::kF32)},
           {floatFormat(WeightKind::kF16)},
           {floatFormat(WeightKind::kBF16)},
@@ -77,7 +81,14 @@ std::vector<Stored> allStored() {
           {kNested, {k2}},
           {kNested, {k2, k1}},
           {kNested, {k2, k2}},
-          {kNested, {k2, k4}}};
+          {kNested, {k2, k4}},
+          {kNonLinearBytes},
+          {kNonLinearBytes, {k1}},
+          {kNonLinearBytes, {k2}},
+          {{WeightKind::kNl4, 32, 32, false, false, true}},
+          {kBytes, {k2, k1}},
+          {kBytes, {k2, k2}},
+          {kBytes, {k2, k4}}};
 }
 
 struct Arguments {

@@ -81,9 +81,9 @@ class OnePlanTest(E2eTest):
         text = module.read_text()
         for before, after, mention in (
                 ('calibration = "', 'calibration = "/nowhere/', "saved.mlir names a profile: .*nowhere.*No such file"),
-                ("method = gptq, group = 32, levels = true, nested = true", "method = gptq, group = 32, levels = true", "slices of another form"),
+                ("byteScales = true, nested = true", "byteScales = true", "slices of another form"),
                 ("method = gptq", "method = gptp", "saved.mlir:"),
-                ("method = gptq, group = 32, levels = true, nested = true, calibration = ", "method = gptq, group = 32, levels = true, calibration = \"\" //", "saved.mlir:"),
+                ("nested = true, calibration = ", "calibration = \"\" //", "saved.mlir:"),
                 ("moe.quantizer = #moe.quantizer<", "moe.quantizer = #moe.model<", "saved.mlir:")):
             self.assertIn(before, text)
             module.write_text(text.replace(before, after, 1))

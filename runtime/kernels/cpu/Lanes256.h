@@ -126,6 +126,13 @@ inline Lanes loadF32(const std::byte *from) {
 inline Lanes loadF16(const std::byte *from) {
   return {_mm256_cvtph_ps(loadEight(from)), _mm256_cvtph_ps(loadEight(from + 16))};
 }
+inline __m256 widenI8(__m128i eight) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
+}
+inline Lanes loadI8(const std::byte *from) {
+  __m128i bytes = loadEight(from);
+  return {widenI8(bytes), widenI8(_mm_unpackhi_epi64(bytes, bytes))};
+}
 inline __m256 widenBF16(__m128i eight) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16));
 }

@@ -130,6 +130,11 @@ inline Lanes loadF32(const std::byte *from) {
 inline Lanes loadF16(const std::byte *from) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)))};
 }
+/// 16 signed bytes.
+inline Lanes loadI8(const std::byte *from) {
+  __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+}
 inline Lanes loadBF16(const std::byte *from) {
   __m256i narrow = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16))};

@@ -133,6 +133,12 @@ inline Lanes loadF16(const std::byte *from) {
   return {{vcvt_f32_f16(vget_low_f16(low)), vcvt_high_f32_f16(low),
            vcvt_f32_f16(vget_low_f16(high)), vcvt_high_f32_f16(high)}};
 }
+inline Lanes loadI8(const std::byte *from) {
+  int8x16_t bytes = vreinterpretq_s8_u8(loadBytes(from));
+  int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
+  return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_high_s16(low)),
+           vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_high_s16(high))}};
+}
 inline Lanes loadBF16(const std::byte *from) {
   uint16x8_t low = vreinterpretq_u16_u8(loadBytes(from));
   uint16x8_t high = vreinterpretq_u16_u8(loadBytes(from + 16));

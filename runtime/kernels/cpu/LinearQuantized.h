@@ -72,31 +72,48 @@ inline void findCodes(const WeightView &w, uint64_t index, GroupRun &run) {
 /// `ratio` activation groups share an entry.
 inline void findEntries(const WeightView &w, uint64_t table, uint32_t panel, uint32_t group,
                         uint32_t ratio, GroupRun &run) {
-  constexpr uint64_t kEntryBytes = kPanelRows * 2;
+  const uint64_t entryBytes = kPanelRows * scaleBytesOf(w.format);
   uint32_t entry = group / ratio;
   uint64_t index = uint64_t(panel) * w.layout.groupsPerRow + entry;
-  PageRun entries = runFrom(w.bytes, table + index * kEntryBytes);
+  PageRun entries = runFrom(w.bytes, table + index * entryBytes);
   run.table = entries.data;
-  run.limit((entry + entries.bytes / kEntryBytes) * ratio - group);
+  run.limit((entry + entries.bytes / entryBytes) * ratio - group);
 }
+
+/// The scales of a panel's groups.
+struct ScaleReader {
+  bool isByte;
+  Lanes rowScales; // Only with byte scales.
+
+  explicit ScaleReader(const WeightView &w, uint32_t panel)
+      : isByte(w.format.hasByteScales), rowScales(zeroLanes()) {
+    if (isByte)
+      rowScales = loadBF16(
+          runFrom(w.bytes, w.layout.rowScalesOffset + uint64_t(panel) * kPanelRows * 2).data);
+  }
+  Lanes load(const std::byte *entry) const {
+    return isByte ? multiply(loadI8(entry), rowScales) : loadF16(entry);
+  }
+};
 
 /// Steps through the entries of a table by activation group; `ratio` groups share an entry.
 class EntryCursor {
 public:
-  EntryCursor(uint32_t group, uint32_t entryRatio)
-      : ratio(entryRatio), left(entryRatio - group % entryRatio) {}
+  EntryCursor(uint32_t group, uint32_t entryRatio, const WeightFormat &format)
+      : ratio(entryRatio), left(entryRatio - group % entryRatio),
+        entryBytes(kPanelRows * scaleBytesOf(format)) {}
 
   /// In bytes from the first group's entry.
   uint64_t offset() const { return bytes; }
   void advance() {
     if (--left == 0) {
       left = ratio;
-      bytes += kPanelRows * 2;
+      bytes += entryBytes;
     }
   }
 
 private:
-  uint32_t ratio, left;
+  uint32_t ratio, left, entryBytes;
   uint64_t bytes = 0;
 };
 
@@ -119,6 +136,7 @@ inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) 
   const uint32_t groups = task.x.cols / kGroup;
   const uint32_t ratio = task.w.format.group / kGroup;
   const GridSteps steps = gridSteps<P>(task.w.missingBits);
+  const ScaleReader scales(task.w, panel);
   const uint8_t *levels = nullptr;
   if constexpr (P::kLooksUp)
     levels = kLevelTables.levels[P::kBits + task.w.missingBits - 2][task.w.missingBits].of;
@@ -126,7 +144,7 @@ inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) 
     GroupRun run = {{}, {}, nullptr, groups - group};
     findCodes<P, kGroup, kRows == 1>(task.w, uint64_t(panel) * groups + group, run);
     findEntries(task.w, task.w.layout.scalesOffset, panel, group, ratio, run);
-    EntryCursor entry(group, ratio);
+    EntryCursor entry(group, ratio, task.w.format);
     const int8_t *x = task.x.codes + group * kGroup;
     for (uint32_t k = 0; k < run.count; ++k, ++group, entry.advance()) {
       if constexpr (kRows == 1 ? !P::template is<8>() : kRows == 8 && P::kCount == 1)
@@ -135,7 +153,7 @@ inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) 
       for (int p = 0; p < P::kCount; ++p)
         codes.planes[p] = run.codes[p] + uint64_t(k) * groupBytes(kGroup, P::kBitsOf[p]);
       Lanes products[kRows];
-      Lanes stepScale = loadF16(run.table + entry.offset());
+      Lanes stepScale = scales.load(run.table + entry.offset());
       if constexpr (kIsWhole) {
         dotGroup<P, kGroup, kRows>(codes, x + k * kGroup, task.x.codesStride, task.x.sums + group,
                                    task.x.groupsStride, products);
@@ -160,7 +178,7 @@ __attribute__((noinline)) void addOffsets(const QuantizedTask &task, uint32_t pa
   for (uint32_t group = 0; group < groups;) {
     GroupRun run = {{}, {}, nullptr, groups - group};
     findEntries(task.w, task.w.layout.offsetsOffset, panel, group, ratio, run);
-    EntryCursor entry(group, ratio);
+    EntryCursor entry(group, ratio, task.w.format);
     for (uint32_t k = 0; k < run.count; ++k, ++group, entry.advance()) {
       Lanes offset = loadF16(run.table + entry.offset());
       for (int r = 0; r < kRows; ++r) {

@@ -84,9 +84,18 @@ inline float groupElement(const WeightView &w, uint64_t table, uint32_t row, uin
   return f16ToF32(loadU16(w.bytes.at(table + (group * kPanelRows + row % kPanelRows) * 2)));
 }
 
+/// A byte times a bf16: exact.
+inline float byteScale(const WeightView &w, uint32_t row, uint32_t col) {
+  uint64_t group = uint64_t(row / kPanelRows) * w.layout.groupsPerRow + col / w.format.group;
+  uint64_t entry = group * kPanelRows + row % kPanelRows;
+  auto code = static_cast<int8_t>(*w.bytes.at(w.layout.scalesOffset + entry));
+  return bf16ToF32(loadU16(w.bytes.at(w.layout.rowScalesOffset + uint64_t(row) * 2))) * code;
+}
+
 /// The value of one step of quantizedElement().
 inline float stepOf(const WeightView &w, uint32_t row, uint32_t col) {
-  float scale = groupElement(w, w.layout.scalesOffset, row, col);
+  float scale = w.format.hasByteScales ? byteScale(w, row, col)
+                                       : groupElement(w, w.layout.scalesOffset, row, col);
   return w.missingBits == 0 || hasLevels(w.format.kind) ? scale : scale * 0.5f;
 }
 

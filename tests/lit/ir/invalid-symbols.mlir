@@ -309,6 +309,12 @@ module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, 
 
 // -----
 
+// Nor have byte scales.
+// expected-error@+1 {{a quantizer with offsets and byte scales, expected at most one of them}}
+module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, offsets = true, byteScales = true>} {}
+
+// -----
+
 // The quantizer has the type #moe.quantizer.
 // expected-error@+1 {{'moe.quantizer' expected a #moe.quantizer attribute}}
 module attributes {moe.quantizer = "gptq"} {}

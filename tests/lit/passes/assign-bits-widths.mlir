@@ -3,6 +3,7 @@
 // RUN: moec-opt %t/alone.mlir --moe-assign-bits=nested=true | FileCheck %s --check-prefix=ALONE
 // RUN: moec-opt %t/row.mlir --moe-assign-bits | FileCheck %s --check-prefix=ROW
 // RUN: moec-opt %t/levels.mlir --moe-assign-bits | FileCheck %s --check-prefix=LEVELS
+// RUN: moec-opt %t/bytes.mlir --moe-assign-bits | FileCheck %s --check-prefix=BYTES
 // RUN: not moec-opt %t/half.mlir --moe-assign-bits 2>&1 | FileCheck %s --check-prefix=HALF
 
 // 3 bits are slices of 2 and 1; 8 are 2, 2 and 4. Chosen matrices get their width, others the option's, 8.
@@ -21,6 +22,9 @@
 
 // Non-linear codes have up to 4 bits; in slices, the first one has their kind.
 // LEVELS: @experts {{.*}} bits [2, 3, 4, 5] slices {{\[\[}}#nl2g32a32], [#nl2g32a32, #int1g32a32r], [#nl2g32a32, #int2g32a32r], [#int2g32a32, #int2g32a32r, #int1g32a32r]]
+
+// Byte scales are those of the first slice.
+// BYTES: @experts {{.*}} bits [3, 5] slices {{\[\[}}#nl2g32a32b, #int1g32a32r], [#int2g32a32b, #int2g32a32r, #int1g32a32r]]
 
 // A group is a multiple of the activation group.
 // HALF: weight group 48, expected a multiple of the activation group 32
@@ -64,6 +68,14 @@ module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, 
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
     bits [2, 3, 4, 5]
+}
+//--- bytes.mlir
+module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, levels = true, byteScales = true, nested = true>} {
+  moe.moe_layer @experts layer 0 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    bits [3, 5]
 }
 //--- half.mlir
 module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 48>} {

@@ -134,6 +134,14 @@ TEST_CASE("slices that do not form one expert are refused") {
          a.residents[0].format = {WeightKind::kNl4, 32, 32, false};
        },
        "resident weight 0: it is nl4, which only experts are"},
+      {"byte scales of a refinement", [&](Artifact &a) { format(a, 1).hasByteScales = true; },
+       "slice 1: a matrix with byte scales that refines another or has offsets, expected neither"},
+      {"byte scales of a float",
+       [&](Artifact &a) { format(a, 0) = {WeightKind::kBF16, 0, 0, false, false, true}; },
+       "slice 0: a bf16 matrix with byte scales, expected none"},
+      {"a resident weight with byte scales",
+       [](Artifact &a) { a.residents[0].format = {WeightKind::kInt8, 32, 32, false, false, true}; },
+       "resident weight 0: it has byte scales, which only experts have"},
       {"more slices than allowed",
        [](Artifact &a) {
          Expert &expert = a.moeLayers[1].experts[0];

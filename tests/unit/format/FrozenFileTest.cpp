@@ -79,6 +79,7 @@ static void writeSeeds(const std::string &corpus) {
       {"whole_exchange", exchangingArtifact()},
       {"whole_chat", withConversation(tinyArtifact())},
       {"whole_mxfp4", tinyMxfp4Artifact()},
+      {"whole_bytescales", tinyByteScalesArtifact()},
       {"whole_measured", withMeasured(tinyArtifact(), tinyMeasured())},
       {"whole_measured_on_items", withMeasured(tinyArtifact(), tinyMeasuredOnItems())}};
   for (const auto &[name, artifact] : seeds) {
@@ -92,6 +93,7 @@ TEST_CASE("frozen files are written on demand") {
     return;
   writeWhole(frozenPath("v2.1-chat.moe"), withConversation(tinyArtifact()));
   writeWhole(frozenPath("v2.1-mxfp4.moe"), tinyMxfp4Artifact());
+  writeWhole(frozenPath("v2.1-bytescales.moe"), tinyByteScalesArtifact());
   writeWhole(frozenPath("v2.1-exchange.moe"), exchangingArtifact());
   writeWhole(frozenPath("v2.1.moe"), withMeasured(tinyPlannedArtifact(), tinyMeasured()));
   writeSeeds(std::string(MOE_TEST_DATA_DIR) + "/../fuzz/corpus");
@@ -246,9 +248,19 @@ TEST_CASE("experts of MXFP4 are read from the frozen file of version 2.1") {
   CHECK(experts[2].slices[0].format.kind == WeightKind::kBF16);
 }
 
+TEST_CASE("experts with byte scales are read from the frozen file of version 2.1") {
+  const Artifact artifact = readVerified(openFrozen("v2.1-bytescales.moe"));
+  const std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  CHECK(experts[0].slices[0].format == WeightFormat{WeightKind::kNl4, 32, 32, false, false, true});
+  // 512 bytes of codes; 2 for each of 32 rows and 32 bytes, each matrix at a multiple of 1024.
+  CHECK(experts[0].slices[0].payloadBytes == 2 * 2048 + 1024 + 64 + 32);
+  CHECK(experts[1].slices[0].format.hasByteScales);
+  CHECK_FALSE(experts[1].slices[1].format.hasByteScales);
+}
+
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
   for (const char *name : {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-exchange.moe",
-                           "v2.1-mxfp4.moe", "v2.1.moe"}) {
+                           "v2.1-mxfp4.moe", "v2.1-bytescales.moe", "v2.1.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());

@@ -79,8 +79,13 @@ private:
   }
   MatrixShape shape() { return {u32(), u32()}; }
   WeightFormat format() {
-    return {WeightKind(below(uint32_t(kLastWeightKind) + 1)), u32(), u32(), below(2) == 1,
-            below(2) == 1};
+    const uint32_t tables = below(3);
+    return {WeightKind(below(uint32_t(kLastWeightKind) + 1)),
+            u32(),
+            u32(),
+            tables == 1,
+            below(2) == 1,
+            tables == 2};
   }
   MoeLayer moeLayer() {
     auto slice = [&] { return Slice{format(), u64(), u64(), u64(), u64()}; };

@@ -213,6 +213,17 @@ Artifact tinyMxfp4Artifact() {
   return artifact;
 }
 
+Artifact tinyByteScalesArtifact() {
+  Artifact artifact = tinyArtifactWithoutChecksums();
+  std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  experts[0].slices = {{{WeightKind::kNl4, kGroup, kGroup, false, false, true}}};
+  experts[1].slices = {{{WeightKind::kInt2, kGroup, kGroup, false, false, true}},
+                       {{WeightKind::kInt1, kGroup, kGroup, false, true}}};
+  layOutWithPlans(artifact);
+  fileOf(artifact);
+  return artifact;
+}
+
 Measured tinyMeasured() {
   Measured measured;
   measured.metric = "perplexity";

@@ -34,6 +34,9 @@ constexpr uint64_t kTinyPathsBytes = 200, kTinyTraceBytes = 5000;
 /// The same with experts of MXFP4, and one of bf16.
 moert::Artifact tinyMxfp4Artifact();
 
+/// The same with byte scales in one slice, and in the first of several.
+moert::Artifact tinyByteScalesArtifact();
+
 /// Measurements for it: two calibration texts, one of which has scored windows too.
 moert::Measured tinyMeasured();
 /// The same on the items of one file of two.

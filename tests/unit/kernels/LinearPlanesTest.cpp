@@ -58,9 +58,9 @@ struct Grid {
 };
 
 Grid randomGrid(Random &random, const Kinds &planes, MatrixShape shape, uint32_t group,
-                uint32_t activationGroup, bool hasOffsets) {
-  Grid grid = {
-      planes, randomMatrix(random, shape, {planes[0], group, activationGroup, hasOffsets}), {}};
+                uint32_t activationGroup, bool hasOffsets, bool hasByteScales = false) {
+  const WeightFormat format = {planes[0], group, activationGroup, hasOffsets, false, hasByteScales};
+  Grid grid = {planes, randomMatrix(random, shape, format), {}};
   for (uint32_t row = 0; row < shape.rows; ++row)
     for (uint32_t col = 0; col < grid.base.layout.paddedCols; ++col)
       grid.codes.push_back(col < shape.cols ? random.below(1u << grid.bits())
@@ -74,6 +74,7 @@ LogicalMatrix planeOf(const Grid &grid, WeightKind kind, uint32_t low, bool refi
   plane.format.kind = kind;
   plane.format.refines = refines;
   plane.format.hasOffsets = grid.base.format.hasOffsets && !refines;
+  plane.format.hasByteScales = grid.base.format.hasByteScales && !refines;
   plane.layout = layoutOf(plane.shape, plane.format).value();
   uint32_t mask = (1u << bitsOf(kind)) - 1;
   for (size_t i = 0; i < grid.codes.size(); ++i)
@@ -122,16 +123,18 @@ void forEachGrid(Random &random, const std::function<void(const Grid &, uint32_t
   for (const Kinds &planes : allPlanes())
     for (uint32_t activationGroup : {16u, 32u, 64u})
       for (uint32_t ratio : {1u, 3u})
-        for (bool hasOffsets : {false, true})
+        for (auto [hasOffsets, hasByteScales] :
+             {std::pair{false, false}, {true, false}, {false, true}})
           for (const MatrixShape &shape : kShapes) {
             if ((planes.back() == k1 && activationGroup == 16) ||
                 (hasLevels(planes[0]) && (hasOffsets || activationGroup != 32)))
               continue;
+            CAPTURE(hasByteScales);
             CAPTURE(bitsOfAll(planes));
             CAPTURE(activationGroup);
             CAPTURE(shape.rows);
             check(randomGrid(random, planes, shape, ratio * activationGroup, activationGroup,
-                             hasOffsets),
+                             hasOffsets, hasByteScales),
                   12 + count++ % 5);
           }
 }

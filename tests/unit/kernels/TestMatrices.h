@@ -141,6 +141,7 @@ struct LogicalMatrix {
   std::vector<int> quants;            // Quantized kinds: q [rows][paddedCols].
   std::vector<float> scales, offsets; // [rows][groupsPerRow].
   std::vector<uint8_t> codes, powers; // MXFP4: E2M1 [rows][cols], E8M0 [rows][groupsPerRow].
+  std::vector<float> rowScales = {}; // [rows], with byte scales; scales are then multiples of them.
 
   float scale(uint32_t row, uint32_t col) const {
     return scales[row * layout.groupsPerRow + col / format.group];
@@ -199,7 +200,14 @@ inline LogicalMatrix randomMatrix(Random &random, MatrixShape shape, WeightForma
       int q = static_cast<int>(random.below(static_cast<uint32_t>(2 * half))) - half;
       m.quants.push_back(col < shape.cols ? q : 0);
     }
+  for (uint32_t i = 0; i < shape.rows && format.hasByteScales; ++i)
+    m.rowScales.push_back(shortFloat(random, 7));
   for (uint32_t i = 0; i < shape.rows * layout->groupsPerRow; ++i) {
+    if (format.hasByteScales) {
+      m.scales.push_back((static_cast<float>(random.below(256)) - 128) *
+                         m.rowScales[i / layout->groupsPerRow]);
+      continue;
+    }
     bool isSubnormal = random.below(8) == 0;
     m.scales.push_back(isSubnormal ? static_cast<float>(random.below(1024)) * 0x1p-24f
                                    : std::ldexp(shortFloat(random, 10), -2));
@@ -274,6 +282,20 @@ inline void putTable(std::vector<std::byte> &bytes, const LogicalMatrix &m,
       }
 }
 
+inline void putByteScales(std::vector<std::byte> &bytes, const LogicalMatrix &m) {
+  bytes.resize(roundUp(bytes.size(), kRegionAlignment));
+  auto scaleOf = [&](uint64_t row) { return row < m.shape.rows ? m.rowScales[row] : 0.0f; };
+  for (uint64_t row = 0; row < m.layout.panels * kPanelRows; ++row)
+    putHalf(bytes, static_cast<uint16_t>(std::bit_cast<uint32_t>(scaleOf(row)) >> 16));
+  for (uint64_t panel = 0; panel < m.layout.panels; ++panel)
+    for (uint32_t group = 0; group < m.layout.groupsPerRow; ++group)
+      for (uint64_t row = panel * kPanelRows; row < (panel + 1) * kPanelRows; ++row)
+        bytes.push_back(row < m.shape.rows
+                            ? static_cast<std::byte>(static_cast<int>(
+                                  m.scales[row * m.layout.groupsPerRow + group] / scaleOf(row)))
+                            : std::byte(0));
+}
+
 inline void putMxfp4(std::vector<std::byte> &bytes, const LogicalMatrix &m) {
   const uint32_t cols = m.shape.cols;
   auto code = [&](uint64_t row, uint32_t col) {
@@ -303,7 +325,9 @@ inline std::vector<std::byte> packed(const LogicalMatrix &m) {
     detail::putFloats(bytes, m);
   } else {
     detail::putCodes(bytes, m);
-    if (!m.format.refines)
+    if (m.format.hasByteScales)
+      detail::putByteScales(bytes, m);
+    else if (!m.format.refines)
       detail::putTable(bytes, m, m.scales);
     if (m.format.hasOffsets)
       detail::putTable(bytes, m, m.offsets);

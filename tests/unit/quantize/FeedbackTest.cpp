@@ -258,6 +258,28 @@ TEST_CASE("non-linear codes have a smaller error than evenly spaced ones of as m
     }
 }
 
+TEST_CASE("scales of one byte have at most 1.1 times the error of scales in f16") {
+  constexpr MatrixShape kShape = {48, 128};
+  auto rows = randomValues(size_t(kShape.rows) * kShape.cols, 0.05f, 18);
+  // Groups of a row have scales of up to 8 times another's: small ones are rounded most.
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i] *= std::ldexp(1.0f, -int(i / 32 % 4));
+  const auto inputs = correlatedRows(1200, kShape.cols, 19);
+  const auto fitted = std::span(inputs).first(800 * kShape.cols);
+  const Feedback feedback = feedbackFor(momentsOf(fitted, kShape.cols), 0.03);
+  for (uint32_t bits : {2u, 3u, 4u, 5u, 6u, 8u}) {
+    CAPTURE(bits);
+    const bool hasLevels = bits <= 4;
+    auto halves = quantizeGptq(kShape, {bits, 32, false, hasLevels}, rows, feedback,
+                               ScaleChoice::kSearched, 2);
+    auto bytes = quantizeGptq(kShape, {bits, 32, false, hasLevels, true}, rows, feedback,
+                              ScaleChoice::kSearched, 2);
+    REQUIRE((halves.isOk() && bytes.isOk()));
+    CHECK(bytes->rowScales.size() == kShape.rows);
+    CHECK(outputErrorOf(*bytes, rows, fitted) < 1.1 * outputErrorOf(*halves, rows, fitted));
+  }
+}
+
 TEST_CASE("refinement finds the scale that was planted") {
   // Weights on a grid. The scale of rounding to nearest is another one where the extreme code is
   // not used, and its codes are still near enough to lead to the planted scale.
@@ -325,7 +347,8 @@ TEST_CASE("every instruction set gives the same bits, from the inputs to the cod
   const auto rows = randomValues(size_t(kShape.rows) * kShape.cols, 0.05f, 11);
   const auto inputs = correlatedRows(300, kShape.cols, 12);
   for (const Grid &grid : {Grid{2, 32, false}, Grid{3, 150, false}, Grid{3, 64, true},
-                           Grid{3, 32, false, true}, Grid{4, 64, false, true}}) {
+                           Grid{3, 32, false, true}, Grid{4, 64, false, true},
+                           Grid{4, 32, false, true, true}, Grid{6, 32, false, false, true}}) {
     std::vector<GridMatrix> results;
     for (Isa isa : builtIsas()) {
       if (!isSupported(isa))

@@ -17,10 +17,13 @@ static GridMatrix randomGrid(const MatrixShape &shape, const Grid &grid) {
   for (size_t i = 0; i < size_t(shape.rows) * shape.cols; ++i)
     matrix.codes.push_back(uint8_t(random() % (1u << grid.bits)));
   for (size_t i = 0; i < size_t(shape.rows) * matrix.groupsPerRow(); ++i) {
-    matrix.scales.push_back(uint16_t(random()));
+    matrix.scales.push_back(grid.hasByteScales ? uint16_t(int16_t(int(random() % 255) - 127))
+                                               : uint16_t(random()));
     if (grid.hasOffsets)
       matrix.offsets.push_back(uint16_t(random()));
   }
+  for (uint32_t row = 0; row < shape.rows && grid.hasByteScales; ++row)
+    matrix.rowScales.push_back(uint16_t(random()));
   return matrix;
 }
 
@@ -59,16 +62,21 @@ static void checkPacked(const GridMatrix &matrix, std::span<const WeightFormat> 
                                                    : 1u << (matrix.grid.bits - 1);
       isSame = isSame && codeOf(slices, *packed, paddedCols, row, col) == expected;
     }
+    auto isAt = [](const std::vector<std::byte> &table, size_t at, uint16_t value) {
+      return uint32_t(table.at(2 * at)) == (value & 255u) &&
+             uint32_t(table.at(2 * at + 1)) == value >> 8;
+    };
+    if (row < rows && matrix.grid.hasByteScales)
+      isSame = isSame && isAt((*packed)[0].rowScales, row, matrix.rowScales[row]);
     for (uint32_t group = 0; row < rows && group < groups; ++group) {
       size_t at = (size_t(row / 16) * groups + group) * 16 + row % 16;
-      auto isAt = [&](const std::vector<std::byte> &table, uint16_t value) {
-        return uint32_t(table.at(2 * at)) == (value & 255u) &&
-               uint32_t(table.at(2 * at + 1)) == value >> 8;
-      };
       size_t index = size_t(row) * groups + group;
-      isSame = isSame && isAt((*packed)[0].scales, matrix.scales[index]);
+      if (matrix.grid.hasByteScales)
+        isSame = isSame && uint32_t((*packed)[0].scales.at(at)) == (matrix.scales[index] & 255u);
+      else
+        isSame = isSame && isAt((*packed)[0].scales, at, matrix.scales[index]);
       if (matrix.grid.hasOffsets)
-        isSame = isSame && isAt((*packed)[0].offsets, matrix.offsets[index]);
+        isSame = isSame && isAt((*packed)[0].offsets, at, matrix.offsets[index]);
     }
   }
   CHECK(isSame);
@@ -83,7 +91,8 @@ TEST_CASE("every code can be recovered from its slices, and padding is 0") {
           CAPTURE(nested);
           if (hasLevels && bits > kMaxLevelBits)
             continue;
-          Grid grid = {bits, 32, bits < 4 && !hasLevels, hasLevels};
+          const bool hasOffsets = bits < 4 && !hasLevels;
+          Grid grid = {bits, 32, hasOffsets, hasLevels, !hasOffsets && nested};
           auto slices = slicesOf(grid, 32, nested);
           REQUIRE_MESSAGE(slices.isOk(), slices.status().message());
           CHECK(gridOf(*slices) == grid);
@@ -119,7 +128,8 @@ TEST_CASE("unsupported widths are refused") {
     CHECK(!slicesOf({bits, 32, false}, 32, true).isOk());
   for (uint32_t bits : {5u, 6u, 8u})
     CHECK(!slicesOf({bits, 32, false, true}, 32, true).isOk());
-  CHECK(!slicesOf({4, 32, true, true}, 32, true).isOk());  // Offsets and levels.
+  CHECK(!slicesOf({4, 32, true, true}, 32, true).isOk());        // Offsets and levels.
+  CHECK(!slicesOf({4, 32, true, false, true}, 32, true).isOk()); // Offsets and byte scales.
   CHECK(!slicesOf({4, 64, false, true}, 64, true).isOk()); // Levels have activation groups of 32.
   // A unit of one bit holds 32 inputs.
   for (uint32_t bits : {3u, 5u}) {
@@ -130,8 +140,11 @@ TEST_CASE("unsupported widths are refused") {
 
 TEST_CASE("slices that hold another grid are refused") {
   GridMatrix matrix = randomGrid({16, 64}, {4, 32, false});
-  for (const Grid &other :
-       {Grid{2, 32, false}, {4, 64, false}, {4, 32, true}, {4, 32, false, true}}) {
+  for (const Grid &other : {Grid{2, 32, false},
+                            {4, 64, false},
+                            {4, 32, true},
+                            {4, 32, false, true},
+                            {4, 32, false, false, true}}) {
     auto slices = slicesOf(other, 32, true);
     REQUIRE(slices.isOk());
     auto packed = packGrid(matrix, *slices);

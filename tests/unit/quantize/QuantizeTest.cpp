@@ -14,10 +14,20 @@ using namespace moec::test;
 using namespace moert;
 
 static const MatrixShape kShape = {37, 96}; // The last panel has 5 rows.
-static const std::vector<Grid> kGrids = {
-    {2, 32, false},       {2, 32, true},        {3, 32, false},      {4, 96, false},
-    {4, 32, true},        {6, 64, false},       {8, 32, false},      {8, 32, true},
-    {2, 32, false, true}, {3, 96, false, true}, {4, 32, false, true}};
+static const std::vector<Grid> kGrids = {{2, 32, false},
+                                         {2, 32, true},
+                                         {3, 32, false},
+                                         {4, 96, false},
+                                         {4, 32, true},
+                                         {6, 64, false},
+                                         {8, 32, false},
+                                         {8, 32, true},
+                                         {2, 32, false, true},
+                                         {3, 96, false, true},
+                                         {4, 32, false, true},
+                                         {2, 32, false, true, true},
+                                         {4, 32, false, true, true},
+                                         {6, 32, false, false, true}};
 
 TEST_CASE("per-channel quantization gives the example computed by hand") {
   // 3 bits: codes -3 to 3, the scale is the largest magnitude over 3: 1.5 / 3 = 0.5.

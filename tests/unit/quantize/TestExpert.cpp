@@ -50,6 +50,14 @@ static double half(uint16_t bits) {
   return bits >> 15 ? -magnitude : magnitude;
 }
 
+// The upper half of a single-precision number.
+static double upperHalf(uint16_t bits) {
+  const int exponent = bits >> 7 & 255, fraction = bits & 127;
+  const double magnitude =
+      exponent == 0 ? std::ldexp(fraction, -133) : std::ldexp(128 + fraction, exponent - 134);
+  return bits >> 15 ? -magnitude : magnitude;
+}
+
 // From docs/format.md.
 static double levelOf(uint32_t bits, uint8_t code) {
   static const std::vector<std::vector<double>> kLevels = {
@@ -67,8 +75,10 @@ std::vector<double> valuesOf(const GridMatrix &matrix) {
     const double q = matrix.grid.hasLevels
                          ? levelOf(matrix.grid.bits, matrix.codes[i])
                          : double(matrix.codes[i]) - std::ldexp(1.0, int(matrix.grid.bits) - 1);
-    values.push_back(half(matrix.scales.at(place)) * q +
-                     (matrix.grid.hasOffsets ? half(matrix.offsets.at(place)) : 0));
+    const double scale = matrix.grid.hasByteScales ? upperHalf(matrix.rowScales.at(row)) *
+                                                         int16_t(matrix.scales.at(place))
+                                                   : half(matrix.scales.at(place));
+    values.push_back(scale * q + (matrix.grid.hasOffsets ? half(matrix.offsets.at(place)) : 0));
   }
   return values;
 }
