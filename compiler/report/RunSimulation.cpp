@@ -390,12 +390,23 @@ PlanSettings RunSimulation::adjustedSettings(uint64_t pages) const {
   return settings;
 }
 
+/// All records together take that much more or less. They take whole pages, so some have one page
+/// more than others: if all grew by a byte beyond their pages, all would take one more.
 static void scaleExperts(double factor, const ModelFacts &facts, StepCosts &costs,
                          std::vector<std::vector<uint64_t>> &records) {
   records = facts.recordBytes;
+  const uint64_t page = facts.footprint.pageBytes;
+  double wantedPages = 0;
+  uint64_t pages = 0; // So far.
   for (std::vector<uint64_t> &layer : records)
-    for (uint64_t &bytes : layer)
-      bytes = std::max<uint64_t>(1, static_cast<uint64_t>(std::llround(double(bytes) * factor)));
+    for (uint64_t &bytes : layer) {
+      wantedPages += factor * static_cast<double>(divideUp(bytes, page));
+      const auto own = static_cast<uint64_t>(
+          std::max<int64_t>(1, std::llround(wantedPages) - static_cast<int64_t>(pages)));
+      pages += own;
+      const auto scaled = static_cast<uint64_t>(std::llround(double(bytes) * factor));
+      bytes = std::clamp(scaled, (own - 1) * page + 1, own * page);
+    }
   for (StepCosts::Layer &layer : costs.layers) {
     layer.expert.firstNs *= factor;
     layer.expert.furtherNs *= factor;

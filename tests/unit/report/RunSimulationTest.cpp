@@ -69,6 +69,18 @@ TEST_CASE("smaller experts are read and computed faster") {
   CHECK(half.computeNs < simulation->base().computeNs);
 }
 
+TEST_CASE("experts that are a little larger take a little more memory, not a page each") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  for (std::vector<uint64_t> &layer : inputs.facts.recordBytes)
+    for (uint64_t &bytes : layer)
+      bytes = inputs.artifact.pageBytes; // A whole page.
+  const auto simulation = simulationOf(inputs);
+  const Simulated same = simulation->simulate({.expertBytes = 1.001}).value();
+  CHECK(same.hitRate == Approx(simulation->base().hitRate));
+  const Simulated twice = simulation->simulate({.expertBytes = 2}).value();
+  CHECK(twice.hitRate < simulation->base().hitRate);
+}
+
 TEST_CASE("experts that were just checked and compute faster for it do so no more once they hit") {
   // Every second step misses both experts of each layer, the others none; in the mean nothing
   // differs.
