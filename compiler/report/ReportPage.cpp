@@ -74,7 +74,7 @@ static std::string tableHtml(const Table &table) {
     note += strCat(note.empty() ? "" : " ", "Thinned: the page has the rows of every ", page.every,
                    "th", " ", table.columns[0].label, "; --json has all.");
   if (!note.empty())
-    html += strCat("<caption>", escaped(note), "</caption>");
+    html += strCat("<caption><span>", escaped(note), "</span></caption>");
   html += "<thead><tr>";
   for (const Column &column : table.columns)
     html += strCat("<th scope=col", column.unit == Unit::kNone ? "" : " class=n", ">",

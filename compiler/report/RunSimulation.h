@@ -19,7 +19,7 @@
 namespace moec {
 
 /// Work of one replay: demanded experts. A replay of so many takes about a fifth of a second.
-constexpr uint64_t kMostReplayedDemands = 150'000;
+constexpr uint64_t kMostReplayedDemands = 120'000;
 
 /// How the disk of a run was found.
 struct FittedDisk {

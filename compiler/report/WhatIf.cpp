@@ -90,6 +90,7 @@ private:
                           : simulation.simulate(asked.change);
   }
   Result<std::vector<Simulated>> simulateAll(std::span<const Asked> all) const;
+  bool mostlyWaits() const { return simulation.base().waitNs > simulation.base().tokenNs / 2; }
   Result<std::vector<Predicted>> predictAll(std::span<const RunSimulation::Change> changes) const;
 
   Status askBudgets();
@@ -276,7 +277,7 @@ Status Questions::askProfiledDisk() {
 }
 
 /// Demands of the part of a trace that a plan is searched on, so that a report takes seconds.
-constexpr uint64_t kMostSearchedDemands = 100'000;
+constexpr uint64_t kMostSearchedDemands = 75'000;
 
 RoutingTrace beginningOf(const RoutingTrace &trace) {
   const size_t layers = trace.layerExperts.size(), steps = trace.passes.size() / layers;
@@ -337,8 +338,11 @@ void Questions::adviseMemory() {
                                      " instead of ", formatBytes(facts.budgetBytes), ", for ",
                                      fixed(100 * best->expertFraction, 0), "% of the experts"),
                               strCat("moert run ... --memory ", sizeOption(best->memoryBytes)),
-                              "this run's routes with a larger pool", false,
-                              simulation.disk().origin, best->predicted});
+                              mostlyWaits()
+                                  ? "this run's routes with a larger pool and its times of "
+                                    "computing, which may be longer than without waits"
+                                  : "this run's routes with a larger pool",
+                              false, simulation.disk().origin, best->predicted});
   const BudgetPoint &knee = answers.budgets[answers.knee];
   if (knee.memoryBytes > std::max(facts.availableBytes, facts.budgetBytes))
     answers.advice.push_back(
