@@ -99,6 +99,8 @@ bool Scheduler::waitsForPrefix(const Sequence &sequence, const Prefix &prefix) {
     return false;
   const auto most = static_cast<uint32_t>(sequence.tokens().size() - 1);
   for (const auto &other : running) {
+    if (!other->isPrefilling())
+      continue; // Its tokens come one by one: computing them at once is faster.
     const uint32_t later = std::min(commonTokens(other->tokens(), sequence.tokens()), most);
     if (later < kLeastPrefix || later <= prefix.tokens || later <= other->session()->length())
       continue;

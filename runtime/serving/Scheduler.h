@@ -100,7 +100,8 @@ private:
     uint64_t keptId = 0; // 0: a running one.
   };
   Prefix longestPrefix(const Sequence &sequence) const;
-  /// Whether a running sequence will soon have more of the prompt's first tokens.
+  /// Whether a running sequence, whose prompt is being computed, will soon have more of the
+  /// prompt's first tokens.
   bool waitsForPrefix(const Sequence &sequence, const Prefix &prefix);
   /// Where copies of a sequence's session are kept, with recurrent states.
   std::vector<Sequence::Stop> stopsFor(const Sequence &sequence, const Prefix &prefix) const;

@@ -254,6 +254,28 @@ TEST_CASE("the same prompt at the same time is computed once") {
   }
 }
 
+TEST_CASE("a prompt that repeats an answer under way does not wait for that answer's end") {
+  for (bool hasStates : {false, true}) {
+    CAPTURE(hasStates);
+    SyntheticOptions options;
+    options.hasStates = hasStates;
+    ServedModel model(servingOptions(4), options);
+    const AnswerRequest request = requestOf(promptOf(7, 20), 30);
+    AnswerRequest next = requestOf(joined(request.prompt, model.alone(request).tokens), 3);
+    Scheduler scheduler(*model.loaded.engine, {2, 1, 4 * 64});
+    model.add(scheduler, request);
+    for (int step = 0; step < 8; ++step) // 3 for the prompt.
+      REQUIRE(scheduler.step());
+    const auto answer = model.add(scheduler, next);
+    REQUIRE(scheduler.step());
+    CHECK(scheduler.numbers().running == 2);
+    finishAll(scheduler);
+    Served served;
+    takeInto(served, *answer);
+    CHECK(served.tokens == model.alone(next).tokens);
+  }
+}
+
 TEST_CASE("kept sequences give way to those that need their room, the oldest first") {
   ServedModel model(servingOptions(4));
   Scheduler scheduler(*model.loaded.engine, {1, 3, 128});
