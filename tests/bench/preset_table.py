@@ -4,8 +4,8 @@ from statistics import median
 
 
 def head(presets):
-    cells = ["budget", "preset", "tokens/s", f"{presets[-1]} / this", "hits", "hits forecast", "ready", "stalled", "MB/token",
-             "least MB/token", "prefetches: recall / precision", "forecast / measured", "the same at the bytes read", "bound / measured"]
+    cells = ["budget", "preset", "tokens/s", f"{presets[-1]} / this", "ms per token: p50 / p95 / p99", "hits", "hits forecast", "ready", "stalled", "MB/token",
+             "least MB/token", "KL, nats", "loss, bound", "prefetches: recall / precision", "forecast / measured", "the same at the bytes read", "bound / measured"]
     return f"| {' | '.join(cells)} |\n" + "|---" * len(cells) + "|"
 
 
@@ -35,6 +35,12 @@ def ratio_at_bytes(one):
     return (one["computing_ns"] + (forecast["token_ns"] - one["computing_ns"]) * reads) * speed_of(one) / 1e9
 
 
+def losses(said):
+    """KL, and the loss with its bound: of one planning, as each round's are nearly the same."""
+    loss = said[-1]["loss"]
+    return [f"{loss['kl_nats']:.4f}", f"{100 * loss['loss']:.2f}%, {100 * loss['upper_bound']:.2f}%"] if loss else ["-", "-"]
+
+
 def rows(budget, runs):
     """A line per preset from its runs."""
     last = list(runs)[-1]
@@ -48,10 +54,12 @@ def rows(budget, runs):
         cells = [
             budget, preset, number(middle(speed_of)),
             spread([speed_of(one) / speed_of(other) for one, other in zip(runs[last], said)], number) if preset != last else "",
+            " / ".join(number(middle(lambda one: one["token_ns"][key]) / 1e6) for key in ("p50", "p95", "p99")),
             percent(middle(lambda one: one["hit_rate"])), forecast("hit_rate", percent),
             percent(middle(lambda one: one["ready_rate"])), percent(middle(lambda one: one["stall_rate"])),
             number(middle(lambda one: one["bytes_read_per_token"]) / 1e6),
             forecast("least_bytes_per_token", lambda value: number(value / 1e6)),
+            *losses(said),
             f"{prefetches('prefetch_recall')} / {prefetches('prefetch_precision')}" if prefetching else "-",
             spread(told, number) if told else "-",
             spread([ratio_at_bytes(one) for one in said], number) if told else "-",

@@ -122,6 +122,14 @@ def digest(path):
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
+def calibrated_pocket(folder, tokens=2048):
+    """A calibration profile of the bundled checkpoint in the folder."""
+    profile = Path(folder, "pocket.profile")
+    done = run("moec", "calibrate", POCKET, "--calibration-text", plain_text("calibration"), "--tokens", tokens, "-o", profile)
+    assert done.status == DONE, done.err
+    return profile
+
+
 class E2eTest(unittest.TestCase):
     """A test with a folder of its own, which goes when the test has passed or failed."""
 

@@ -6,7 +6,7 @@ import struct
 import tempfile
 from pathlib import Path
 
-from support import DATA, DONE, POCKET, ROOT, E2eTest, plain_text, pocket, run
+from support import DATA, DONE, POCKET, ROOT, E2eTest, calibrated_pocket, plain_text, pocket, run
 
 DEVICE = ROOT / "profiles" / "desktop-sata.yaml"
 TEXT = plain_text("validation")
@@ -20,13 +20,10 @@ class PresetsTest(E2eTest):
         super().setUpClass()
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        cls.profile, cls.planned = Path(cls.folder.name, "pocket.profile"), Path(cls.folder.name, "planned.moe")
-        for arguments in (("calibrate", POCKET, "--calibration-text", plain_text("calibration"),
-                           "--tokens", 2048, "-o", cls.profile),
-                          ("replan", pocket("4"), "--memory", *BUDGETS, "--preset", *PRESETS, "--device", DEVICE,
-                           "--calibration", cls.profile, "-o", cls.planned)):
-            done = run("moec", *arguments)
-            assert done.status == DONE, done.err
+        cls.profile, cls.planned = calibrated_pocket(cls.folder.name), Path(cls.folder.name, "planned.moe")
+        done = run("moec", "replan", pocket("4"), "--memory", *BUDGETS, "--preset", *PRESETS, "--device", DEVICE, "--calibration",
+                   cls.profile, "-o", cls.planned)
+        assert done.status == DONE, done.err
 
     def plans(self, path=None):
         said = json.loads(self.expect(DONE, "moec", "inspect", path or self.planned, "--json").out)

@@ -52,6 +52,10 @@ BenchSummary summaryOf(const BenchNumbers &numbers) {
   return summary;
 }
 
+std::string milliseconds(const std::vector<uint64_t> &decodeNs, double fraction) {
+  return strCat(formatNumber(double(quantile(decodeNs, fraction)) / 1e6), " ms");
+}
+
 std::string describe(const Spread &spread, size_t repeats) {
   return strCat(formatNumber(spread.median), " tokens/s, median of ", repeats, " (",
                 formatNumber(spread.smallest), " to ", formatNumber(spread.largest), ")");
@@ -61,6 +65,14 @@ void writeSpread(JsonWriter &json, const Spread &spread) {
   json.key("median").number(spread.median);
   json.key("smallest").number(spread.smallest);
   json.key("largest").number(spread.largest);
+}
+
+void writeTokenTimes(JsonWriter &json, const std::vector<uint64_t> &decodeNs) {
+  json.key("token_ns").beginObject();
+  json.key("p50").number(quantile(decodeNs, 0.5));
+  json.key("p95").number(quantile(decodeNs, 0.95));
+  json.key("p99").number(quantile(decodeNs, 0.99));
+  json.endObject();
 }
 
 // Prefetching while decoding. Recall: fraction of the misses that were prefetch candidates;
@@ -117,18 +129,19 @@ std::string benchText(const BenchNumbers &numbers, const BenchMaterial &material
                       const LoadedModel &loaded) {
   BenchSummary summary = summaryOf(numbers);
   const size_t repeats = numbers.repeats.size();
-  return strCat("prompts    ", material.text.empty() ? "random token ids" : material.text, ", ",
-                numbers.repeats.front().promptTokens, " tokens each\nprefill    ",
-                describe(summary.prefill, repeats), "\ndecode     ",
-                describe(summary.decode, repeats), "\nslow tail  ",
-                formatNumber(summary.slowTailPerSecond),
-                " tokens/s or less for 5% of the tokens\nexperts    hit rate ",
-                formatPercent(summary.decodeTotals.hitRate()), " while decoding, ",
-                formatBytes(summary.bytesPerToken), " read per token\n",
-                summary.decodeTotals.prefetches() > 0
-                    ? prefetchLine(summary.decodeTotals, summary.decodeSteps)
-                    : "",
-                missLine(summary.decodeTotals), forecastLine(loaded), machineLines(loaded));
+  return strCat(
+      "prompts    ", material.text.empty() ? "random token ids" : material.text, ", ",
+      numbers.repeats.front().promptTokens, " tokens each\nprefill    ",
+      describe(summary.prefill, repeats), "\ndecode     ", describe(summary.decode, repeats),
+      "\nslow tail  ", formatNumber(summary.slowTailPerSecond),
+      " tokens/s or less for 5% of the tokens; times of tokens: median ",
+      milliseconds(numbers.decodeNs, 0.5), ", 99% within ", milliseconds(numbers.decodeNs, 0.99),
+      "\nexperts    hit rate ", formatPercent(summary.decodeTotals.hitRate()), " while decoding, ",
+      formatBytes(summary.bytesPerToken), " read per token\n",
+      summary.decodeTotals.prefetches() > 0
+          ? prefetchLine(summary.decodeTotals, summary.decodeSteps)
+          : "",
+      missLine(summary.decodeTotals), forecastLine(loaded), machineLines(loaded));
 }
 
 std::string benchJson(const BenchNumbers &numbers, const BenchMaterial &material,
@@ -150,6 +163,7 @@ std::string benchJson(const BenchNumbers &numbers, const BenchMaterial &material
   writeSpread(json, summary.decode);
   json.key("p5").number(summary.slowTailPerSecond);
   json.endObject();
+  writeTokenTimes(json, numbers.decodeNs);
   json.key("hit_rate").number(summary.decodeTotals.hitRate());
   json.key("bytes_read_per_token").number(summary.bytesPerToken);
   writePrefetches(json, summary);
