@@ -38,7 +38,24 @@ PlanSettings settingsOf(const Plan &plan) {
   return settings;
 }
 
-static Plan planOf(const BudgetPlan &budget, PlanSettings settings,
+void takeSettings(PlanSettings settings, const std::vector<std::vector<uint32_t>> &expertNorms,
+                  Plan &plan) {
+  plan.stagingPages = settings.allotment.stagingPages;
+  plan.quotaPages = std::move(settings.allotment.quotaPages);
+  plan.rules = settings.rules;
+  plan.pinned = std::move(settings.pinned);
+  plan.start.clear();
+  for (size_t i = 0; i < settings.start.size(); ++i)
+    plan.start.push_back({std::move(settings.start[i]), std::move(settings.startUses[i])});
+  plan.startTokens = settings.startTokens;
+  plan.prefetches = std::move(settings.prefetches);
+  plan.miss = settings.miss;
+  plan.expertNorms.clear();
+  if (plan.rules.eviction == EvictionPolicy::kImportance)
+    plan.expertNorms = expertNorms;
+}
+
+static Plan planOf(const ModelFacts &facts, const BudgetPlan &budget, PlanSettings settings,
                    std::vector<PlanReason> reasons) {
   Plan plan;
   plan.name = budget.name;
@@ -46,15 +63,7 @@ static Plan planOf(const BudgetPlan &budget, PlanSettings settings,
   plan.prefillChunk = budget.prefillChunk;
   plan.contextTokens = budget.contextTokens;
   plan.preset = presetName(budget.preset);
-  plan.stagingPages = settings.allotment.stagingPages;
-  plan.quotaPages = std::move(settings.allotment.quotaPages);
-  plan.rules = settings.rules;
-  plan.pinned = std::move(settings.pinned);
-  for (size_t i = 0; i < settings.start.size(); ++i)
-    plan.start.push_back({std::move(settings.start[i]), std::move(settings.startUses[i])});
-  plan.startTokens = settings.startTokens;
-  plan.prefetches = std::move(settings.prefetches);
-  plan.miss = settings.miss;
+  takeSettings(std::move(settings), facts.expertNorms, plan);
   plan.reasons = std::move(reasons);
   return plan;
 }
@@ -75,7 +84,8 @@ static std::vector<PlanReason> virtualExpertsOf(const ModelFacts &facts, const B
                                .norms = facts.expertNorms,
                                .costs = costs ? &*costs : nullptr,
                                .reads = reads ? &*reads : nullptr,
-                               .topK = facts.topK},
+                               .topK = facts.topK,
+                               .accuracy = facts.accuracy ? &*facts.accuracy : nullptr},
                               settings);
 }
 
@@ -95,7 +105,7 @@ static Plan planByRules(const ModelFacts &facts, const BudgetPlan &budget, const
     const std::vector<PlanReason> chosen = virtualExpertsOf(facts, budget, use, device, settings);
     reasons.insert(reasons.end(), chosen.begin(), chosen.end());
   }
-  return planOf(budget, std::move(settings), std::move(reasons));
+  return planOf(facts, budget, std::move(settings), std::move(reasons));
 }
 
 static std::string milliseconds(double ns) {
@@ -128,9 +138,9 @@ namespace {
 /// Makes plans from a trace, one after the other. Borrows its inputs.
 class TracedPlans {
 public:
-  TracedPlans(const ModelFacts &facts, const KnownRouting &known, const DeviceProfile &on,
+  TracedPlans(const ModelFacts &model, const KnownRouting &known, const DeviceProfile &on,
               const PlanWatch &observer, size_t planCount)
-      : inputs(facts, known, on), routing(known), device(on), watch(observer),
+      : facts(model), inputs(model, known, on), routing(known), device(on), watch(observer),
         total(planCount * kProgressPerPlan) {
     report(0);
   }
@@ -145,7 +155,7 @@ public:
     if (budget.preset == Preset::kAuto && !planned.decisions.empty())
       planned.decisions.back().reason +=
           forecastText(forecast, *inputs.forecastProblem(pages).reads);
-    Plan plan = planOf(budget, std::move(planned.settings), std::move(planned.decisions));
+    Plan plan = planOf(facts, budget, std::move(planned.settings), std::move(planned.decisions));
     plan.forecast = std::move(forecast);
     report(done += kProgressPerPlan);
     return plan;
@@ -171,6 +181,7 @@ private:
     return std::move(found.planned);
   }
 
+  const ModelFacts &facts;
   PlanInputs inputs;
   const KnownRouting &routing;
   const DeviceProfile &device;
@@ -206,8 +217,6 @@ Result<std::vector<Plan>> makePlans(const ModelFacts &facts, std::span<const Bud
       return plan.status().withContext(strCat("plan '", budget.name, "'"));
     if (widths)
       addWidthsReason(*widths, *plan);
-    if (plan->rules.eviction == EvictionPolicy::kImportance)
-      plan->expertNorms = facts.expertNorms;
     plans.push_back(std::move(plan).value());
   }
   return plans;

@@ -60,4 +60,8 @@ uint64_t poolPagesOf(const moert::Plan &plan);
 /// A plan's decisions in the form that the replay takes.
 PlanSettings settingsOf(const moert::Plan &plan);
 
+/// Makes them the plan's decisions; `expertNorms` are taken where its eviction is by importance.
+void takeSettings(PlanSettings settings, const std::vector<std::vector<uint32_t>> &expertNorms,
+                  moert::Plan &plan);
+
 } // namespace moec

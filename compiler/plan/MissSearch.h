@@ -4,6 +4,8 @@
 // from the one that changes least to the one that changes most, each faster than the one before.
 // Whoever measures climbs a ladder until a rung loses too much. A ladder's order is fixed before
 // anything is measured, as the acceptance contract asks (docs/accuracy.md).
+//
+// A rule changes what layers demand, so a rung has a cache of its own (MissTuning.h).
 #pragma once
 
 #include "compiler/plan/PlanProblem.h"
@@ -14,15 +16,18 @@
 
 namespace moec {
 
-/// A plan's settings with a rule.
+/// Settings with a rule, and what is decided otherwise than without it.
 struct MissRung {
-  PlanSettings settings; // As without the rule, or without the prefetches.
-  double tokenNs = 0;    // A token's mean time where plans are decided.
+  PlanSettings settings;
+  double tokenNs = 0; // A token's mean time where plans are decided.
+  /// The mean part of the routers' weight that the rule takes from the chosen experts there.
+  double displacedWeight = 0;
+  std::vector<moert::PlanReason> decisions; // Instead of those of the same names.
 };
 
 struct MissLadders {
   double waitingNs = 0; // With the settings without a rule.
-  /// From safe to lossy, and from slow to fast. No ladder is empty.
+  /// From safe to lossy by their displaced weights, and from slow to fast. No ladder is empty.
   std::vector<std::vector<MissRung>> ladders;
   uint32_t tried = 0; // Rules.
 };
@@ -31,9 +36,10 @@ struct MissLadders {
 /// time.
 constexpr double kMinRungGain = 0.02;
 
-/// For settings that wait. Without prefetches a rule may be faster and is measured in less time, so
-/// each rule is replayed with and without. Refuses a problem without scores. Ends with kInterrupted
-/// once *stop is set.
+/// For settings that wait. The ladder of substitutes ends with `mask`, where only experts in memory
+/// take part: with SwapMoE's exchanges if the problem has the norms of experts, else with a start
+/// that fills the cache. Refuses a problem without scores. Ends with kInterrupted once *stop is
+/// set.
 moert::Result<MissLadders> searchMisses(const PlanProblem &problem, const PlanSettings &waiting,
                                         uint32_t threads, const std::atomic<bool> *stop = nullptr);
 

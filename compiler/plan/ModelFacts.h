@@ -3,6 +3,7 @@
 // from the description of an artifact, which exists for planned IR too.
 #pragma once
 
+#include "compiler/plan/AccuracyModel.h"
 #include "compiler/plan/OperationTimes.h"
 #include "runtime/memory/MemoryBudget.h"
 #include "runtime/policy/Prefetches.h"
@@ -58,6 +59,7 @@ struct ModelFacts {
   std::vector<std::vector<std::vector<uint64_t>>> sliceEnds;
   std::vector<uint32_t> topK;                     // Per MoE layer.
   std::vector<std::vector<uint32_t>> expertNorms; // As Plan::expertNorms; empty: not known.
+  std::optional<AccuracyModel> accuracy;          // For virtual experts, where it was measured.
   /// Per MoE layer: whether the decode program predicts it from so many MoE layers before, minus 1.
   std::vector<std::array<bool, moert::kMostAhead>> isPredicted;
   std::vector<StepOperation> decode; // What takes time, in order.

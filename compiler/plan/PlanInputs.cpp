@@ -19,6 +19,7 @@ PlanProblem PlanInputs::problemOf(const RoutingTrace &trace, uint64_t poolPages)
           .scores = routing.scores,
           .topK = facts.topK,
           .expertNorms = facts.expertNorms,
+          .accuracy = facts.accuracy ? &*facts.accuracy : nullptr,
           .pageBytes = facts.footprint.pageBytes,
           .poolPages = poolPages,
           .reads = &reads,

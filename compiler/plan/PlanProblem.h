@@ -20,6 +20,8 @@
 
 namespace moec {
 
+class AccuracyModel;
+
 /// What one predictor said of one MoE layer, token after token of the trace. Where it named fewer
 /// experts than perToken, the last one stands there again.
 struct LayerPredictions {
@@ -73,6 +75,7 @@ struct PlanProblem {
   std::span<const LayerScores> scores{};
   std::span<const uint32_t> topK;                          // Per MoE layer.
   std::span<const std::vector<uint32_t>> expertNorms = {}; // As Plan::expertNorms.
+  const AccuracyModel *accuracy = nullptr;                 // For virtual experts; may be null.
   uint64_t pageBytes = 0;
   uint64_t poolPages = 0;           // Quotas and staging together.
   const ReadTable *reads = nullptr; // plannedReads() of the device.

@@ -31,12 +31,11 @@ RecipeBook::RecipeBook(const PlanProblem &planned, size_t popularSteps, size_t q
   }
 }
 
-const std::vector<QuotaCurve> &RecipeBook::curvesOf(EvictionPolicy eviction,
-                                                    uint64_t stagingPages) {
-  std::vector<QuotaCurve> &known = curves[{eviction, stagingPages}];
-  if (known.empty())
-    known = quotaCurves(problem, eviction, stagingPages, curveSteps, threads);
-  return known;
+const std::vector<QuotaCurve> &RecipeBook::curvesOf(const CurveSubject &subject) {
+  for (const auto &[known, curvesOfIt] : curves)
+    if (known == subject)
+      return curvesOfIt;
+  return curves.emplace_back(subject, quotaCurves(problem, subject, curveSteps, threads)).second;
 }
 
 CacheAllotment RecipeBook::allotmentOf(const PlanRecipe &recipe) {
@@ -44,23 +43,29 @@ CacheAllotment RecipeBook::allotmentOf(const PlanRecipe &recipe) {
   const uint64_t prefetchPages =
       std::min(recipe.prefetchRecords * record, problem.poolPages - record);
   CacheAllotment allotment = allotCache(shape, problem.poolPages - prefetchPages);
-  if (recipe.hasCurvedQuotas) {
-    uint64_t working = 0, quotas = 0;
-    for (const CacheShape::Layer &layer : shape.layers)
-      working = std::max(working, layer.workingPages);
-    for (uint32_t pages : allotment.quotaPages)
-      quotas += pages;
-    // The curves hardly depend on what passes through, so that one set of them serves all recipes.
-    const std::vector<QuotaCurve> &known = curvesOf(recipe.rules.eviction, working);
-    allotment.quotaPages = quotasOfCurves(
-        shape, known, working - std::min<uint64_t>(working, allotment.stagingPages), quotas);
-  }
+  if (recipe.hasCurvedQuotas)
+    allotment = curved(std::move(allotment), recipe.rules.eviction, recipe.miss);
   allotment.stagingPages += static_cast<uint32_t>(prefetchPages);
   return allotment;
 }
 
-/// As many of each layer as its quota holds; with one pool, an even part of each.
-void RecipeBook::addStart(PlanSettings &settings) const {
+CacheAllotment RecipeBook::curved(CacheAllotment allotment, EvictionPolicy eviction,
+                                  const MissRule &miss) {
+  uint64_t working = 0, quotas = 0;
+  for (const CacheShape::Layer &layer : shape.layers)
+    working = std::max(working, layer.workingPages);
+  for (uint32_t pages : allotment.quotaPages)
+    quotas += pages;
+  // The curves hardly depend on what passes through, so that one set of them serves all recipes.
+  allotment.quotaPages =
+      quotasOfCurves(shape, curvesOf({eviction, miss, working}),
+                     working - std::min<uint64_t>(working, allotment.stagingPages), quotas);
+  return allotment;
+}
+
+void RecipeBook::setStart(PlanSettings &settings) const {
+  settings.start.clear();
+  settings.startUses.clear();
   settings.startTokens = std::max(1u, tokens);
   for (size_t l = 0; l < byUse.size(); ++l) {
     std::vector<uint32_t> &start = settings.start.emplace_back();
@@ -81,12 +86,13 @@ PlanSettings RecipeBook::settingsOf(const PlanRecipe &recipe) {
   PlanSettings settings;
   settings.rules = recipe.rules;
   settings.allotment = allotmentOf(recipe);
+  settings.miss = recipe.miss;
   if (recipe.pins > 0)
     for (const std::vector<uint32_t> &order : byUse)
       settings.pinned.emplace_back(order.begin(),
                                    order.begin() + std::min<ptrdiff_t>(recipe.pins, ssize(order)));
   if (recipe.hasStart)
-    addStart(settings);
+    setStart(settings);
   if (recipe.prefetch.predictor == Predictor::kOff)
     return settings;
   for (uint32_t layer = 0; layer < byUse.size(); ++layer) {

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,7 @@ struct PlanRecipe {
   /// prefetched from the first one, and no more candidates are looked at than are known.
   moert::PrefetchRule prefetch;
   std::vector<bool> isSilent; // Per layer: not prefetched all the same; empty: none.
+  moert::MissRule miss = {};  // Curved quotas are those of the demand under the rule.
   friend bool operator==(const PlanRecipe &, const PlanRecipe &) = default;
 };
 
@@ -38,10 +38,16 @@ public:
 
   const moert::CacheShape &cacheShape() const { return shape; }
 
-private:
   moert::CacheAllotment allotmentOf(const PlanRecipe &recipe);
-  const std::vector<QuotaCurve> &curvesOf(moert::EvictionPolicy eviction, uint64_t stagingPages);
-  void addStart(PlanSettings &settings) const;
+  /// The allotment with as many pages in quotas, divided by curves.
+  moert::CacheAllotment curved(moert::CacheAllotment allotment, moert::EvictionPolicy eviction,
+                               const moert::MissRule &miss);
+  /// Replaces the start: as many popular experts of each layer as its quota holds; with one pool,
+  /// an even part of each.
+  void setStart(PlanSettings &settings) const;
+
+private:
+  const std::vector<QuotaCurve> &curvesOf(const CurveSubject &subject);
 
   const PlanProblem &problem;
   size_t curveSteps;
@@ -50,7 +56,7 @@ private:
   uint32_t tokens = 0;                      // That the popularity is of.
   std::vector<std::vector<uint32_t>> uses;  // [layer][expert]
   std::vector<std::vector<uint32_t>> byUse; // [layer]: experts, the most popular first.
-  std::map<std::pair<moert::EvictionPolicy, uint64_t>, std::vector<QuotaCurve>> curves;
+  std::vector<std::pair<CurveSubject, std::vector<QuotaCurve>>> curves;
 };
 
 } // namespace moec

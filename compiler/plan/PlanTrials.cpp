@@ -3,7 +3,6 @@
 #include "compiler/plan/ForEach.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 using namespace moert;
@@ -65,11 +64,23 @@ void PlanTrials::replayEach(std::span<const PlanSettings *const> settings, const
 size_t PlanTrials::placeOf(const PlanSettings &candidate) {
   auto found = std::ranges::find(known, candidate, &Measured::settings);
   if (found == known.end())
-    found = known.insert(found, {candidate, std::numeric_limits<double>::infinity()});
+    found = known.insert(found, {candidate, {}});
   return static_cast<size_t>(found - known.begin());
 }
 
+static Trial trialOf(const TimedResult &result, size_t settling, size_t layers) {
+  const double passes = static_cast<double>(std::max<size_t>(1, result.tokenNs.size()) * layers);
+  return {result.meanNs(settling), result.decode.displacedWeight / passes};
+}
+
 std::vector<double> PlanTrials::measure(std::span<const PlanSettings> candidates) {
+  std::vector<double> ns;
+  for (const Trial &trial : tryAll(candidates))
+    ns.push_back(trial.tokenNs);
+  return ns;
+}
+
+std::vector<Trial> PlanTrials::tryAll(std::span<const PlanSettings> candidates) {
   const size_t before = known.size();
   std::vector<size_t> places;
   for (const PlanSettings &candidate : candidates)
@@ -80,12 +91,13 @@ std::vector<double> PlanTrials::measure(std::span<const PlanSettings> candidates
   replayEach(fresh, [&](size_t i) {
     auto result = replayInTime(problem, *fresh[i], {.steps = traceParts.steps});
     if (result.isOk())
-      known[before + i].ns = result->meanNs(traceParts.settling);
+      known[before + i].trial =
+          trialOf(*result, traceParts.settling, problem.trace->layerExperts.size());
   });
-  std::vector<double> ns;
+  std::vector<Trial> trials;
   for (size_t place : places)
-    ns.push_back(known[place].ns);
-  return ns;
+    trials.push_back(known[place].trial);
+  return trials;
 }
 
 TimedResult PlanTrials::replayPasses(const PlanSettings &settings) {

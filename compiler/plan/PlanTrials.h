@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,12 @@ struct TraceParts {
   size_t decided = 0;       // Those of them that decode.
   size_t settlingSteps = 0; // The first of the steps, in which caches fill up: they do not count.
   size_t settling = 0;      // Those of them that decode.
+};
+
+/// What a replay of the part that is decided on comes to, by decoded token.
+struct Trial {
+  double tokenNs = std::numeric_limits<double>::infinity(); // The mean.
+  double displacedWeight = 0; // As TracedMisses counts it: the mean of the layers.
 };
 
 /// At most two thirds of the decode steps, and no more than a search has time for.
@@ -40,6 +47,8 @@ public:
   /// Mean times of a decoded token of the part that is decided on, in the order of the settings;
   /// infinite for what verify() refuses, as it does where a pool is too small.
   std::vector<double> measure(std::span<const PlanSettings> candidates);
+  /// The same with what a miss rule changes.
+  std::vector<Trial> tryAll(std::span<const PlanSettings> candidates);
   /// The same part, with its layer passes; without any once it is stopped. The settings are ones
   /// that verify() accepts.
   TimedResult replayPasses(const PlanSettings &settings);
@@ -52,7 +61,7 @@ public:
 private:
   struct Measured {
     PlanSettings settings;
-    double ns = 0;
+    Trial trial;
   };
   size_t placeOf(const PlanSettings &candidate);
   template <typename Work>

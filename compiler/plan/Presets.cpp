@@ -107,7 +107,9 @@ PlannedSettings planPreset(Preset preset, const PlanProblem &problem) {
                                                                  .trace = problem.trace,
                                                                  .costs = problem.costs,
                                                                  .reads = problem.reads,
-                                                                 .topK = problem.topK},
+                                                                 .topK = problem.topK,
+                                                                 .problem = &problem,
+                                                                 .accuracy = problem.accuracy},
                                                                 settings);
     reasons.insert(reasons.end(), chosen.begin(), chosen.end());
   }

@@ -14,27 +14,37 @@ namespace moec {
 // record or two and the bytes by less than 0.2%.
 static constexpr uint32_t kSizes = 12;
 
-static double decodeBytes(const RoutingTrace &trace, uint32_t layer, size_t steps,
-                          CacheReplay replay) {
+/// The replay's only layer is the trace's layer `index`.
+static double decodeBytes(const PlanProblem &problem, const MissRule &miss, uint32_t index,
+                          size_t steps, CacheReplay replay) {
+  const RoutingTrace &trace = *problem.trace;
   const size_t layers = trace.layerExperts.size();
+  TracedMisses misses(miss, miss.isLossy() ? problem.scores.subspan(index, 1) : problem.scores);
   double bytes = 0;
+  uint64_t token = 0;
   for (size_t step = 0; step < steps; ++step) {
-    const RoutingPass &pass = trace.passes[step * layers + layer];
-    const CacheCounts counts = replay.runPass(0, trace.demandOf(pass));
+    const RoutingPass &pass = trace.passes[step * layers + index];
+    const bool isChanged = misses.isLossy() && pass.tokens == 1 && !pass.isPrompt;
+    const PassDemand demand =
+        isChanged ? misses.decide(replay.cache(), 0, token) : trace.demandOf(pass);
+    const CacheCounts counts = replay.runPass(0, demand);
     bytes += pass.tokens == 1 ? static_cast<double>(counts.bytesRead) : 0;
+    token += pass.tokens;
   }
   return bytes;
 }
 
-static QuotaCurve curveOf(const PlanProblem &problem, EvictionPolicy eviction,
-                          uint64_t stagingPages, size_t steps, const CacheShape &shape,
-                          uint32_t index) {
+static QuotaCurve curveOf(const PlanProblem &problem, const CurveSubject &subject, size_t steps,
+                          const CacheShape &shape, uint32_t index) {
   const CacheShape::Layer &layer = shape.layers[index];
   ReplayCache cache;
   cache.pageBytes = problem.pageBytes;
-  cache.stagingPages = std::max(stagingPages, layer.recordPages);
-  cache.rules.eviction = eviction;
-  cache.layers.emplace_back().recordBytes = problem.recordBytes[index];
+  cache.stagingPages = std::max(subject.stagingPages, layer.recordPages);
+  cache.rules.eviction = subject.eviction;
+  ReplayLayer &only = cache.layers.emplace_back();
+  only.recordBytes = problem.recordBytes[index];
+  if (subject.miss.isLossy())
+    only.sliceEnds = problem.sliceEnds[index];
   QuotaCurve curve;
   for (uint32_t i = 0; i <= kSizes; ++i) {
     const uint64_t records = uint64_t(layer.experts) * i / kSizes;
@@ -42,22 +52,21 @@ static QuotaCurve curveOf(const PlanProblem &problem, EvictionPolicy eviction,
         i == kSizes ? layer.allPages : std::min(layer.allPages, records * layer.recordPages);
     if (i > 0 && pages == curve.pages.back())
       continue;
-    cache.layers[0].quotaPages = pages;
+    only.quotaPages = pages;
     curve.pages.push_back(pages);
     curve.bytes.push_back(
-        decodeBytes(*problem.trace, index, steps, CacheReplay::create(cache).value()));
+        decodeBytes(problem, subject.miss, index, steps, CacheReplay::create(cache).value()));
   }
   return curve;
 }
 
-std::vector<QuotaCurve> quotaCurves(const PlanProblem &problem, EvictionPolicy eviction,
-                                    uint64_t stagingPages, size_t steps, uint32_t threads) {
+std::vector<QuotaCurve> quotaCurves(const PlanProblem &problem, const CurveSubject &subject,
+                                    size_t steps, uint32_t threads) {
   const CacheShape shape = shapeOf(problem);
   steps = std::min(steps, problem.trace->passes.size() / shape.layers.size());
   std::vector<QuotaCurve> curves(shape.layers.size());
   forEach(curves.size(), threads, [&](size_t layer) {
-    curves[layer] =
-        curveOf(problem, eviction, stagingPages, steps, shape, static_cast<uint32_t>(layer));
+    curves[layer] = curveOf(problem, subject, steps, shape, static_cast<uint32_t>(layer));
   });
   return curves;
 }

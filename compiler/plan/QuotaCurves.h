@@ -16,10 +16,17 @@ struct QuotaCurve {
   std::vector<double> bytes; // Read by decode steps.
 };
 
-/// For the trace's first `steps`, under a policy, with so many pages in staging; the same whatever
-/// the number of threads.
-std::vector<QuotaCurve> quotaCurves(const PlanProblem &problem, moert::EvictionPolicy eviction,
-                                    uint64_t stagingPages, size_t steps, uint32_t threads = 1);
+/// What curves are of. A miss rule changes what layers demand, so it has curves of its own.
+struct CurveSubject {
+  moert::EvictionPolicy eviction = moert::EvictionPolicy::kReuseDistance;
+  moert::MissRule miss = {}; // If it is lossy, the problem has scores and slices.
+  uint64_t stagingPages = 0;
+  friend bool operator==(const CurveSubject &, const CurveSubject &) = default;
+};
+
+/// For the trace's first `steps`; the same whatever the number of threads.
+std::vector<QuotaCurve> quotaCurves(const PlanProblem &problem, const CurveSubject &subject,
+                                    size_t steps, uint32_t threads = 1);
 
 /// Shares quotaPages: each layer gets at least floorPages, as far as it has so many, and whole
 /// records beyond that, where they save the most bytes a page. The curves' lower convex hulls are

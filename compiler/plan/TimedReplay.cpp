@@ -17,6 +17,7 @@ namespace moec {
 TimedCounts &TimedCounts::operator+=(const TimedCounts &other) {
   cache += other.cache;
   misses += other.misses;
+  displacedWeight += other.displacedWeight;
   computeNs += other.computeNs;
   waitNs += other.waitNs;
   return *this;
@@ -114,7 +115,8 @@ static double gatesNs(const StepCosts &costs, std::span<const PrefetchPlace> pla
 }
 
 Executor::Executor(const PlanProblem &given, const PlanSettings &settings, CacheMachine filled)
-    : problem(given), machine(std::move(filled)), misses(settings.miss, given.scores),
+    : problem(given), machine(std::move(filled)),
+      misses(settings.miss, given.scores, settings.rules.eviction, given.expertNorms),
       prefetchesAt(machine.state().layerCount()), paces(*given.reads),
       disk(paces, given.costs->contention.wakeNs),
       memory(*given.reads, settings.allotment.totalPages(), given.pageBytes,
@@ -221,6 +223,7 @@ PassDemand Executor::demandOf(const RoutingPass &pass) {
     return problem.trace->demandOf(pass);
   const PassDemand demand = misses.decide(machine, pass.layer, token);
   times.misses += misses.counts();
+  times.displacedWeight += misses.displacedWeight();
   return demand;
 }
 

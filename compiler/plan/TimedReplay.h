@@ -25,7 +25,9 @@ namespace moec {
 /// pass.
 struct TimedCounts {
   moert::CacheCounts cache;
-  MissCounts misses;    // What a miss rule changed.
+  MissCounts misses; // What a miss rule changed.
+  /// The sum over layer passes of TracedMisses::displacedWeight().
+  double displacedWeight = 0;
   double computeNs = 0; // The processor was busy, checks and prefetches included.
   double waitNs = 0;    // The processor waited for a read.
   TimedCounts &operator+=(const TimedCounts &other);

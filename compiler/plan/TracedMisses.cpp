@@ -11,8 +11,36 @@ namespace moec {
 // are taken last, and are never near enough to be substitutes.
 static constexpr float kUnknownLikelihood = -1;
 
-TracedMisses::TracedMisses(const MissRule &missRule, std::span<const LayerScores> traced)
-    : rule(missRule), scores(traced) {}
+TracedMisses::TracedMisses(const MissRule &missRule, std::span<const LayerScores> traced,
+                           EvictionPolicy eviction,
+                           std::span<const std::vector<uint32_t>> expertNorms)
+    : rule(missRule), scores(traced), weighsExperts(eviction == EvictionPolicy::kImportance),
+      norms(expertNorms) {}
+
+void TracedMisses::countDisplaced(const MissInputs &inputs, const TakenExperts &result) {
+  const std::span<const int32_t> takes = result.experts.first(result.count);
+  double lost = 0, sum = 0;
+  for (size_t rank = 0; rank < inputs.chosen.size(); ++rank) {
+    const double weight = inputs.weights[rank];
+    const auto found = std::find(takes.begin(), takes.end(), inputs.chosen[rank]);
+    sum += weight;
+    if (found == takes.end())
+      lost += weight;
+    else if (result.slices[static_cast<size_t>(found - takes.begin())] <
+             inputs.planned[static_cast<size_t>(inputs.chosen[rank])])
+      lost += kLoweredPart * weight;
+  }
+  displaced = sum > 0 ? lost / sum : 0;
+}
+
+void TracedMisses::addImportances(const LayerScores &known, uint32_t layer, uint64_t token) {
+  importances.assign(likelihoods.size(), 0);
+  for (uint64_t i = token * known.topK; i < (token + 1) * known.topK; ++i) {
+    const size_t expert = known.chosen[i];
+    const uint32_t norm = norms.empty() ? kFixedPointOne : norms[layer][expert];
+    importances[expert] += tokenImportance(1, known.weights[i], norm);
+  }
+}
 
 PassDemand TracedMisses::decide(const CacheMachine &machine, uint32_t layer, uint64_t token) {
   const LayerScores &known = scores[layer];
@@ -35,11 +63,14 @@ PassDemand TracedMisses::decide(const CacheMachine &machine, uint32_t layer, uin
   slices.resize(known.topK);
 
   TakenExperts result = {taken, slices};
-  decideMisses(rule,
-               {chosen, std::span(known.weights).subspan(token * known.topK, known.topK),
-                likelihoods, planned, resident},
-               result);
+  const MissInputs inputs = {chosen,
+                             std::span(known.weights).subspan(token * known.topK, known.topK),
+                             likelihoods, planned, resident};
+  decideMisses(rule, inputs, result);
   changed = {result.lowered, result.skipped, result.substituted};
+  countDisplaced(inputs, result);
+  if (weighsExperts)
+    addImportances(known, layer, token);
   // The engine orders experts with as many uses by their number.
   wanted.clear();
   for (uint32_t i = 0; i < result.count; ++i)
@@ -51,7 +82,7 @@ PassDemand TracedMisses::decide(const CacheMachine &machine, uint32_t layer, uin
     const auto place = std::lower_bound(wanted.begin(), wanted.end(), uint32_t(taken[i]));
     wantedSlices[static_cast<size_t>(place - wanted.begin())] = slices[i];
   }
-  return {wanted, uses, 1, wantedSlices};
+  return {wanted, uses, 1, wantedSlices, importances};
 }
 
 } // namespace moec

@@ -1,11 +1,16 @@
 #include "compiler/plan/VirtualExperts.h"
 
 #include "compiler/plan/DeviceTimes.h"
+#include "compiler/plan/GeneticAllotment.h"
+#include "compiler/plan/PlanTrials.h"
+#include "compiler/plan/TimedReplay.h"
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -52,6 +57,118 @@ ExchangeRule fastestExchanges(uint32_t layers, uint64_t stagingRecords,
   rule.everyTokens = static_cast<uint32_t>(std::min(every, kMostTokens));
   rule.afterTokens = static_cast<uint32_t>(after);
   return rule;
+}
+
+/// The cause that limits a rule without a look at the device: staging pages for promotions that are
+/// under way. Its afterTokens are those of fastestExchanges().
+static ExchangeRule mostExchanges(const ExchangeRule &found, uint32_t layers,
+                                  uint64_t stagingRecords) {
+  ExchangeRule rule = found;
+  const double room = std::ceil(layers * double(found.afterTokens) / double(stagingRecords));
+  rule.everyTokens = std::max(found.afterTokens, static_cast<uint32_t>(room));
+  return rule;
+}
+
+ProfiledExchanges profileExchanges(const PlanProblem &problem, const PlanSettings &settings,
+                                   const ExchangeRule &fastest) {
+  const TraceParts parts = partsOf(*problem.trace);
+  auto timeOf = [&](uint32_t everyTokens) {
+    PlanSettings tried = settings;
+    tried.miss.action = MissAction::kMask;
+    tried.rules.exchange = fastest;
+    tried.rules.exchange.everyTokens = everyTokens;
+    const Result<TimedResult> result = replayInTime(problem, tried, {.steps = parts.steps});
+    return result.isOk() ? result->meanNs(parts.settling) : std::numeric_limits<double>::infinity();
+  };
+  ProfiledExchanges found = {fastest, timeOf(0), {}};
+  auto isUntouched = [&](uint32_t everyTokens) {
+    const double ns = timeOf(everyTokens);
+    found.trials.push_back({everyTokens, ns});
+    return ns <= found.stillNs * (1 + kTouchedTime);
+  };
+  constexpr uint32_t kSlowest = 64; // Times fewer exchanges than the fastest rule.
+  uint32_t good = fastest.everyTokens * kSlowest, bad = 0;
+  for (uint32_t tried = good; bad == 0; tried = std::max(tried / 2, fastest.everyTokens)) {
+    if (!isUntouched(tried)) {
+      bad = tried;
+      break;
+    }
+    good = tried;
+    if (tried == fastest.everyTokens)
+      break;
+  }
+  while (bad != 0 && good > bad + 1) {
+    const uint32_t middle = bad + (good - bad) / 2;
+    (isUntouched(middle) ? good : bad) = middle;
+  }
+  found.rule.everyTokens = good;
+  return found;
+}
+
+//===-- Quotas --------------------------------------------------------------------------------===//
+
+std::vector<double> inMemoryOf(const CacheShape &shape, const CacheAllotment &allotment) {
+  std::vector<double> fractions;
+  for (size_t l = 0; l < shape.layers.size(); ++l)
+    fractions.push_back(double(allotment.quotaPages[l]) /
+                        double(std::max<uint64_t>(1, shape.layers[l].allPages)));
+  return fractions;
+}
+
+CacheAllotment allotByAccuracy(const AccuracyModel &model, const CacheShape &shape,
+                               const CacheAllotment &allotment) {
+  uint64_t quotaPages = 0, leastPages = 0;
+  for (uint32_t pages : allotment.quotaPages)
+    quotaPages += pages;
+  for (const CacheShape::Layer &layer : shape.layers)
+    leastPages += pagesOf(layer, 1);
+  if (leastPages > quotaPages)
+    return allotment;
+  std::vector<double> inMemory(shape.layers.size());
+  const std::function<double(std::span<const uint32_t>)> lossOf =
+      [&](std::span<const uint32_t> counts) {
+        for (size_t l = 0; l < counts.size(); ++l)
+          inMemory[l] = double(counts[l]) / shape.layers[l].experts;
+        return model.lossOf(inMemory);
+      };
+  const ExpertCounts counts = evolveCounts({shape, quotaPages, lossOf});
+  CacheAllotment found = allotment;
+  uint64_t used = 0;
+  for (size_t l = 0; l < counts.size(); ++l) {
+    const uint64_t pages = pagesOf(shape.layers[l], counts[l]);
+    found.quotaPages[l] = static_cast<uint32_t>(pages);
+    used += pages;
+  }
+  // What makes no record stays with the staging pages.
+  found.stagingPages += static_cast<uint32_t>(quotaPages - used);
+  return found;
+}
+
+static CacheShape shapeOf(const VirtualExpertInputs &inputs) {
+  CacheShape shape;
+  for (size_t l = 0; l < inputs.recordBytes.size(); ++l)
+    shape.layers.push_back(cacheLayerOf(inputs.recordBytes[l],
+                                        static_cast<uint32_t>(inputs.pageBytes), inputs.topK[l]));
+  return shape;
+}
+
+static std::string nats(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", value);
+  return text;
+}
+
+static PlanReason takeQuotas(const AccuracyModel &model, const CacheShape &shape,
+                             CacheAllotment &allotment) {
+  const CacheAllotment even = allotment;
+  allotment = allotByAccuracy(model, shape, even);
+  return {"quotas", "by the accuracy model",
+          strCat("SwapMoE 3.5.2: the genetic algorithm found quotas that are expected to lose ",
+                 nats(model.lossOf(inMemoryOf(shape, allotment))), " nats per token, even ones ",
+                 nats(model.lossOf(inMemoryOf(shape, even))), "; the model was fitted to ",
+                 model.samples(), " measured configurations and explains ",
+                 std::lround(100 * model.heldOutR2()), "% of the variance of held-out ones"),
+          Origin::kMeasured};
 }
 
 //===-- Sets ----------------------------------------------------------------------------------===//
@@ -116,6 +233,19 @@ static std::string milliseconds(double ns) {
   return text;
 }
 
+static PlanReason profiledReason(const ProfiledExchanges &found, Origin origin) {
+  std::string tried;
+  for (const ExchangeTrial &trial : found.trials)
+    tried +=
+        strCat(tried.empty() ? "" : ", ", trial.everyTokens, ": ", milliseconds(trial.tokenNs));
+  return {"exchanges", exchangeText(found.rule),
+          strCat("SwapMoE 3.5.1: the highest frequency that leaves the time of a token, which is ",
+                 milliseconds(found.stillNs),
+                 " without exchanges; with an exchange of each layer in so many tokens it is ",
+                 tried),
+          worseOf(origin, Origin::kDerived)};
+}
+
 static PlanReason exchangeReason(const ExchangeRule &rule, const VirtualExpertInputs &inputs) {
   const std::optional<ExchangeTimes> times = exchangeTimesOf(inputs);
   const std::string value = exchangeText(rule);
@@ -132,6 +262,9 @@ static PlanReason exchangeReason(const ExchangeRule &rule, const VirtualExpertIn
 
 std::vector<PlanReason> chooseVirtualExperts(Preset preset, const VirtualExpertInputs &inputs,
                                              PlanSettings &settings) {
+  std::vector<PlanReason> reasons;
+  if (preset == Preset::kSwapMoe && inputs.accuracy)
+    reasons.push_back(takeQuotas(*inputs.accuracy, shapeOf(inputs), settings.allotment));
   const std::vector<std::vector<uint32_t>> ordered = expertsByImportance(inputs);
   const std::vector<std::vector<uint64_t>> uses = usesOf(inputs);
   const uint64_t tokens = inputs.trace ? tokenCount(*inputs.trace) : 0;
@@ -152,24 +285,31 @@ std::vector<PlanReason> chooseVirtualExperts(Preset preset, const VirtualExpertI
                                       pinLimitOf(inputs, settings.allotment, layer)));
     settings.start.push_back(std::move(set));
   }
-  std::vector<PlanReason> reasons = {
-      {"start", "the most important experts",
-       inputs.trace ? "by their uses on the calibration text times the norms of their weights"
-                    : "there is no trace, so by the norms of their weights",
-       inputs.trace ? Origin::kMeasured : Origin::kAssumed}};
+  reasons.push_back({"start", "the most important experts",
+                     inputs.trace
+                         ? "by their uses on the calibration text times the norms of their weights"
+                         : "there is no trace, so by the norms of their weights",
+                     inputs.trace ? Origin::kMeasured : Origin::kAssumed});
   if (preset == Preset::kPruning) {
     reasons.push_back({"pinned", "the start",
                        "by definition: the experts in memory are never exchanged",
                        Origin::kStated});
     return reasons;
   }
-  const ExchangeRule found =
-      fastestExchanges(static_cast<uint32_t>(ordered.size()),
-                       settings.allotment.stagingPages / std::max<uint64_t>(1, largestPages),
-                       exchangeTimesOf(inputs));
+  const uint64_t stagingRecords =
+      settings.allotment.stagingPages / std::max<uint64_t>(1, largestPages);
+  const auto layers = static_cast<uint32_t>(ordered.size());
+  const ExchangeRule found = fastestExchanges(layers, stagingRecords, exchangeTimesOf(inputs));
   settings.rules.exchange.everyTokens = found.everyTokens;
   settings.rules.exchange.afterTokens = found.afterTokens;
-  reasons.push_back(exchangeReason(settings.rules.exchange, inputs));
+  if (!found.exchanges() || !inputs.problem || inputs.problem->scores.empty()) {
+    reasons.push_back(exchangeReason(settings.rules.exchange, inputs));
+    return reasons;
+  }
+  const ProfiledExchanges profiled = profileExchanges(
+      *inputs.problem, settings, mostExchanges(settings.rules.exchange, layers, stagingRecords));
+  settings.rules.exchange = profiled.rule;
+  reasons.push_back(profiledReason(profiled, inputs.costs->origin));
   return reasons;
 }
 

@@ -98,7 +98,25 @@ static std::vector<MissRule> rulesFor(const MissRequest &request, const Plan &pl
   return {preset.isOk() ? missRuleOf(*preset) : MissRule{}};
 }
 
+static Status checkProfileTexts(const MissRequest &request, std::span<const Preset> presets) {
+  if (request.profileFiles.empty())
+    return {};
+  if (std::ranges::count(presets, Preset::kSwapMoe) == 0)
+    return invalidInput("--profile-text profiles virtual experts, expected --preset swapmoe");
+  if (request.referencePath.empty())
+    return invalidInput("--profile-text compares virtual experts with the checkpoint, expected "
+                        "--reference REF.moe, the checkpoint compiled with --bits source");
+  for (const std::string &file : request.profileFiles)
+    if (std::ranges::count(request.texts.files, file) > 0)
+      return invalidInput("--profile-text ", file,
+                          " is a text of --eval-text, expected another one: quotas are chosen by "
+                          "what they lose on profiling texts, so that is not a measure of their "
+                          "loss");
+  return {};
+}
+
 Status checkMissRequest(const MissRequest &request, std::span<const Preset> presets) {
+  MOERT_RETURN_IF_ERROR(checkProfileTexts(request, presets));
   bool isLossy = request.isSearched || anyIsLossy(request.rules);
   for (size_t i = 0; i < presets.size() && request.rules.empty(); ++i)
     isLossy = isLossy || missRuleOf(presets[i]).isLossy();
@@ -254,6 +272,11 @@ static std::string milliseconds(double ns) {
   return strCat(fixed(ns / 1e6, 2), " ms");
 }
 
+/// The rule, and exchanges, without which `mask` is another one.
+static std::string rungText(const Plan &plan) {
+  return strCat(missRuleText(plan.miss), plan.rules.exchange.exchanges() ? " with exchanges" : "");
+}
+
 namespace {
 
 /// Climbs a plan's ladders. Borrows its inputs.
@@ -284,7 +307,7 @@ public:
             {"miss", missRuleText(plan.miss), strCat(tried, "."), Origin::kMeasured});
         return plan;
       }
-      tried += strCat("; ", missRuleText(plan.miss), " is not ", fixed(kMinRungGain * 100, 0),
+      tried += strCat("; ", rungText(plan), " is not ", fixed(kMinRungGain * 100, 0),
                       "% faster on the other part of the trace");
     }
     return withReason(waiting, strCat(tried, "."));
@@ -297,8 +320,8 @@ private:
       Plan plan = rung.plan;
       MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(plan, confidence));
       const bool isWithin = loss.upperBound <= *request.target;
-      tried += strCat("; ", missRuleText(plan.miss), " takes ", milliseconds(rung.tokenNs),
-                      " and loses ", lossText(loss.metric, loss.loss), ", at most ",
+      tried += strCat("; ", rungText(plan), " takes ", milliseconds(rung.tokenNs), " and loses ",
+                      lossText(loss.metric, loss.loss), ", at most ",
                       lossText(loss.metric, loss.upperBound),
                       isWithin ? "" : strCat(", more than the allowed ", target));
       if (!isWithin)

@@ -23,7 +23,9 @@ struct MissRequest {
   std::string referencePath;      // The same checkpoint at `source`.
   moert::EvaluationRequest texts; // A metric of windows, and texts of at least 20 documents.
   std::optional<double> target;   // The largest loss, that of the widths included.
-  std::string acceptanceLogPath;  // For tests with a target; empty: the default.
+  /// Texts that profile virtual experts for preset swapmoe; empty: its quotas are even.
+  std::vector<std::string> profileFiles;
+  std::string acceptanceLogPath; // For tests with a target; empty: the default.
   unsigned threads = 1;
 };
 

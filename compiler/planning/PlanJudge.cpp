@@ -40,6 +40,16 @@ static Result<Loaded> load(const Model &model, const EngineOptions &options) {
 }
 
 Result<PlanLoss> PlanJudge::measure(const Plan &plan, double confidence) const {
+  MOERT_ASSIGN_OR_RETURN(const std::vector<SampleScore> scores, decode(plan));
+  return lossOfScores(scores, confidence);
+}
+
+Result<SampleScore> PlanJudge::scoreOf(const Plan &plan) const {
+  MOERT_ASSIGN_OR_RETURN(const std::vector<SampleScore> scores, decode(plan));
+  return sumOf(scores);
+}
+
+Result<std::vector<SampleScore>> PlanJudge::decode(const Plan &plan) const {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                          Model::openWith(inputs.artifactPath, {plan}));
   EngineOptions options = set->engineOptions({});
@@ -66,8 +76,7 @@ Result<PlanLoss> PlanJudge::measure(const Plan &plan, double confidence) const {
       session.stop);
   if (progress)
     progress->end();
-  MOERT_RETURN_IF_ERROR(scores.status());
-  return lossOfScores(*scores, confidence);
+  return scores;
 }
 
 Result<PlanLoss> PlanJudge::lossOfScores(std::span<const SampleScore> scores,

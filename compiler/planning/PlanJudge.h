@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace moec {
 
@@ -30,8 +31,11 @@ public:
 
   /// Decodes all texts with the plan's cache, which begins empty or as the plan starts it.
   moert::Result<moert::PlanLoss> measure(const moert::Plan &plan, double confidence) const;
+  /// The same without a bound, of any number of documents.
+  moert::Result<moert::SampleScore> scoreOf(const moert::Plan &plan) const;
 
 private:
+  moert::Result<std::vector<moert::SampleScore>> decode(const moert::Plan &plan) const;
   moert::Result<moert::PlanLoss> lossOfScores(std::span<const moert::SampleScore> scores,
                                               double confidence) const;
 

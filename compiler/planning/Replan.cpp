@@ -3,12 +3,14 @@
 #include "compiler/emit/ArtifactFacts.h"
 #include "compiler/plan/MakePlans.h"
 #include "compiler/plan/MissSearch.h"
+#include "compiler/plan/PlanAcceptance.h"
 #include "compiler/plan/PlanReasons.h"
 #include "compiler/planning/CheckpointMark.h"
 #include "compiler/planning/DeviceMemory.h"
 #include "compiler/planning/ExpertNorms.h"
 #include "compiler/planning/LearnedSections.h"
 #include "compiler/planning/PlanningSession.h"
+#include "compiler/planning/VirtualExpertProfile.h"
 #include "compiler/planning/WeightsCopy.h"
 #include "compiler/profile/TracedRouting.h"
 #include "compiler/session/WorkDirectory.h"
@@ -22,6 +24,7 @@
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -184,12 +187,43 @@ static void sayUnsearched(const ReplanRequest &request, const Draft &draft,
                        "artifact, --calibration takes one from a profile"));
 }
 
+/// The accuracy model of preset swapmoe.
+static Status profileVirtualExperts(const ReplanRequest &request, Draft &draft,
+                                    const Session &session) {
+  std::vector<BudgetPlan> budgets;
+  std::ranges::copy_if(draft.budgets, std::back_inserter(budgets),
+                       [](const BudgetPlan &budget) { return budget.preset == Preset::kSwapMoe; });
+  ModelFacts &facts = draft.planned.facts;
+  EvaluationRequest texts = request.miss.texts;
+  texts.files = request.miss.profileFiles;
+  PlanJudge judge({request.artifactPath, request.miss.referencePath, texts, request.miss.threads},
+                  session);
+  MOERT_RETURN_IF_ERROR(judge.open());
+  VirtualExpertInputs inputs = {.recordBytes = facts.recordBytes,
+                                .pageBytes = facts.footprint.pageBytes,
+                                .norms = facts.expertNorms,
+                                .topK = facts.topK};
+  std::optional<PlanInputs> known;
+  std::optional<PlanProblem> problem;
+  if (draft.routing) {
+    known.emplace(facts, *draft.routing, *draft.planned.device);
+    problem = known->problem(largestPoolPages(facts.footprint.cache));
+    inputs.trace = problem->trace;
+    inputs.costs = problem->costs;
+    inputs.reads = problem->reads;
+  }
+  const std::vector<Plan> configurations =
+      randomConfigurations(facts, inputs, budgets, kProfiledConfigurations, 0);
+  MOERT_ASSIGN_OR_RETURN(facts.accuracy, profileAccuracy(judge, facts, configurations, session));
+  return {};
+}
+
 static Status plan(const ReplanRequest &request, const ByteSource &source, Draft &draft,
                    const Session &session) {
   sayUnsearched(request, draft, session);
   PlannedArtifact &planned = draft.planned;
   MOERT_RETURN_IF_ERROR(checkPresets(draft).withContext(request.artifactPath));
-  if (std::ranges::any_of(draft.use.presets, usesVirtualExperts)) {
+  if (request.miss.isSearched || std::ranges::any_of(draft.use.presets, usesVirtualExperts)) {
     auto norms = expertNormsOf(source, planned.artifact, availableCores(), session);
     if (!norms.isOk())
       return norms.status().withContext(request.artifactPath);
@@ -202,6 +236,9 @@ static Status plan(const ReplanRequest &request, const ByteSource &source, Draft
     if (!known.isOk())
       return known.status().withContext(request.artifactPath);
     routing = std::move(known).value();
+  }
+  if (!request.miss.profileFiles.empty()) {
+    MOERT_RETURN_IF_ERROR(profileVirtualExperts(request, draft, session));
   }
   Result<std::vector<Plan>> plans =
       makePlans(draft.planned.facts, draft.budgets, draft.use,
@@ -218,6 +255,18 @@ Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session
   MOERT_ASSIGN_OR_RETURN(Draft draft, draftPlans(request, source, session));
   MOERT_RETURN_IF_ERROR(plan(request, source, draft, session));
   return std::move(draft.planned);
+}
+
+/// The plan with a rung's settings. Reasons of decisions that were made again are replaced.
+static Plan withRung(Plan plan, const MissRung &rung, const ModelFacts &facts) {
+  takeSettings(rung.settings, facts.expertNorms, plan);
+  for (const PlanReason &made : rung.decisions)
+    std::erase_if(plan.reasons,
+                  [&made](const PlanReason &old) { return old.decision == made.decision; });
+  if (!prefetchesAnything(plan.prefetches))
+    std::erase_if(plan.reasons, [](const PlanReason &old) { return old.decision == kSilence; });
+  plan.reasons.insert(plan.reasons.end(), rung.decisions.begin(), rung.decisions.end());
+  return plan;
 }
 
 /// Simulates the draft's plans with miss rules. The draft and the session outlive it.
@@ -249,12 +298,8 @@ static MissSimulation missSimulationOf(const Draft &draft, const Session &sessio
     LossyLadders ladders{found.waitingNs, {}, found.tried};
     for (const std::vector<MissRung> &ladder : found.ladders) {
       std::vector<LossyPlan> &plans = ladders.ladders.emplace_back();
-      for (const MissRung &rung : ladder) {
-        plans.push_back({plan, rung.tokenNs});
-        LossyPlan &lossy = plans.back();
-        lossy.plan.miss = rung.settings.miss;
-        lossy.plan.prefetches = rung.settings.prefetches;
-      }
+      for (const MissRung &rung : ladder)
+        plans.push_back({withRung(plan, rung, draft.planned.facts), rung.tokenNs});
     }
     return ladders;
   };
@@ -266,7 +311,9 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_RETURN_IF_ERROR(checkMissRequest(request.miss, presets));
   std::vector<std::string> inputs = {request.artifactPath, request.devicePath, request.profilePath,
                                      request.miss.referencePath};
-  inputs.insert(inputs.end(), request.miss.texts.files.begin(), request.miss.texts.files.end());
+  for (const std::vector<std::string> *files :
+       {&request.miss.texts.files, &request.miss.profileFiles})
+    inputs.insert(inputs.end(), files->begin(), files->end());
   MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, inputs));
   MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
                          WorkDirectory::findLeft(request.outputPath, inputs));

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from support import BUILD, DONE, FULL, POCKET, ROOT, E2eTest, documents, plain_text, pocket, run
+from support import BUILD, DONE, FULL, POCKET, ROOT, E2eTest, calibrated_pocket, documents, plain_text, pocket, run
 
 RULES = ("wait", "lower:0.3:0.8", "skip:0.4", "substitute:0.3:0.5", "mask")
 TEXT = documents("validation", 24)
@@ -139,8 +139,7 @@ class MissesTest(E2eTest):
         """The plan of --miss auto on a slow disk, and what was printed."""
         profile, output = self.scratch / "pocket.profile", self.scratch / name
         if not profile.exists():
-            self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", plain_text("calibration"), "--tokens", 2048, "-o",
-                        profile)
+            calibrated_pocket(self.scratch)
         self.expect(DONE, "moec", "replan", pocket("4"), "--memory", memory, "--miss", "auto", "--accuracy-loss", loss,
                     "--calibration", profile, "--device", ROOT / "profiles/desktop-sata.yaml", "--reference", pocket("source"),
                     *MEASURE, "-o", output, "--acceptance-log", self.scratch / f"{name}.log", *extra)
@@ -150,7 +149,7 @@ class MissesTest(E2eTest):
         waiting = self.searched("none.moe", "0.000001%")
         self.assertEqual(waiting["miss"]["action"], "wait")
         why = waiting["reasons"][-1]["reason"]
-        self.assertRegex(why, r"^No loss on misses\. Waiting takes .* 30 rules were simulated; .* takes .* and loses .*, more than the allowed 0\.00%")
+        self.assertRegex(why, r"^No loss on misses\. Waiting takes .* 105 rules were simulated; .* takes .* and loses .*, more than the allowed 0\.00%")
 
     @unittest.skipUnless(FULL, "measures every rung: tests/e2e/run --full")
     def test_the_fastest_rule_within_the_loss_is_taken(self):
@@ -165,7 +164,7 @@ class MissesTest(E2eTest):
         self.assertGreater(found["loss"]["confidence"], 0.98)
         all_there = self.searched("all.moe", "1000%", memory="100%")
         self.assertEqual(all_there["miss"]["action"], "wait")
-        self.assertRegex(all_there["reasons"][-1]["reason"], "30 rules were simulated, none is 2% faster")
+        self.assertRegex(all_there["reasons"][-1]["reason"], "105 rules were simulated, none is 2% faster")
 
     def test_a_search_for_rules_without_a_loss_or_with_other_rules_or_a_trace_is_refused(self):
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", self.scratch / "none.moe", *MEASURE, "--reference",
@@ -176,9 +175,7 @@ class MissesTest(E2eTest):
         self.assertFalse((self.scratch / "log").exists())
 
     def test_hobbit_lowers_and_skips_with_fitted_weights_and_its_loss(self):
-        profile, output = self.scratch / "pocket.profile", self.scratch / "hobbit.moe"
-        self.expect(DONE, "moec", "calibrate", POCKET, "--calibration-text", plain_text("calibration"), "--tokens", 2048, "-o",
-                    profile)
+        profile, output = calibrated_pocket(self.scratch), self.scratch / "hobbit.moe"
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "--preset", "hobbit", "--calibration", profile, "--device",
                    ROOT / "profiles/desktop-sata.yaml", "-o", output)
         self.refused(*command, mention="--preset hobbit, swapmoe and pruning change the output.*expected --reference")

@@ -4,7 +4,7 @@ import platform
 import tempfile
 from pathlib import Path
 
-from support import DONE, POCKET, ROOT, E2eTest, documents, plain_text, pocket, run
+from support import DONE, ROOT, E2eTest, calibrated_pocket, documents, pocket, run
 
 TEXT = documents("validation", 24)
 PROMPT = "The old man looked at the sea and"
@@ -17,14 +17,10 @@ class SwapMoeTest(E2eTest):
         super().setUpClass()
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        cls.profile, cls.planned = Path(cls.folder.name, "pocket.profile"), Path(cls.folder.name, "planned.moe")
-        for command in (("moec", "calibrate", POCKET, "--calibration-text", plain_text("calibration"), "--tokens", 2048, "-o",
-                         cls.profile),
-                        ("moec", "replan", pocket("4"), "--memory", "25%", "--preset", "swapmoe", "pruning", "--calibration",
-                         cls.profile, "--device", DEVICE, "--reference", pocket("source"), "--eval-text", TEXT, "--window", 64,
-                         "-o", cls.planned)):
-            done = run(*command)
-            assert done.status == DONE, done.err
+        cls.profile, cls.planned = calibrated_pocket(cls.folder.name), Path(cls.folder.name, "planned.moe")
+        done = run("moec", "replan", pocket("4"), "--memory", "25%", "--preset", "swapmoe", "pruning", "--calibration", cls.profile,
+                   "--device", DEVICE, "--reference", pocket("source"), "--eval-text", TEXT, "--window", 64, "-o", cls.planned)
+        assert done.status == DONE, done.err
 
     def plans(self, path=None):
         said = json.loads(self.expect(DONE, "moec", "inspect", path or self.planned, "--json").out)
@@ -49,6 +45,22 @@ class SwapMoeTest(E2eTest):
         self.assertRegex(reasons["exchanges"], "the highest frequency that leaves the time of a token")
         self.documented(list(plans.values()), "docs/inspect.md")
         self.assertRegex(self.expect(DONE, "moec", "inspect", self.planned).out, r"exchanges +one expert of each layer in \d+ tokens")
+
+    def test_profiling_texts_divide_the_cache_by_what_layers_lose(self):
+        output = self.scratch / "profiled.moe"
+        command = ("moec", "replan", pocket("4"), "--memory", "25%", "--preset", "swapmoe", "--calibration", self.profile, "--device",
+                   DEVICE, "--reference", pocket("source"), "--window", 32, "-o", output, "--eval-text")
+        self.expect(DONE, *command, TEXT, "--profile-text", documents("acceptance", 1))
+        plan, even = self.plans(output)["swapmoe"], self.plans()["swapmoe"]
+        spread = lambda plan: max(plan["quota_pages"]) - min(plan["quota_pages"])
+        self.assertGreater(spread(plan), 2 * spread(even))
+        pages = lambda plan: sum(plan["quota_pages"]) + plan["staging_pages"]
+        self.assertEqual(pages(plan), pages(even))
+        reasons = {reason["decision"]: reason["reason"] for reason in plan["reasons"]}
+        self.assertRegex(reasons["quotas"], r"SwapMoE 3\.5\.2: the genetic algorithm found quotas that are expected to lose "
+                                            r"[0-9.]+ nats per token, even ones [0-9.]+; the model was fitted to 60 measured")
+        self.refused(*command, TEXT, "--profile-text", TEXT, mention="is a text of --eval-text, expected another one")
+        self.refused(*command[:5], "lru", *command[6:], TEXT, "--profile-text", TEXT, mention="expected --preset swapmoe")
 
     def test_exchanges_lose_less_than_a_fixed_set(self):
         plans = self.plans()

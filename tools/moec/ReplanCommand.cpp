@@ -73,6 +73,13 @@ void addMissFlags(CLI::App &command, MissFlags &flags, MissRequest &request) {
       ->check(someWord())
       ->type_name("FILE");
   command
+      .add_option("--profile-text", request.profileFiles,
+                  "Texts on which random configurations of virtual experts are measured, so that "
+                  "preset swapmoe divides the cache by an accuracy model; other ones than "
+                  "--eval-text (default: none, layers have the same quota)")
+      ->check(someWord())
+      ->type_name("FILE");
+  command
       .add_option("--metric", flags.metric, withDefault("What a loss is measured by", flags.metric))
       ->check(oneOf({"perplexity", "kl", "top1"}))
       ->type_name("NAME");
@@ -90,8 +97,8 @@ void addMissFlags(CLI::App &command, MissFlags &flags, MissRequest &request) {
   addDocumentSeparator(command, request.texts.documentSeparator);
   addRunning(command, request.threads, nullptr);
   setGroup(command, "Experts that are missing",
-           {"--miss", "--accuracy-loss", "--reference", "--eval-text", "--metric", "--window",
-            "--acceptance-log", "--document-separator"});
+           {"--miss", "--accuracy-loss", "--reference", "--eval-text", "--profile-text", "--metric",
+            "--window", "--acceptance-log", "--document-separator"});
 }
 
 } // namespace

@@ -382,7 +382,7 @@ TEST_CASE("quotas by curves go where they save bytes, in whole records within wh
   std::vector<LayerRoutes> layers{{12, 1, few}, {12, 1, many}};
   PlanFixture fixture(makeTrace(layers, std::vector<TraceStep>(160)).value(), 1, 40, 8192);
   std::vector<QuotaCurve> curves =
-      quotaCurves(fixture.problem(), EvictionPolicy::kLru, 2, SIZE_MAX, 2);
+      quotaCurves(fixture.problem(), {EvictionPolicy::kLru, {}, 2}, SIZE_MAX, 2);
   REQUIRE(curves.size() == 2);
   CHECK(curves[0].pages.front() == 0);
   CHECK(curves[0].bytes.front() == 160 * 8192);

@@ -1,6 +1,8 @@
 // Which experts swapmoe and pruning begin with, and how often swapmoe exchanges them.
 #include "compiler/plan/VirtualExperts.h"
 
+#include "tests/unit/plan/ScoredFixture.h"
+
 #include <doctest/doctest.h>
 #include <vector>
 
@@ -106,4 +108,78 @@ TEST_CASE("no more promotions are under way than the staging pages hold") {
   const ExchangeRule rule = fastestExchanges(12, 4, ExchangeTimes{1e9, 1});
   CHECK(rule.everyTokens == 3);
   CHECK(rule.afterTokens == 1);
+}
+
+namespace {
+
+/// A plan of exchanges for three layers of sixteen experts, twelve of which are in memory.
+PlanSettings exchanging() {
+  PlanSettings settings = quotasOf({24, 24, 24}, 8);
+  settings.rules = rulesOf(Preset::kSwapMoe);
+  for (int layer = 0; layer < 3; ++layer) {
+    settings.start.push_back({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+    settings.startUses.emplace_back(12, 1);
+  }
+  return settings;
+}
+
+} // namespace
+
+TEST_CASE("exchanges are tried from a low frequency to a high one, as high as the disk allows") {
+  ScoredFixture fixture(3 * 24 + 8);
+  ExchangeRule fastest = rulesOf(Preset::kSwapMoe).exchange;
+  fastest.everyTokens = fastest.afterTokens = 1;
+  // Reads that take next to nothing.
+  fixture.reads.bytesPerSecond = {{1e15, Origin::kMeasured}};
+  fixture.costs.layers.front().checks = {};
+  for (StepCosts::Layer &layer : fixture.costs.layers)
+    layer.checks.sliceNs = {0};
+  const ProfiledExchanges fast = profileExchanges(fixture.problem(), exchanging(), fastest);
+  CHECK(fast.rule.everyTokens == 1);
+  CHECK(fast.trials.front().everyTokens == 64);
+  CHECK(fast.trials.back().everyTokens == 1);
+  // A read takes as long as some tokens, and it is waited for.
+  fixture.reads.bytesPerSecond = {{1e8, Origin::kMeasured}};
+  const ProfiledExchanges slow = profileExchanges(fixture.problem(), exchanging(), fastest);
+  CHECK(slow.rule.everyTokens > 1);
+  CHECK(slow.rule.afterTokens == 1);
+  bool isTouched = false;
+  for (const ExchangeTrial &trial : slow.trials)
+    isTouched |= trial.tokenNs > slow.stillNs * (1 + kTouchedTime);
+  CHECK(isTouched);
+}
+
+TEST_CASE("quotas by an accuracy model go where experts are missed most") {
+  std::vector<AccuracySample> samples;
+  for (int i = 0; i < 40; ++i) {
+    const double first = 0.05 + 0.9 * (i % 8) / 8, second = 0.05 + 0.9 * (i / 8) / 5;
+    samples.push_back({{first, second}, 2 * (1 - first) + 0.1 * (1 - second)});
+  }
+  const AccuracyModel model = AccuracyModel::fit(samples);
+  CacheShape shape;
+  shape.layers.assign(2, {16, 2, 2, 4, 32});
+  const CacheAllotment even = {5, {16, 16}};
+  const CacheAllotment found = allotByAccuracy(model, shape, even);
+  CHECK(found.quotaPages[0] > found.quotaPages[1]);
+  CHECK(found.totalPages() == even.totalPages());
+  CHECK(found.quotaPages[1] >= 2);
+  // No record for each layer: nothing to divide.
+  const CacheAllotment small = {5, {2, 0}};
+  CHECK(allotByAccuracy(model, shape, small) == small);
+}
+
+TEST_CASE("with an accuracy model swapmoe begins with what its own quotas hold, and says why") {
+  SmallModel model;
+  const std::vector<AccuracySample> samples = {{{0.25, 0.25}, 4}, {{0.75, 0.25}, 1},
+                                               {{0.25, 0.75}, 4}, {{0.75, 0.75}, 1},
+                                               {{0.5, 0.25}, 2},  {{0.5, 0.75}, 2}};
+  const AccuracyModel accuracy = AccuracyModel::fit(samples);
+  model.inputs.accuracy = &accuracy;
+  const std::vector<PlanReason> reasons =
+      chooseVirtualExperts(Preset::kSwapMoe, model.inputs, model.settings);
+  CHECK(model.settings.allotment.quotaPages == std::vector<uint32_t>{3, 1});
+  CHECK(model.settings.start[0].size() == 3);
+  CHECK(model.settings.start[1].size() == 1);
+  CHECK(reasons.front().decision == "quotas");
+  CHECK(reasons.front().reason.find("SwapMoE 3.5.2") != std::string::npos);
 }

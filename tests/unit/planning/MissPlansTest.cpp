@@ -58,3 +58,19 @@ TEST_CASE("a request that loses accuracy needs a reference and texts, one that w
   request.texts.metric = LossMetric::kChoice;
   CHECK(checkMissRequest(request, lru).message().find("is measured on items") != std::string::npos);
 }
+
+TEST_CASE("profiling texts are for swapmoe, need a reference, and are not those of the loss") {
+  MissRequest request;
+  request.profileFiles = {"p.jsonl"};
+  const Preset lru[] = {Preset::kLru}, swapmoe[] = {Preset::kSwapMoe};
+  CHECK(checkMissRequest(request, lru).message().find("expected --preset swapmoe") !=
+        std::string::npos);
+  CHECK(checkMissRequest(request, swapmoe).message().find("expected --reference REF.moe") !=
+        std::string::npos);
+  request.referencePath = "source.moe";
+  request.texts.files = {"a.jsonl", "p.jsonl"};
+  CHECK(checkMissRequest(request, swapmoe).message().find("expected another one") !=
+        std::string::npos);
+  request.texts.files = {"a.jsonl"};
+  CHECK(checkMissRequest(request, swapmoe).isOk());
+}
