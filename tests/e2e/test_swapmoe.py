@@ -60,7 +60,7 @@ class SwapMoeTest(E2eTest):
         self.assertRegex(reasons["quotas"], r"SwapMoE 3\.5\.2: the genetic algorithm found quotas that are expected to lose "
                                             r"[0-9.]+ nats per token, even ones [0-9.]+; the model was fitted to 60 measured")
         self.refused(*command, TEXT, "--profile-text", TEXT, mention="is a text of --eval-text, expected another one")
-        self.refused(*command[:5], "lru", *command[6:], TEXT, "--profile-text", TEXT, mention="expected --preset swapmoe")
+        self.refused(*command[:6], "lru", *command[7:], TEXT, "--profile-text", TEXT, mention="expected --preset swapmoe")
 
     def test_exchanges_lose_less_than_a_fixed_set(self):
         plans = self.plans()
