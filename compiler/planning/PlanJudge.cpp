@@ -11,6 +11,18 @@ using namespace moert;
 
 namespace moec {
 
+/// A document's windows, a packed window, or an item: what a bound needs kMinimumBoundUnits of.
+static uint64_t unitsIn(std::span<const EvaluatedText> texts) {
+  uint64_t count = 0;
+  for (const EvaluatedText &text : texts) {
+    if (text.units.empty())
+      count += text.samples;
+    for (size_t i = 0; i < text.units.size(); ++i)
+      count += i == 0 || text.units[i] != text.units[i - 1];
+  }
+  return count;
+}
+
 Status PlanJudge::open() {
   MOERT_ASSIGN_OR_RETURN(reference, Model::open(inputs.referencePath));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> artifact, Model::open(inputs.artifactPath));
@@ -19,6 +31,9 @@ Status PlanJudge::open() {
       inputs.texts, *tokenizerOwner, [this](const std::string &note) { sayTo(session, note); });
   MOERT_RETURN_IF_ERROR(read.status());
   set.emplace(std::move(read).value());
+  if (const uint64_t units = unitsIn(texts()); units < kMinimumBoundUnits)
+    return invalidInput("--eval-text has ", units, " units, and a bound of the loss takes ",
+                        kMinimumBoundUnits, " documents or more, not longer ones");
   return {};
 }
 
@@ -86,9 +101,7 @@ Result<PlanLoss> PlanJudge::lossOfScores(std::span<const SampleScore> scores,
   const std::optional<double> loss = lossOf(sum, metric);
   const std::optional<double> bound = lossUpperBound(scores, metric, confidence);
   if (!loss || !bound)
-    return invalidInput("--eval-text has ", unitCount(scores),
-                        " units, and a bound of the loss takes ", kMinimumBoundUnits,
-                        " documents or more, not longer ones");
+    return invalidInput("the loss on --eval-text is undefined: the reference's is zero");
   PlanLoss measured;
   measured.metric = metricName(metric);
   measured.loss = *loss;
