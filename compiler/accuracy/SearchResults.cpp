@@ -39,7 +39,7 @@ static MeasuredText acceptanceText(const SearchResults &results, size_t index) {
 static std::vector<MeasuredCandidate> candidatesOf(const SearchResults &results) {
   const WidthSearchOutcome &outcome = results.search.outcome;
   std::vector<MeasuredCandidate> candidates;
-  bool isKnown = false; // The chosen one, which may have been measured twice.
+  bool isFound = false; // The chosen one, which may have been measured twice: the first counts.
   for (const MeasuredWidths &widths : outcome.measured) {
     MeasuredCandidate &each = candidates.emplace_back();
     each.solver = widths.solver;
@@ -53,8 +53,8 @@ static std::vector<MeasuredCandidate> candidatesOf(const SearchResults &results)
     }
     if (std::isfinite(widths.tokenNs))
       each.tokenNs = widths.tokenNs;
-    each.isChosen = !isKnown && widths.assignment == outcome.best.assignment;
-    isKnown = isKnown || each.isChosen;
+    each.isChosen = !isFound && widths.assignment == outcome.best.assignment;
+    isFound = isFound || each.isChosen;
   }
   return candidates;
 }

@@ -6,8 +6,9 @@
 
 namespace moert {
 
-/// Significant digits that suffice for `value`, which is finite: as few as possible, but for some
-/// powers of two 17 instead of 16.
+/// Significant digits with which the finite `value` reads back: 15 to 17 for a normal number, of
+/// which zeros at the end can be removed, and as few as possible for a subnormal one. For some
+/// powers of two it is 17 where 16 other digits than the nearest ones would do.
 int shortestDigits(double value);
 
 enum class DecimalForm { kGeneral, kScientific, kFixed }; // %g, %e, %f

@@ -204,8 +204,8 @@ void ExpertTasks::run() {
 
 } // namespace
 
-/// The same for a batch that is decoded: each row with the slices that it would find. Orders the
-/// pairs by their slices.
+/// Computes an expert for a batch that is decoded: each row with the slices that it would find in
+/// the cache. Orders the pairs by their slices.
 static void computeBySlices(Engine::Impl &engine, const MoeLayerTables &layer, uint32_t expert,
                             const PagedBytes &record, std::span<uint32_t> pairs,
                             ExpertTasks &tasks) {

@@ -101,7 +101,7 @@ private:
   };
   Prefix longestPrefix(const Sequence &sequence) const;
   /// Whether a running sequence, whose prompt is being computed, will soon have more of the
-  /// prompt's first tokens.
+  /// prompt's first tokens. With recurrent states it then stops after these.
   bool waitsForPrefix(const Sequence &sequence, const Prefix &prefix);
   /// Where copies of a sequence's session are kept, with recurrent states.
   std::vector<Sequence::Stop> stopsFor(const Sequence &sequence, const Prefix &prefix) const;
