@@ -175,8 +175,7 @@ static void addHeatMaps(Section &section, bool hasTrace) {
   if (hasTrace)
     add("drift", "Difference between the two",
         "A cell per expert: the run's use minus the calibration text's; the darker, the more this "
-        "run "
-        "prefers it.");
+        "run prefers it.");
   add("hit_rate", "Hits", "A cell per expert; darker was found in memory more often.");
 }
 

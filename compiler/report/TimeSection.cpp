@@ -242,7 +242,7 @@ Section timeSection(const RunFindings &findings) {
       shownText(slow, Unit::kNs), ". The slowest, token ", shownText(worst[0], Unit::kCount),
       ", lost most in layer ", shownText(worst[2], Unit::kCount), ": ",
       shownText(worst[3], Unit::kNs), " where the mean is ", shownText(worst[4], Unit::kNs), ", ",
-      shownText(worst[5], Unit::kNs), " of it waiting; experts of it that were read on demand: ",
+      shownText(worst[5], Unit::kNs), " of it waiting; experts that the layer read on demand: ",
       shownText(worst[6], Unit::kCount), "."));
   section.tables.push_back(tokensTable(run, decode));
   section.tables.push_back(std::move(slowest8));

@@ -110,7 +110,8 @@ Status EvaluationSet::readTexts(const EvaluationRequest &request, const ModelInf
     texts.push_back(std::move(cut).value());
   }
   if (samples() == 0)
-    return invalidInput(found, ", expected at least one window of ", windows.windowTokens);
+    return invalidInput(found, ", expected at least one window of ", windows.windowTokens,
+                        " tokens");
   longestTokens = windows.windowTokens;
   heldBytes += kCopiesOfText * largestFile;
   return {};

@@ -311,7 +311,8 @@ private:
       compared += place->size();
       if (compared > kMostCompared)
         return invalidInput(path, ".$ref: finding the places of all references compares more than ",
-                            kMostCompared, " members; expected fewer or smaller objects");
+                            kMostCompared,
+                            " members; expected fewer references or smaller objects");
       if (name[begin] != '/' || !place->is_object() || !place->contains(key))
         return invalidInput(path, ".$ref: there is no ", excerpt(name), " in this schema");
       place = &(*place)[key];

@@ -26,4 +26,4 @@ class PerplexityTest(E2eTest):
         text.write_text("Too short.\n")
         empty.write_text("")
         self.refused("moert", "eval", pocket("source"), "--text", empty, text,
-                     mention=r"empty\.txt' has 0 tokens, '.*short\.txt' has \d tokens, expected at least one window of 512")
+                     mention=r"empty\.txt' has 0 tokens, '.*short\.txt' has \d tokens, expected at least one window of 512 tokens")

@@ -160,7 +160,7 @@ TEST_CASE("references to many places in large objects are refused before they ta
   }
   schema["$defs"] = std::move(definitions);
   CHECK(grammarOfSchema(schema).status().message().find(
-            "compares more than 16777216 members; expected fewer or smaller objects") !=
+            "compares more than 16777216 members; expected fewer references or smaller objects") !=
         std::string::npos);
 }
 
