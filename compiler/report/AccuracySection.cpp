@@ -6,8 +6,16 @@ using namespace moert;
 
 namespace moec {
 
+static Unit unitOf(const std::string &metric) {
+  return metric == "kl" ? Unit::kNats : Unit::kFraction;
+}
+
+static Value knownValue(const std::optional<double> &value) {
+  return value ? Value(*value) : Value();
+}
+
 static Table textsTable(const Measured &measured, const Source &source) {
-  const Unit unit = measured.metric == "kl" ? Unit::kNats : Unit::kFraction;
+  const Unit unit = unitOf(measured.metric);
   Table table{
       .id = "accuracy.texts",
       .title = "Texts",
@@ -23,10 +31,9 @@ static Table textsTable(const Measured &measured, const Source &source) {
     table.rows.push_back(
         {text.name, "calibration, search", text.bytes, {}, {}, {}, {}, formatChecksum(text.hash)});
   for (const MeasuredText &text : measured.acceptanceTexts)
-    table.rows.push_back(
-        {text.name, "acceptance", text.bytes, uint64_t(text.windows.size()),
-         text.loss ? Value(*text.loss) : Value(), text.loss ? Value(text.units) : Value(),
-         text.unitSpread ? Value(*text.unitSpread) : Value(), formatChecksum(text.hash)});
+    table.rows.push_back({text.name, "acceptance", text.bytes, uint64_t(text.windows.size()),
+                          knownValue(text.loss), text.loss ? Value(text.units) : Value(),
+                          knownValue(text.unitSpread), formatChecksum(text.hash)});
   return table;
 }
 
@@ -52,7 +59,7 @@ static void addMissRule(const Plan &plan, const LayerTotals &decode,
     return;
   }
   const Source source{Origin::kMeasured, "artifact: loss of the plan, while it decodes"};
-  const Unit unit = plan.loss->metric == "kl" ? Unit::kNats : Unit::kFraction;
+  const Unit unit = unitOf(plan.loss->metric);
   const bool isComparable = measured && measured->metric == plan.loss->metric;
   section.facts.push_back({"accuracy.plan_loss",
                            strCat("loss in ", plan.loss->metric, " with the miss rule"),
@@ -81,7 +88,7 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
   Source predicted = simulatedFor(findings.simulation);
   predicted.origin = Origin::kAssumed;
   predicted.from += "; records of that size are computed in proportion to their bytes";
-  const Unit unit = measured.metric == "kl" ? Unit::kNats : Unit::kFraction;
+  const Unit unit = unitOf(measured.metric);
   Table table{
       .id = "accuracy.candidates",
       .title = "Every width assignment that the search measured",
@@ -99,14 +106,11 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
                   {"tokens_per_second", "predicted in this run", Unit::kTokensPerSecond, predicted},
                   {"gain", "gain", Unit::kFraction, predicted},
                   {"mark", ""}}};
-  const auto maybe = [](const std::optional<double> &value) {
-    return value ? Value(*value) : Value();
-  };
   for (const CandidatePoint &point : findings.whatIf.candidates) {
     const MeasuredCandidate &each = measured.candidates[point.candidate];
     table.rows.push_back(
-        {each.solver, each.expertBytes, each.residentBytes, point.bytes, maybe(each.loss),
-         maybe(each.expectedBound), each.klNats, maybe(each.tokenNs),
+        {each.solver, each.expertBytes, each.residentBytes, point.bytes, knownValue(each.loss),
+         knownValue(each.expectedBound), each.klNats, knownValue(each.tokenNs),
          point.predicted.tokensPerSecond, point.predicted.gain,
          strCat(each.isChosen ? "chosen" : "", each.isChosen && point.isBest ? ", " : "",
                 point.isBest ? "best" : "")});
@@ -129,7 +133,7 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
 
 static void addMeasured(const Measured &measured, Section &section) {
   const Source source{Origin::kMeasured, "artifact: measured"};
-  const Unit unit = measured.metric == "kl" ? Unit::kNats : Unit::kFraction;
+  const Unit unit = unitOf(measured.metric);
   const bool isMet = measured.upperBound <= measured.target;
   section.sentences.push_back(
       strCat("Accuracy ", isMet ? "held" : "did not hold", ": a loss in ", measured.metric, " of ",
