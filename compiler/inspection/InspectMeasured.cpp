@@ -28,6 +28,14 @@ static const char *samplesOf(const Measured &measured) {
   return measured.isOnItems() ? "items" : "windows";
 }
 
+/// A loss in a table. Nats are without their unit, which the lines before the tables have, so that
+/// a row has at most 80 columns.
+static std::string lossCell(const Measured &measured, const std::optional<double> &loss) {
+  if (!loss)
+    return "-";
+  return measured.metric == "kl" ? fixed(*loss, 5) : lossText(measured.metric, *loss);
+}
+
 static std::string describeTexts(const Measured &measured) {
   TextTable table({{"text", Align::kLeft},
                    {"bytes"},
@@ -36,16 +44,13 @@ static std::string describeTexts(const Measured &measured) {
                    {"loss"},
                    {"spread"},
                    {"read by", Align::kLeft}});
-  const auto loss = [&](const std::optional<double> &value) {
-    return value ? lossText(measured.metric, *value) : "-";
-  };
   for (const MeasuredText &text : measured.calibrationTexts)
     table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash), "-", "-", "-",
                   "calibration, search"});
   for (const MeasuredText &text : measured.acceptanceTexts)
     table.addRow({text.name, std::to_string(text.bytes), formatChecksum(text.hash),
-                  std::to_string(text.windows.size()), loss(text.loss), loss(text.unitSpread),
-                  "acceptance"});
+                  std::to_string(text.windows.size()), lossCell(measured, text.loss),
+                  lossCell(measured, text.unitSpread), "acceptance"});
   return table.text(kIndent);
 }
 
@@ -61,13 +66,10 @@ static std::string describeCandidates(const Measured &measured) {
                    {"KL"},
                    {"ms/token"},
                    {"", Align::kLeft}});
-  const auto loss = [&](const std::optional<double> &value) {
-    return value ? lossText(measured.metric, *value) : "-";
-  };
   for (const MeasuredCandidate &each : measured.candidates)
     table.addRow({each.solver, formatBytes(each.expertBytes), formatBytes(each.residentBytes),
-                  loss(each.loss), loss(each.expectedBound), fixed(each.klNats, 5),
-                  each.tokenNs ? fixed(*each.tokenNs / 1e6, 2) : "-",
+                  lossCell(measured, each.loss), lossCell(measured, each.expectedBound),
+                  fixed(each.klNats, 5), each.tokenNs ? fixed(*each.tokenNs / 1e6, 2) : "-",
                   each.isChosen ? "chosen" : ""});
   return strCat("\n", kIndent,
                 "widths that the search measured; bound: that expected in the acceptance test\n",

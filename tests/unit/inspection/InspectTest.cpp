@@ -205,6 +205,8 @@ TEST_CASE("a loss in nats is not a percentage") {
            "  measured   0.01250 nats per token, at most 0.01875 nats per token with 96.88% "
            "confidence\n",
            "  on         3 windows of 64 tokens, of texts used for nothing else\n",
+           "  one.txt   1000  0123456789abcdef        3  0.01250  0.00781  acceptance\n",
+           "  greedy       4.00 KiB     512 B  0.01250  0.01875  0.01562      1.50  chosen\n",
        })
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
