@@ -118,6 +118,9 @@ static Status checkWindows(const Measured &measured, const ModelInfo &model) {
 
 static Status checkCandidate(const MeasuredCandidate &candidate) {
   MOERT_RETURN_IF_ERROR(checkText(candidate.solver, "the solver"));
+  if (candidate.residentBytes > UINT64_MAX - candidate.expertBytes)
+    return invalidInput(candidate.expertBytes, " bytes of experts and ", candidate.residentBytes,
+                        " resident ones, expected at most 2^64 - 1 together");
   MOERT_RETURN_IF_ERROR(checkFinite("the KL divergence", candidate.klNats));
   if (candidate.loss)
     MOERT_RETURN_IF_ERROR(checkFinite("the loss", *candidate.loss));

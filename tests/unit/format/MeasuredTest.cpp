@@ -107,6 +107,10 @@ TEST_CASE("fields of items in measurements on windows are refused, and the rever
        "acceptance text 0: the spread between the text's units is -1"},
       {"more units than windows", [](Measured &m) { m.acceptanceTexts[0].units = 4; },
        "acceptance text 0: 4 units in 3 samples of the text"},
+      {"a candidate of too many bytes",
+       [](Measured &m) { m.candidates[1].expertBytes = UINT64_MAX - 511; },
+       "candidate 1: 18446744073709551104 bytes of experts and 512 resident ones, expected at most "
+       "2^64 - 1 together"},
       {"a candidate without a divergence", [](Measured &m) { m.candidates[1].klNats = kNan; },
        "candidate 1: the KL divergence is nan"},
       {"a candidate without a loss", [](Measured &m) { m.candidates[0].loss = kNan; },
