@@ -111,12 +111,14 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
     table.rows.push_back(
         {each.solver, each.expertBytes, each.residentBytes, point.bytes, knownValue(each.loss),
          knownValue(each.expectedBound), each.klNats, knownValue(each.tokenNs),
-         point.predicted.tokensPerSecond, point.predicted.gain,
+         point.predicted ? Value(point.predicted->tokensPerSecond) : Value(),
+         point.predicted ? Value(point.predicted->gain) : Value(),
          strCat(each.isChosen ? "chosen" : "", each.isChosen && point.isBest ? ", " : "",
                 point.isBest ? "best" : "")});
   }
   table.note = "Best: no other one loses less in as few bytes. The predicted speed has this run's "
-               "memory, so that smaller experts also mean more of them in memory.";
+               "memory, so that smaller experts also mean more of them in memory; it is absent "
+               "where that memory cannot hold experts of this size.";
   section.tables.push_back(std::move(table));
   const bool hasLoss = measured.candidates.front().loss.has_value();
   section.pictures.push_back({.id = "accuracy.candidates.picture",

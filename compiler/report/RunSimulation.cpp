@@ -425,6 +425,21 @@ static void scaleComputing(double factor, StepCosts &costs) {
   costs.after.firstNs *= factor;
 }
 
+bool RunSimulation::holds(double expertBytes) const {
+  PlanProblem changed = problem();
+  double largest = 0;
+  for (const std::vector<uint64_t> &layer : given.facts.recordBytes)
+    largest = std::max(largest, static_cast<double>(std::ranges::max(layer)));
+  // The factor is from a file: a record beyond the pool may also be beyond 64 bits.
+  if (!(largest * expertBytes <= double(changed.poolPages) * double(changed.pageBytes)))
+    return false;
+  StepCosts changedCosts = costs;
+  std::vector<std::vector<uint64_t>> records;
+  scaleExperts(expertBytes, given.facts, changedCosts, records);
+  changed.recordBytes = records;
+  return verify(changed, ownSettings).isOk();
+}
+
 Result<Simulated> RunSimulation::simulate(const Change &change) const {
   return simulate(change, settingsFor(change.poolPages.value_or(poolPages())));
 }

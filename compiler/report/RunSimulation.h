@@ -72,13 +72,17 @@ public:
     double readRate = 1;                    // Factors on the disk's rates,
     double readLatency = 1;                 // on the time that a single small read takes,
     double computing = 1;                   // and on the times of computing.
-    double expertBytes = 1;                 // Smaller records, computed in proportion.
+    double expertBytes = 1;                 // Records of another size, computed in proportion.
     bool isOnCalibration = false;           // Routes of the calibration trace instead of the run's.
   };
   /// Refuses a pool that is smaller than a record.
   moert::Result<Simulated> simulate(const Change &change) const;
   /// With other settings, which fit the run's pool.
   moert::Result<Simulated> simulate(const Change &change, const PlanSettings &settings) const;
+
+  /// Whether the run's settings have room for experts of so many times their bytes. If not,
+  /// simulate() refuses the change.
+  bool holds(double expertBytes) const;
 
   /// The run's settings for a pool of so many pages, as the runtime adjusts the plan.
   PlanSettings settingsFor(uint64_t poolPages) const;

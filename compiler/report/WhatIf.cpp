@@ -192,7 +192,7 @@ Status Questions::askWidths() {
   return {};
 }
 
-/// A loss, or the divergence where the search did not measure the loss.
+/// A loss, or the divergence where the search did not measure the loss: what orders candidates.
 double lossOf(const MeasuredCandidate &candidate) {
   return candidate.loss.value_or(candidate.klNats);
 }
@@ -204,9 +204,9 @@ std::string lossOption(const std::string &metric, double loss) {
   return fixed(std::ceil(loss * 1e4) / 100, 2) + "%";
 }
 
-/// The bound that a target would have to allow, as far as it is known.
-double boundOf(const MeasuredCandidate &candidate) {
-  return candidate.expectedBound.value_or(lossOf(candidate));
+/// The bound that a target would have to allow, where the search measured a loss.
+std::optional<double> boundOf(const MeasuredCandidate &candidate) {
+  return candidate.expectedBound ? candidate.expectedBound : candidate.loss;
 }
 
 Status Questions::askCandidates() {
@@ -218,6 +218,7 @@ Status Questions::askCandidates() {
   if (chosen == all.end() || chosen->expertBytes == 0)
     return {};
   std::vector<RunSimulation::Change> changes;
+  std::vector<size_t> held; // The candidates of these changes.
   for (size_t i = 0; i < all.size(); ++i) {
     CandidatePoint &point = answers.candidates.emplace_back();
     point.candidate = i;
@@ -229,11 +230,14 @@ Status Questions::askCandidates() {
       return (bytes < point.bytes && lossOf(other) <= lossOf(all[i])) ||
              (bytes == point.bytes && lossOf(other) < lossOf(all[i]));
     });
+    if (!simulation.holds(point.bytesFactor))
+      continue;
     changes.push_back({.expertBytes = point.bytesFactor});
+    held.push_back(i);
   }
   MOERT_ASSIGN_OR_RETURN(const std::vector<Predicted> predicted, predictAll(changes));
-  for (size_t i = 0; i < predicted.size(); ++i)
-    answers.candidates[i].predicted = predicted[i];
+  for (size_t i = 0; i < held.size(); ++i)
+    answers.candidates[held[i]].predicted = predicted[i];
   std::ranges::stable_sort(answers.candidates, {}, &CandidatePoint::bytes);
   return {};
 }
@@ -365,26 +369,29 @@ void Questions::adviseDisk() {
            disk.origin, point.predicted});
 }
 
-/// The best candidate that is next in bytes, with the loss that it was measured to have. False: the
-/// search measured no smaller one.
+/// The best candidate that is next in bytes, with the loss that it was measured to have. One that
+/// is expected within the target failed the acceptance test: another target would not help. False:
+/// the search measured no such one.
 bool Questions::adviseCandidate() {
+  if (answers.candidates.empty())
+    return false;
+  const Measured &known = *simulation.inputs().artifact.measured;
   const CandidatePoint *next = nullptr;
   for (const CandidatePoint &point : answers.candidates)
-    if (point.isBest && point.bytesFactor < 1)
+    if (point.isBest && point.bytesFactor < 1 && point.predicted &&
+        boundOf(known.candidates[point.candidate]).value_or(0) > known.target)
       next = &point;
   if (!next)
     return false;
-  const Measured &known = *simulation.inputs().artifact.measured;
-  const MeasuredCandidate &candidate = known.candidates[next->candidate];
-  const std::string bound = lossText(known.metric, boundOf(candidate));
+  const double needed = *boundOf(known.candidates[next->candidate]);
+  const std::string bound = lossText(known.metric, needed);
   answers.advice.push_back(
       {strCat("more loss allowed: ", bound, " instead of ", lossText(known.metric, known.target),
               ", experts of ", fixed(100 * next->bytesFactor, 0), "% of the bytes"),
-       strCat("moec compile CHECKPOINT --accuracy-loss ",
-              lossOption(known.metric, boundOf(candidate)), " ..."),
+       strCat("moec compile CHECKPOINT --accuracy-loss ", lossOption(known.metric, needed), " ..."),
        "this run's routes with the records of widths that the search measured, computed in "
        "proportion to their bytes",
-       false, Origin::kAssumed, next->predicted});
+       false, Origin::kAssumed, *next->predicted});
   return true;
 }
 

@@ -43,7 +43,8 @@ struct CandidatePoint {
   uint64_t bytes = 0;     // Experts and resident weights.
   double bytesFactor = 1; // On the artifact's expert bytes.
   bool isBest = false;    // No other candidate loses less in as few bytes.
-  Predicted predicted;    // This run with experts of that size.
+  /// This run with experts of that size; absent where its pool cannot hold them.
+  std::optional<Predicted> predicted;
 };
 
 /// Something that the user can do.

@@ -158,6 +158,39 @@ TEST_CASE("every measured candidate is in the report, with what this run would d
   CHECK_FALSE(texts.rows[0][4].isNumber());
 }
 
+TEST_CASE("a measured candidate that the run's memory cannot hold has no prediction") {
+  ReportInputs inputs = tinyInputs({}, roundRobin); // Two records of each layer have room.
+  inputs.artifact.measured = tinyMeasured();
+  for (uint64_t expertBytes : {uint64_t(4 * 4096), UINT64_MAX - 512})
+    inputs.artifact.measured->candidates.push_back(
+        {"uniform", expertBytes, 512, 0.001, 0.001, 0.002, {}, false});
+  const Report report = tinyReport(inputs);
+  const Table &table = *findTable(report.sections[2], "accuracy.candidates");
+  REQUIRE(table.rows.size() == 4);
+  CHECK(table.rows[1][8].isNumber());
+  for (size_t row : {2, 3}) {
+    CHECK_FALSE(table.rows[row][8].isNumber());
+    CHECK_FALSE(table.rows[row][9].isNumber());
+  }
+}
+
+TEST_CASE("more loss is advised only where a measured loss is beyond the target") {
+  const auto isAdvised = [](std::optional<double> loss, std::optional<double> bound) {
+    ReportInputs inputs = tinyInputs({}, roundRobin);
+    inputs.artifact.measured = tinyMeasured(); // The target is 2%.
+    inputs.artifact.measured->candidates.push_back(
+        {"mckp", 3000, 512, 0.03, loss, bound, {}, false});
+    const Report report = tinyReport(inputs);
+    return std::ranges::any_of(findTable(report.sections[1], "change.advice")->rows,
+                               [](const std::vector<Value> &row) {
+                                 return row[0].text().starts_with("more loss allowed");
+                               });
+  };
+  CHECK(isAdvised(0.018, 0.021));
+  CHECK_FALSE(isAdvised(0.018, 0.019)); // It failed the acceptance test all the same.
+  CHECK_FALSE(isAdvised({}, {}));       // Where items were scored, only the divergence is known.
+}
+
 TEST_CASE("the disk's rate and depth are those of the time with reads under way") {
   ReportInputs inputs = tinyInputs({}, roundRobin);
   moert::LayerTotals all = inputs.runs[0].decode.sum();
