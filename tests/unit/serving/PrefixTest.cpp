@@ -8,19 +8,6 @@ using namespace moert::test;
 
 namespace {
 
-std::vector<int32_t> tokensOf(uint32_t seed, uint32_t count) {
-  RandomStream random(seed);
-  std::vector<int32_t> tokens;
-  for (uint32_t i = 0; i < count; ++i)
-    tokens.push_back(static_cast<int32_t>(random.nextBelow(kVocabulary)));
-  return tokens;
-}
-
-std::vector<int32_t> joined(std::vector<int32_t> a, const std::vector<int32_t> &b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 /// A scheduler of a model with states, whose answers are compared with those that each request gets
 /// alone.
 struct Stateful {
@@ -64,7 +51,7 @@ struct Stateful {
 
 /// A question after a system message of 20 tokens; the request may say how long it is.
 AnswerRequest question(uint32_t seed, uint32_t sharedTokens) {
-  AnswerRequest request = requestOf(joined(tokensOf(1, 20), tokensOf(seed, 9)), 5);
+  AnswerRequest request = requestOf(joined(promptOf(1, 20), promptOf(seed, 9)), 5);
   request.topScores = 1;
   request.sharedTokens = sharedTokens;
   return request;
@@ -87,7 +74,7 @@ TEST_CASE("a beginning that two prompts have is computed twice, and taken over f
   CHECK(served.ask(question(4, 0)) == 20);
   // The turns of a conversation continue the whole sequence, and leave the beginning to others.
   AnswerRequest next = question(4, 0);
-  next.prompt = joined(joined(next.prompt, served.model.alone(next).tokens), tokensOf(5, 3));
+  next.prompt = joined(joined(next.prompt, served.model.alone(next).tokens), promptOf(5, 3));
   CHECK(served.ask(next) == 20 + 9 + 4);
   CHECK(served.ask(question(6, 0)) == 20);
 }

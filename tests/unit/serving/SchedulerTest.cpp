@@ -9,14 +9,6 @@ using namespace moert::test;
 
 namespace {
 
-std::vector<int32_t> promptOf(uint32_t seed, uint32_t tokens) {
-  RandomStream random(seed);
-  std::vector<int32_t> prompt;
-  for (uint32_t i = 0; i < tokens; ++i)
-    prompt.push_back(static_cast<int32_t>(random.nextBelow(kVocabulary)));
-  return prompt;
-}
-
 /// Prompts and answers of different lengths, greedy and sampled, with scores.
 std::vector<AnswerRequest> mixedRequests() {
   std::vector<AnswerRequest> requests;
@@ -184,11 +176,6 @@ TEST_CASE("a step that fails ends its sequences with the reason, and later ones 
 }
 
 namespace {
-
-std::vector<int32_t> joined(std::vector<int32_t> a, const std::vector<int32_t> &b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 void finishAll(Scheduler &scheduler) {
   while (scheduler.step()) {

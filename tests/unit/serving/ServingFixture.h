@@ -35,6 +35,19 @@ inline void takeInto(Served &served, Answer &answer) {
   served.cachedTokens = news.cachedTokens;
 }
 
+inline std::vector<int32_t> promptOf(uint32_t seed, uint32_t tokens) {
+  RandomStream random(seed);
+  std::vector<int32_t> prompt;
+  for (uint32_t i = 0; i < tokens; ++i)
+    prompt.push_back(static_cast<int32_t>(random.nextBelow(kVocabulary)));
+  return prompt;
+}
+
+inline std::vector<int32_t> joined(std::vector<int32_t> a, const std::vector<int32_t> &b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 /// Greedy sequences do not end by themselves.
 inline AnswerRequest requestOf(std::vector<int32_t> prompt, uint32_t maxTokens) {
   AnswerRequest request;
