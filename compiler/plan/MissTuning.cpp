@@ -103,8 +103,8 @@ std::vector<PlanSettings> MissTuning::maskVariants() {
   std::vector<PlanSettings> variants;
   if (!problem.expertNorms.empty())
     variants.push_back(planPreset(Preset::kSwapMoe, problem).settings);
-  PlanSettings &filled = variants.emplace_back(variantsOf({}).back());
-  book.setStart(filled);
+  const std::vector<PlanSettings> waits = variantsOf({}); // The last one does not prefetch.
+  book.setStart(variants.emplace_back(waits.back()));
   for (PlanSettings &settings : variants)
     settings.miss.action = MissAction::kMask;
   return variants;

@@ -24,7 +24,8 @@ public:
   /// The fastest of some settings with a rule, changed where that makes them faster: one decision
   /// after the other, as PlanSearch.h does. What is not kSameTime faster stays.
   MissRung tune(const PlanSettings &settings);
-  /// Only experts in memory take part. Empty where the pool holds no such plan.
+  /// Settings with which only experts in memory take part: preset swapmoe's, with the norms of
+  /// experts, and those that wait, without prefetches and with a start that fills the cache.
   std::vector<PlanSettings> maskVariants();
   /// The rung of settings that are not changed further.
   MissRung rungOf(const PlanSettings &settings, const Trial &trial) const;

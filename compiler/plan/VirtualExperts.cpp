@@ -38,6 +38,9 @@ std::optional<ExchangeTimes> exchangeTimesOf(const VirtualExpertInputs &inputs) 
   return times;
 }
 
+/// Tokens between exchanges, at most: a disk that slow exchanges nothing that matters.
+static constexpr double kMostTokens = 1 << 20;
+
 ExchangeRule fastestExchanges(uint32_t layers, uint64_t stagingRecords,
                               const std::optional<ExchangeTimes> &times) {
   ExchangeRule rule;
@@ -45,7 +48,6 @@ ExchangeRule fastestExchanges(uint32_t layers, uint64_t stagingRecords,
     return rule;
   // Reads vary. With all of the time a late one would be waited for every few tokens.
   constexpr double kTimeForReads = 0.75;
-  constexpr double kMostTokens = 1 << 20; // A disk that slow exchanges nothing that matters.
   double every = layers, after = 1;
   if (times) {
     every = std::ceil(layers * times->readNs / (kTimeForReads * times->tokenNs));
@@ -59,13 +61,14 @@ ExchangeRule fastestExchanges(uint32_t layers, uint64_t stagingRecords,
   return rule;
 }
 
-/// The cause that limits a rule without a look at the device: staging pages for promotions that are
-/// under way. Its afterTokens are those of fastestExchanges().
+/// The fastest rule that the staging pages allow, whatever the device is: promotions hold them
+/// while they are under way. Its afterTokens are those of fastestExchanges().
 static ExchangeRule mostExchanges(const ExchangeRule &found, uint32_t layers,
                                   uint64_t stagingRecords) {
   ExchangeRule rule = found;
   const double room = std::ceil(layers * double(found.afterTokens) / double(stagingRecords));
-  rule.everyTokens = std::max(found.afterTokens, static_cast<uint32_t>(room));
+  rule.everyTokens =
+      std::max(found.afterTokens, static_cast<uint32_t>(std::min(room, kMostTokens)));
   return rule;
 }
 
@@ -87,17 +90,15 @@ ProfiledExchanges profileExchanges(const PlanProblem &problem, const PlanSetting
     return ns <= found.stillNs * (1 + kTouchedTime);
   };
   constexpr uint32_t kSlowest = 64; // Times fewer exchanges than the fastest rule.
-  uint32_t good = fastest.everyTokens * kSlowest, bad = 0;
-  for (uint32_t tried = good; bad == 0; tried = std::max(tried / 2, fastest.everyTokens)) {
-    if (!isUntouched(tried)) {
-      bad = tried;
-      break;
-    }
+  // The slowest rule is taken even if a token takes longer with it.
+  uint32_t good = fastest.everyTokens * kSlowest, tried = good;
+  while (isUntouched(tried)) {
     good = tried;
     if (tried == fastest.everyTokens)
-      break;
+      return found;
+    tried = std::max(tried / 2, fastest.everyTokens);
   }
-  while (bad != 0 && good > bad + 1) {
+  for (uint32_t bad = tried; good > bad + 1;) {
     const uint32_t middle = bad + (good - bad) / 2;
     (isUntouched(middle) ? good : bad) = middle;
   }
