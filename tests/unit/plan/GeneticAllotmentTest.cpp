@@ -73,11 +73,3 @@ TEST_CASE("the same seed finds the same configuration") {
   const GeneticOptions few = {.generations = 50};
   CHECK(evolveCounts({shape, 300, lossOf}, few) == evolveCounts({shape, 300, lossOf}, few));
 }
-
-TEST_CASE("the numbers of a search are the paper's") {
-  const GeneticOptions options;
-  CHECK(options.population == 50);
-  CHECK(options.mutationRate == 0.5);
-  CHECK(options.crossoverRate == 0.01);
-  CHECK(options.generations == 5000);
-}
