@@ -24,7 +24,9 @@ static std::string reasonOf(const CLI::App &app, const CLI::ParseError &error) {
 static std::string refusalOf(const CLI::App &app, const CLI::ParseError &error,
                              const char *firstWord) {
   std::string command = app.get_name();
-  if (app.get_subcommands().empty() && firstWord && firstWord[0] != '-')
+  if (!firstWord)
+    return strCat(command, ": no command, expected one\n", command, " --help lists them");
+  if (app.get_subcommands().empty() && firstWord[0] != '-')
     return strCat(command, ": '", firstWord, "' is not a command\n", command, " --help lists them");
   for (const CLI::App *parsed : app.get_subcommands())
     command += " " + parsed->get_name();

@@ -4,12 +4,23 @@
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 
+#include <algorithm>
+
 using namespace moert;
 
 namespace moec::cli {
 
 CLI::Validator oneOf(std::vector<std::string> words) {
-  return CLI::IsMember(std::move(words)).description("");
+  return CLI::Validator(
+      [words = std::move(words)](std::string &text) {
+        if (std::ranges::find(words, text) != words.end())
+          return std::string();
+        std::string reason = strCat("'", excerpt(text), "', expected ");
+        for (size_t i = 0; i < words.size(); ++i)
+          reason += strCat(i == 0 ? "" : i + 1 < words.size() ? ", " : " or ", words[i]);
+        return reason;
+      },
+      "");
 }
 
 CLI::Validator within(uint64_t low, uint64_t high) {

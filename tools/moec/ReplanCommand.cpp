@@ -63,8 +63,10 @@ void addMissFlags(CLI::App &command, MissFlags &flags, MissRequest &request) {
       ->check(someWord())
       ->type_name("LOSS");
   command
-      .add_option("--reference", request.referencePath,
-                  "The same checkpoint compiled with --bits source, to which losses relate")
+      .add_option(
+          "--reference", request.referencePath,
+          "The same checkpoint compiled with --bits source --resident-bits source, to which "
+          "losses relate")
       ->check(someWord())
       ->type_name("REF.moe");
   command

@@ -220,7 +220,8 @@ void addLimitOptions(CLI::App &command, ServeOptions &options) {
   cli::addCount(
       command, "--kv-tokens", 1, UINT32_MAX, [&options](uint32_t n) { options.sessionTokens = n; },
       "Tokens that the KV caches of all running sequences have room for together; a sequence waits "
-      "until there is room for its prompt and the tokens it asks for (default: two contexts)")
+      "until there is room for its prompt and 256 tokens, or fewer if it asks for fewer (default: "
+      "two contexts)")
       ->group(group);
   cli::addCount(
       command, "--queue", 0, 65536, [&options](uint32_t n) { options.waiting = n; },

@@ -61,7 +61,8 @@ static void addMemory(CLI::App &command, EngineFlags &flags, FollowMemory follow
       return;
     Result<Size> size = parseSize(text);
     if (!size.isOk())
-      throw CLI::ValidationError("--memory", size.status().message());
+      throw CLI::ValidationError(
+          "--memory", strCat(size.status().message(), offersFollow ? ", or follow" : ""));
     flags.memory = BudgetSize{size->bytes, size->fraction};
   };
   command
