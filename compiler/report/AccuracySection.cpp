@@ -91,8 +91,9 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
   const Unit unit = unitOf(measured.metric);
   Table table{
       .id = "accuracy.candidates",
-      .title = "Every width assignment that the search measured",
-      .columns = {{"solver", "proposed by"},
+      .title = "Every width assignment that the search measured as a whole",
+      .columns = {{"mark", ""},
+                  {"solver", "proposed by"},
                   {"expert_bytes", "experts", Unit::kBytes, source},
                   {"resident_bytes", "resident", Unit::kBytes, source},
                   {"bytes", "all weights", Unit::kBytes, source},
@@ -104,33 +105,37 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
                    Unit::kNs,
                    {Origin::kDerived, "artifact: forecast of the search"}},
                   {"tokens_per_second", "predicted in this run", Unit::kTokensPerSecond, predicted},
-                  {"gain", "gain", Unit::kFraction, predicted},
-                  {"mark", ""}}};
+                  {"gain", "gain", Unit::kFraction, predicted}}};
   for (const CandidatePoint &point : findings.whatIf.candidates) {
     const MeasuredCandidate &each = measured.candidates[point.candidate];
     table.rows.push_back(
-        {each.solver, each.expertBytes, each.residentBytes, point.bytes, knownValue(each.loss),
+        {strCat(each.isChosen ? "chosen" : "", each.isChosen && point.isBest ? ", " : "",
+                point.isBest ? "best" : ""),
+         each.solver, each.expertBytes, each.residentBytes, point.bytes, knownValue(each.loss),
          knownValue(each.expectedBound), each.klNats, knownValue(each.tokenNs),
          point.predicted ? Value(point.predicted->tokensPerSecond) : Value(),
-         point.predicted ? Value(point.predicted->gain) : Value(),
-         strCat(each.isChosen ? "chosen" : "", each.isChosen && point.isBest ? ", " : "",
-                point.isBest ? "best" : "")});
+         point.predicted ? Value(point.predicted->gain) : Value()});
   }
-  table.note = "Best: no other one loses less in as few bytes. The predicted speed has this run's "
-               "memory, so that smaller experts also mean more of them in memory; it is absent "
-               "where that memory cannot hold experts of this size.";
+  table.note =
+      "Losses here are on the search's text, the one above on the acceptance texts. Best: no "
+      "other one loses less in as few bytes. Chosen: of those expected to keep the allowed "
+      "loss, the cheapest, in forecast time or else bytes, but for small differences, that "
+      "the acceptance texts were asked about. The predicted speed has experts of that size "
+      "in this run's memory, with the resident weights of this run; it is absent where that memory "
+      "cannot hold them.";
   section.tables.push_back(std::move(table));
   const bool hasLoss = measured.candidates.front().loss.has_value();
   section.pictures.push_back({.id = "accuracy.candidates.picture",
                               .title = "Loss by size of the weights",
                               .description =
                                   "A point per measured width assignment; the line joins "
-                                  "the best ones.",
+                                  "the best ones, the dashed one is the allowed loss.",
                               .specification = "scatter",
                               .table = "accuracy.candidates",
                               .x = "bytes",
                               .y = hasLoss ? "loss" : "kl",
-                              .series = "mark"});
+                              .series = "mark",
+                              .limit = hasLoss ? "accuracy.target" : ""});
 }
 
 static void addMeasured(const Measured &measured, Section &section) {
@@ -138,27 +143,36 @@ static void addMeasured(const Measured &measured, Section &section) {
   const Unit unit = unitOf(measured.metric);
   const bool isMet = measured.upperBound <= measured.target;
   section.sentences.push_back(
-      strCat("Accuracy ", isMet ? "held" : "did not hold", ": a loss in ", measured.metric, " of ",
-             shownText(measured.loss, unit), " was measured, at most ",
-             shownText(measured.upperBound, unit), " with ",
-             shownText(measured.confidence, Unit::kFraction), " confidence, against a target of ",
-             shownText(measured.target, unit), "."));
-  const auto add = [&](const char *id, const char *label, Value value, Unit of) {
-    section.facts.push_back({strCat("accuracy.", id), label, std::move(value), of, source});
+      strCat("Accuracy ", isMet ? "held" : "did not hold", ": on the acceptance texts a loss in ",
+             measured.metric, " of ", shownText(measured.loss, unit),
+             " against the checkpoint was measured, at most ", shownText(measured.upperBound, unit),
+             " with ", shownText(measured.confidence, Unit::kFraction),
+             " confidence, against a target of ", shownText(measured.target, unit), "."));
+  const Source stated{Origin::kStated, "artifact: options of the compilation"};
+  const auto put = [&](const char *id, const char *label, Value value, Unit of,
+                       const Source &from) {
+    section.facts.push_back({strCat("accuracy.", id), label, std::move(value), of, from});
   };
-  add("metric", "metric", measured.metric, Unit::kNone);
-  add("target", "allowed loss", measured.target, unit);
+  const auto add = [&](const char *id, const char *label, Value value, Unit of) {
+    put(id, label, std::move(value), of, source);
+  };
+  put("metric", "metric", measured.metric, Unit::kNone, stated);
+  put("target", "allowed loss", measured.target, unit, stated);
   add("loss", "measured loss", measured.loss, unit);
   add("upper_bound", "its upper bound", measured.upperBound, unit);
-  add("confidence", "confidence of the bound", measured.confidence, Unit::kFraction);
-  add("units", "independent units", measured.units, Unit::kCount);
+  put("confidence", "confidence of the bound", measured.confidence, Unit::kFraction,
+      {Origin::kDerived, "artifact: measured, the part of the texts' 5% that this test took"});
+  add("units", "independent units: documents, windows of short ones together, or items",
+      measured.units, Unit::kCount);
   add("documents", "documents", measured.documents, Unit::kCount);
   add("unit_spread", "standard deviation of a unit's loss", measured.unitSpread, unit);
-  add("kl", "KL to the reference, per token", measured.klNats, Unit::kNats);
-  add("top1", "top-1 agreement", 1 - measured.topDisagreement, Unit::kFraction);
-  add("solver", "solver of the widths", measured.solver, Unit::kNone);
-  add("quantizer", "quantizer", measured.quantizer, Unit::kNone);
-  add("measurements", "measurements of the search", measured.measurements, Unit::kCount);
+  add("kl", "KL divergence from the checkpoint, per token", measured.klNats, Unit::kNats);
+  add("top1", "tokens with the same most likely next token as the checkpoint",
+      1 - measured.topDisagreement, Unit::kFraction);
+  put("solver", "solver of the widths", measured.solver, Unit::kNone, stated);
+  put("quantizer", "quantizer", measured.quantizer, Unit::kNone, stated);
+  add("measurements", "measurements of the search, with probes and acceptance tests",
+      measured.measurements, Unit::kCount);
   add("calibration_tokens", "calibration tokens", measured.calibrationTokens, Unit::kCount);
   section.tables.push_back(textsTable(measured, source));
 }

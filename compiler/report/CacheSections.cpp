@@ -66,7 +66,7 @@ static Table cacheTable(const RunFindings &findings, const std::vector<CacheCoun
                           {"pinned", "pinned", Unit::kCount, plan},
                           {"hit_rate", "hits", Unit::kFraction, run},
                           {"replayed_hit_rate", "hits, replayed", Unit::kFraction, replay},
-                          {"bytes_read", "read per token", Unit::kBytes, run},
+                          {"bytes_read", "read while it ran, per token", Unit::kBytes, run},
                           {"evictions", "evictions per token", Unit::kCount, replay}}};
   const PlanSettings settings = simulation.settingsFor(simulation.poolPages());
   const CacheShape shape = shapeOf(simulation.problem());
@@ -126,11 +126,12 @@ Result<Section> cacheSection(const RunFindings &findings, const Section &experts
   section.facts.push_back({"cache.hit_rate", "hits", all.hitRate(), Unit::kFraction,
                            measuredIn("totals.decode, hits and misses")});
   if (plan.forecast)
-    section.facts.push_back({"cache.forecast_hit_rate",
-                             "hits forecast on the calibration text",
-                             plan.forecast->hitRate,
-                             Unit::kFraction,
-                             {plan.forecast->origin, "artifact: forecast"}});
+    section.facts.push_back(
+        {"cache.forecast_hit_rate",
+         "hits forecast on the calibration text",
+         plan.forecast->hitRate,
+         Unit::kFraction,
+         {worseOf(Origin::kDerived, plan.forecast->origin), "artifact: forecast"}});
   section.facts.push_back({"cache.replayed_hit_rate", "hits of the replay",
                            simulation.base().hitRate, Unit::kFraction, simulatedFor(simulation)});
   const double read = double(all.bytesRead) / double(simulation.run().decode.steps);
@@ -223,7 +224,8 @@ Section prefetchSection(const RunFindings &findings) {
   if (all.prefetches() == 0) {
     section.sentences.push_back(prefetchesAnything(plan.prefetches)
                                     ? "The plan prefetches, but no expert was prefetched."
-                                    : "The plan does not prefetch.");
+                                    : "The plan does not prefetch; the part of a token's time of "
+                                      "that name is the cache's decisions.");
     return section;
   }
   const Source source = measuredIn("totals.decode, useful, cancelled, ready and prefetch_bytes");
@@ -250,10 +252,10 @@ Section prefetchSection(const RunFindings &findings) {
                           {"ahead", "layers ahead", Unit::kCount, {Origin::kStated, "plan"}},
                           {"recall", "recall", Unit::kFraction, source},
                           {"precision", "precision", Unit::kFraction, source},
-                          {"useful", "useful", Unit::kCount, source},
-                          {"late", "late", Unit::kCount, source},
-                          {"wasted", "wasted", Unit::kCount, source},
-                          {"bytes", "prefetched while it ran, per token", Unit::kBytes, source},
+                          {"useful", "useful in it", Unit::kCount, source},
+                          {"late", "late in it", Unit::kCount, source},
+                          {"wasted", "released while it ran", Unit::kCount, source},
+                          {"bytes", "read ahead while it ran, per token", Unit::kBytes, source},
                           {"wasted_bytes",
                            "wasted per token, in experts of the mean size",
                            Unit::kBytes,
@@ -271,6 +273,9 @@ Section prefetchSection(const RunFindings &findings) {
          double(layer.prefetchBytes) / double(decode.steps),
          double(layer.cancelled) * meanBytesOf(simulation.inputs(), l) / double(decode.steps)});
   }
+  table.note = "A prefetch counts as useful or late in the layer that used its expert. Reads ahead "
+               "and releases count in the layer that ran meanwhile, so that a layer without a rule "
+               "may have some.";
   section.tables.push_back(std::move(table));
   section.pictures.push_back({.id = "prefetch.layers.picture",
                               .title = "Recall by layer",

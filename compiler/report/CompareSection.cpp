@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 using namespace moert;
 
@@ -105,6 +106,50 @@ static Table partsTable(const std::vector<Section> &a, const std::vector<Section
   return table;
 }
 
+/// What A's report predicts for the memory that B had; absent where no budget is near it.
+static std::optional<double> predictedFor(const std::vector<Section> &a, double memoryBytes) {
+  constexpr double kNear = 0.02;
+  std::optional<double> predicted;
+  double least = kNear * memoryBytes;
+  for (const Section &section : a)
+    if (const Table *budgets = findTable(section, "change.budgets"))
+      for (const std::vector<Value> &row : budgets->rows) {
+        const double distance = std::abs(row[0].number() - memoryBytes);
+        if (distance <= least && row[1].text().find("this run") == std::string::npos) {
+          least = distance;
+          predicted = row[3].number();
+        }
+      }
+  return predicted;
+}
+
+/// Whether more memory gave what A's report promises; empty where that is not what differs.
+static std::string promiseText(const RunRecord &runA, const std::vector<Section> &a,
+                               const RunRecord &runB, double speedB) {
+  const bool isSame = runA.facts.threads == runB.facts.threads;
+  const std::optional<double> predicted =
+      isSame ? predictedFor(a, double(runB.facts.accountedBytes)) : std::nullopt;
+  if (!predicted)
+    return "";
+  return strCat("A's report predicts ", shownText(*predicted, Unit::kTokensPerSecond),
+                " for the memory that B had, where B made ",
+                shownText(speedB, Unit::kTokensPerSecond), ".");
+}
+
+/// The part of computing that grew or shrank against the difference in speed.
+static std::string opposedText(const Table &parts, double differenceNs) {
+  const std::vector<Value> *most = nullptr;
+  for (const std::vector<Value> &row : parts.rows)
+    if (row[3].number() * differenceNs < 0 &&
+        (!most || std::abs(row[3].number()) > std::abs((*most)[3].number())))
+      most = &row;
+  constexpr double kWorthSaying = 0.05; // Of the difference of the tokens' times.
+  if (!most || std::abs((*most)[3].number()) < kWorthSaying * std::abs(differenceNs))
+    return "";
+  return strCat("; against it went ", (*most)[0].text(), ", ", shownText((*most)[1], Unit::kNs),
+                " against ", shownText((*most)[2], Unit::kNs));
+}
+
 Section compareSection(const RunRecord &runA, const std::vector<Section> &a, const RunRecord &runB,
                        const std::vector<Section> &b) {
   Section section{.id = "compare", .title = "A and B"};
@@ -118,7 +163,17 @@ Section compareSection(const RunRecord &runA, const std::vector<Section> &a, con
       shownText(speedB, Unit::kTokensPerSecond), " against ",
       shownText(speedA, Unit::kTokensPerSecond), "; the largest difference is in ",
       (*largest)[0].text(), ", ", shownText((*largest)[1], Unit::kNs), " against ",
-      shownText((*largest)[2], Unit::kNs), " per token."));
+      shownText((*largest)[2], Unit::kNs), " per token",
+      opposedText(parts, numberOf(b, "verdict.token_ns") - numberOf(a, "verdict.token_ns")), "."));
+  if (std::string promise = promiseText(runA, a, runB, speedB); !promise.empty())
+    section.sentences.push_back(std::move(promise));
+  const double promptA = numberOf(a, "time.prompt_tokens_per_second"),
+               promptB = numberOf(b, "time.prompt_tokens_per_second");
+  if (promptA > 0 && promptB > 0)
+    section.sentences.push_back(strCat("B's prompt is ", fasterText(promptB / promptA),
+                                       promptB / promptA < kManyTimes ? " than A's: " : " as A's: ",
+                                       shownText(promptB, Unit::kTokensPerSecond), " against ",
+                                       shownText(promptA, Unit::kTokensPerSecond), "."));
   section.sentences.push_back(strCat("A is ", runA.path, ", B is ", runB.path, "."));
   section.tables = {figuresTable(a, b), parts, quantilesTable(runA, runB)};
   section.pictures.push_back({.id = "compare.quantiles.picture",
@@ -144,6 +199,8 @@ void addPrefix(std::vector<Section> &sections, const std::string &prefix,
     for (Picture &picture : section.pictures) {
       picture.id = prefix + picture.id;
       picture.table = prefix + picture.table;
+      if (!picture.limit.empty())
+        picture.limit = prefix + picture.limit;
     }
   }
 }

@@ -105,9 +105,11 @@ void Diagnosing::divideTime() {
   found.computeNs = static_cast<double>(all.computeNs) / steps;
   found.parts.push_back({"waiting for reads", found.waitNs});
   for (size_t i = 0; i < kStepParts; ++i)
-    if (decode.partNs[i] > 0)
-      found.parts.push_back(
-          {std::string(kPartNames[i]), static_cast<double>(decode.partNs[i]) / steps});
+    if (decode.partNs[i] > 0) {
+      std::string name(kPartNames[i]);
+      std::ranges::replace(name, '_', ' ');
+      found.parts.push_back({std::move(name), static_cast<double>(decode.partNs[i]) / steps});
+    }
   const double rest = found.tokenNs - found.waitNs - found.computeNs;
   found.parts.push_back({"setup of the step", std::max(0.0, rest)});
   std::ranges::stable_sort(found.parts, std::greater<>(), &TimePart::ns);
@@ -157,9 +159,9 @@ Status Diagnosing::checkDisk() {
     found.causes.push_back(
         {Limit::kDisk, lostNs,
          strCat("The disk is slower than its profile: ", waitsText(), ", which come at ",
-                shownRate(disk.bytesPerSecond), " where ", simulation.inputs().device->name,
-                " has ", shownRate(disk.profiledBytesPerSecond), "; that costs ", msText(lostNs),
-                " of ", msText(found.tokenNs), " per token.")});
+                shownRate(disk.bytesPerSecond), " where the profile of ",
+                simulation.inputs().device->name, " has ", shownRate(disk.profiledBytesPerSecond),
+                "; that costs ", msText(lostNs), " of ", msText(found.tokenNs), " per token.")});
   return {};
 }
 
@@ -214,13 +216,19 @@ void Diagnosing::addLimit() {
 void Diagnosing::addMemory(const Advice &advice, const std::string &reads) {
   const RunFacts &facts = simulation.run().facts;
   const Artifact &artifact = simulation.inputs().artifact;
-  found.causes.push_back({Limit::kMemory, lost(advice.predicted.simulated.tokenNs),
-                          strCat("The memory budget holds this run back: ", waitsText(), ", as ",
-                                 formatBytes(facts.budgetBytes), " have room for ",
-                                 percent(double(facts.poolPages) * double(artifact.pageBytes) /
-                                         double(artifact.recordsBytes)),
-                                 " of the experts and the machine had ",
-                                 formatBytes(facts.availableBytes), "; ", reads, ".")});
+  const double lostNs = lost(advice.predicted.simulated.tokenNs);
+  found.causes.push_back(
+      {Limit::kMemory, lostNs,
+       strCat("The memory budget holds this run back: ", formatBytes(facts.budgetBytes),
+              " have room for ",
+              percent(double(facts.poolPages) * double(artifact.pageBytes) /
+                      double(artifact.recordsBytes)),
+              " of the experts and the machine had ", formatBytes(facts.availableBytes),
+              "; that costs ", msText(lostNs), " of ", msText(found.tokenNs), " per token (",
+              percent(lostNs / found.tokenNs), "): waits for reads (",
+              percent(found.waitNs / found.tokenNs),
+              "), their requests and checksums, prefetches, and computing that they slow down; ",
+              reads, ".")});
 }
 
 void Diagnosing::addStart(double lostNs) {

@@ -156,27 +156,48 @@ static Table expertsTable(const RunFindings &findings, const std::vector<LayerUs
   return table;
 }
 
+/// Colours show nothing else.
+static bool hasDifferentValues(const Table &table, std::string_view columnId) {
+  const auto column = std::ranges::find(table.columns, columnId, &Column::id);
+  const size_t index = static_cast<size_t>(column - table.columns.begin());
+  const Value *first = nullptr;
+  for (const std::vector<Value> &row : table.rows) {
+    if (!row[index].isNumber())
+      continue;
+    first = first ? first : &row[index];
+    if (!(row[index] == *first))
+      return true;
+  }
+  return false;
+}
+
 static void addHeatMaps(Section &section, bool hasTrace) {
-  const auto add = [&](const char *column, const char *title, const char *description) {
+  const auto add = [&](const char *column, const char *title, const char *description,
+                       const char *specification = "heat") {
+    if (!hasDifferentValues(*findTable(section, "experts.all"), column))
+      return;
     section.pictures.push_back({.id = strCat("experts.", column, ".picture"),
                                 .title = title,
                                 .description = description,
-                                .specification = "heat",
+                                .specification = specification,
                                 .table = "experts.all",
                                 .x = "expert",
                                 .y = "layer",
                                 .series = column});
   };
-  add("bits", "Bits", "A cell per expert; layers from top to bottom; darker has more bits.");
+  add("bits", "Bits",
+      "A cell per expert; layers from top to bottom; a stronger colour has more bits.");
   if (hasTrace)
     add("calibration", "Use by the calibration text",
-        "A cell per expert; darker is used by more tokens.");
-  add("run", "Use by this run", "A cell per expert; darker is used by more tokens.");
+        "A cell per expert; a stronger colour is used by more tokens.");
+  add("run", "Use by this run", "A cell per expert; a stronger colour is used by more tokens.");
   if (hasTrace)
     add("drift", "Difference between the two",
-        "A cell per expert: the run's use minus the calibration text's; the darker, the more this "
-        "run prefers it.");
-  add("hit_rate", "Hits", "A cell per expert; darker was found in memory more often.");
+        "A cell per expert: the run's use minus the calibration text's; one colour where this run "
+        "uses it more, the other where the calibration text does.",
+        "difference");
+  add("hit_rate", "Hits",
+      "A cell per expert; a stronger colour was found in memory more often; no cell: not used.");
 }
 
 static void addComparison(const RunSimulation &simulation, const TextComparison &text,
@@ -187,12 +208,26 @@ static void addComparison(const RunSimulation &simulation, const TextComparison 
   const auto add = [&](const char *id, const char *label, double value, Unit unit) {
     section.facts.push_back({strCat("experts.", id), label, value, unit, source});
   };
-  add("run_token_ns", "a token of this text", text.run.tokenNs, Unit::kNs);
-  add("calibration_token_ns", "a token of the calibration text", text.calibration.tokenNs,
-      Unit::kNs);
-  add("run_hit_rate", "hits of this text", text.run.hitRate, Unit::kFraction);
-  add("calibration_hit_rate", "hits of the calibration text", text.calibration.hitRate,
-      Unit::kFraction);
+  add("run_token_ns", "a token of this text, replayed from the start", text.run.tokenNs, Unit::kNs);
+  add("calibration_token_ns", "a token of the calibration text, replayed likewise",
+      text.calibration.tokenNs, Unit::kNs);
+  add("run_hit_rate", "hits of this text, replayed", text.run.hitRate, Unit::kFraction);
+  add("calibration_hit_rate", "hits of the calibration text, replayed likewise",
+      text.calibration.hitRate, Unit::kFraction);
+}
+
+/// A text with other experts may hit more, and then costs nothing.
+static std::string comparisonText(const TextComparison &text) {
+  const double lostNs = text.run.tokenNs - text.calibration.tokenNs;
+  return strCat(
+      ". Replayed with this run's disk, plan and start, a token of the calibration text takes ",
+      shownText(text.calibration.tokenNs, Unit::kNs), " (hits ",
+      shownText(text.calibration.hitRate, Unit::kFraction), "), one of this run ",
+      shownText(text.run.tokenNs, Unit::kNs), " (hits ",
+      shownText(text.run.hitRate, Unit::kFraction), "), each the mean of ", text.tokens,
+      " decoded tokens: ",
+      lostNs > 0 ? strCat("the difference costs ", shownText(lostNs, Unit::kNs), " per token")
+                 : std::string("this text has other experts but is the easier one"));
 }
 
 Result<Section> expertSection(const RunFindings &findings) {
@@ -218,16 +253,7 @@ Result<Section> expertSection(const RunFindings &findings) {
     std::string cost;
     if (findings.diagnosis.text) {
       const TextComparison &text = *findings.diagnosis.text;
-      cost = strCat("; with this run's disk, plan and start a token of the calibration text would "
-                    "take ",
-                    shownText(text.calibration.tokenNs, Unit::kNs), ", one of this run ",
-                    shownText(text.run.tokenNs, Unit::kNs), ", each the mean of ", text.tokens,
-                    " decoded tokens",
-                    text.run.tokenNs > text.calibration.tokenNs
-                        ? strCat(": the difference costs ",
-                                 shownText(text.run.tokenNs - text.calibration.tokenNs, Unit::kNs),
-                                 " per token")
-                        : std::string(": the difference costs nothing"));
+      cost = comparisonText(text);
       addComparison(findings.simulation, text, section);
     }
     section.sentences.push_back(

@@ -50,6 +50,13 @@ static std::string bytesText(double bytes) {
   return strCat(bytes < 0 ? "-" : "", formatBytes(static_cast<uint64_t>(std::llround(size))));
 }
 
+static std::string percentText(double fraction) {
+  constexpr double kLeastShown = 0.00005; // Less is "0.0%", without a sign.
+  if (std::abs(fraction) < kLeastShown)
+    return "0.0%";
+  return fixed(100 * fraction, std::abs(fraction) < 0.01 ? 2 : 1) + "%";
+}
+
 static std::string numberText(double value, Unit unit) {
   switch (unit) {
   case Unit::kNone:
@@ -57,7 +64,7 @@ static std::string numberText(double value, Unit unit) {
   case Unit::kCount:
     return value == std::floor(value) ? fixed(value, 0) : significant(value);
   case Unit::kFraction:
-    return fixed(100 * value, std::abs(value) < 0.01 && value != 0 ? 2 : 1) + "%";
+    return percentText(value);
   case Unit::kBytes:
     return bytesText(value);
   case Unit::kNs:

@@ -94,10 +94,11 @@ struct Table {
 /// A table drawn by a specification (compiler/report/pictures).
 struct Picture {
   std::string id, title, description;
-  std::string specification;  // A name: "lines".
-  std::string table;          // The id of a table of the same section.
-  std::string x, y;           // Columns; the specification defines their use.
-  std::string series = {};    // A column, or empty.
+  std::string specification; // A name: "lines".
+  std::string table;         // The id of a table of the same section.
+  std::string x, y;          // Columns; the specification defines their use.
+  std::string series = {};   // A column, or empty.
+  std::string limit = {};    // A fact of the same section that the y axis has a line for, or empty.
   bool isLogarithmic = false; // The x axis of "lines".
 };
 

@@ -7,6 +7,7 @@
 #include "runtime/base/JsonWriter.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 using namespace moert;
@@ -66,16 +67,15 @@ static PageRows pageRows(const Table &table) {
 
 static std::string tableHtml(const Table &table) {
   const PageRows page = pageRows(table);
-  std::string html =
-      strCat("<details", table.isDetail ? "" : " open", "><summary>", escaped(table.title),
-             "</summary><div class=scroll><table data-table=\"", table.id, "\">");
+  std::string html = strCat("<details", table.isDetail ? "" : " open", "><summary>",
+                            escaped(table.title), "</summary>");
   std::string note = table.note;
   if (page.every > 1)
     note += strCat(note.empty() ? "" : " ", "Thinned: the page has the rows of every ", page.every,
                    "th", " ", table.columns[0].label, "; --json has all.");
   if (!note.empty())
-    html += strCat("<caption><span>", escaped(note), "</span></caption>");
-  html += "<thead><tr>";
+    html += strCat("<p class=note>", escaped(note), "</p>");
+  html += strCat("<div class=scroll><table data-table=\"", table.id, "\"><thead><tr>");
   for (const Column &column : table.columns)
     html += strCat("<th scope=col", column.unit == Unit::kNone ? "" : " class=n", ">",
                    escaped(column.label),
@@ -104,7 +104,8 @@ struct DrawnUnit {
   const char *name = "";
 };
 
-DrawnUnit drawnUnit(Unit unit) {
+/// Of numbers up to `most`, with the unit that the tables show the largest in.
+DrawnUnit drawnUnit(Unit unit, double most) {
   switch (unit) {
   case Unit::kFraction:
     return {0.01, "%"};
@@ -115,7 +116,7 @@ DrawnUnit drawnUnit(Unit unit) {
   case Unit::kTokensPerSecond:
     return {1, "tokens/s"};
   case Unit::kBytesPerSecond:
-    return {1e6, "MB/s"};
+    return most >= 1e9 ? DrawnUnit{1e9, "GB/s"} : DrawnUnit{1e6, "MB/s"};
   case Unit::kNone:
   case Unit::kCount:
   case Unit::kBits:
@@ -128,16 +129,28 @@ DrawnUnit drawnUnit(Unit unit) {
 
 } // namespace
 
-static void writeField(JsonWriter &json, const std::string &name, const Table &table,
-                       const std::string &columnId) {
+static double largestOf(const Table &table, size_t column) {
+  double most = 0;
+  for (const std::vector<Value> &row : table.rows)
+    if (row[column].isNumber())
+      most = std::max(most, row[column].number());
+  return most;
+}
+
+/// The divisor of the column's numbers.
+static double writeField(JsonWriter &json, const std::string &name, const Table &table,
+                         const std::string &columnId, const char *scale = "") {
   const auto column = std::ranges::find(table.columns, columnId, &Column::id);
   if (column == table.columns.end())
-    return;
-  const DrawnUnit unit = drawnUnit(column->unit);
+    return 1;
+  const DrawnUnit unit =
+      drawnUnit(column->unit, largestOf(table, size_t(column - table.columns.begin())));
   const bool hasUnit = *unit.name && column->label.find(unit.name) == std::string::npos;
   json.key(name + "Field").string(columnId);
-  json.key(name + "Title").string(hasUnit ? strCat(column->label, ", ", unit.name) : column->label);
+  json.key(name + "Title")
+      .string(strCat(column->label, hasUnit ? ", " : "", hasUnit ? unit.name : "", scale));
   json.key(name + "Unit").number(unit.divisor);
+  return unit.divisor;
 }
 
 static void writePicture(JsonWriter &json, const Picture &picture, const Section &section) {
@@ -148,9 +161,13 @@ static void writePicture(JsonWriter &json, const Picture &picture, const Section
   json.key("specification").string(picture.specification);
   json.key("table").string(picture.table);
   json.key("fields").beginObject();
-  writeField(json, "x", table, picture.x);
-  writeField(json, "y", table, picture.y);
+  writeField(json, "x", table, picture.x, picture.isLogarithmic ? " (logarithmic)" : "");
+  const double yUnit = writeField(json, "y", table, picture.y);
   writeField(json, "series", table, picture.series);
+  const auto limit = std::ranges::find(section.facts, picture.limit, &Fact::id);
+  json.key("limit").number(limit == section.facts.end() || !limit->value.isNumber()
+                               ? std::numeric_limits<double>::quiet_NaN() // Becomes null.
+                               : limit->value.number() / yUnit);
   json.key("xScale").string(picture.isLogarithmic ? "log" : "linear");
   json.endObject();
   json.endObject();

@@ -163,18 +163,19 @@ static void addReads(const PhaseTotals &decode, Section &section) {
   if (reads.busyNs == 0)
     return;
   const Source source = measuredIn("totals.decode, reads, reading_ns and under_way_ns");
-  section.facts.push_back({"time.busy_fraction", "time with reads under way",
+  section.facts.push_back({"time.busy_fraction",
+                           "time with reads under way, or read and not taken yet",
                            double(reads.busyNs) / double(decode.wallNs), Unit::kFraction, source});
-  section.facts.push_back({"time.busy_rate", "rate of reading in it",
-                           double(decode.sum().bytesRead) / double(reads.busyNs) * 1e9,
-                           Unit::kBytesPerSecond, source});
   section.facts.push_back(
-      {"time.queue_depth", "reads under way in it", depthOf(reads), Unit::kCount, source});
+      {"time.busy_rate", "bytes read per second of that time, less than the disk's rate",
+       double(decode.sum().bytesRead) / double(reads.busyNs) * 1e9, Unit::kBytesPerSecond, source});
+  section.facts.push_back(
+      {"time.queue_depth", "reads under way in that time", depthOf(reads), Unit::kCount, source});
   section.facts.push_back({"time.reads", "reads per token",
                            double(reads.reads) / double(decode.steps), Unit::kCount, source});
 }
 
-static void addPictures(Section &section) {
+static void addPictures(bool hasReads, Section &section) {
   const auto add = [&](const char *id, const char *title, const char *description,
                        const char *specification, const char *table, const char *x, const char *y) {
     section.pictures.push_back({.id = id,
@@ -187,21 +188,44 @@ static void addPictures(Section &section) {
   };
   add("time.tokens.picture", "Time of each token", "A point per decoded token.", "points",
       "time.tokens", "token", "ns");
-  add("time.rate.picture", "Rate of reading", "A point per decoded token.", "points", "time.tokens",
-      "token", "bytes_per_second");
-  add("time.depth.picture", "Reads under way", "A point per decoded token: the mean while any was.",
-      "points", "time.tokens", "token", "queue_depth");
+  if (hasReads) {
+    add("time.rate.picture", "Rate of reading", "A point per decoded token.", "points",
+        "time.tokens", "token", "bytes_per_second");
+    add("time.depth.picture", "Reads under way",
+        "A point per decoded token: the mean while any was.", "points", "time.tokens", "token",
+        "queue_depth");
+  }
   add("time.memory.picture", "Memory of the process",
       "A point per decoded token; the dashed line is the budget.", "points", "time.tokens", "token",
       "resident_bytes");
   section.pictures.back().specification = "limit";
   section.pictures.back().series = "budget_bytes";
   add("time.median.picture", "The median token, layer by layer",
-      "A bar per layer from its begin to its end: computing, then waiting for reads.", "timeline",
-      "time.median", "begin_ns", "layer");
+      "A bar per layer from its begin to its end: computing, then waiting for reads, layers one "
+      "after "
+      "the other.",
+      "timeline", "time.median", "begin_ns", "layer");
   add("time.slowest.picture", "The slowest token, layer by layer",
-      "A bar per layer from its begin to its end: computing, then waiting for reads.", "timeline",
-      "time.slowest", "begin_ns", "layer");
+      "A bar per layer from its begin to its end: computing, then waiting for reads, layers one "
+      "after "
+      "the other.",
+      "timeline", "time.slowest", "begin_ns", "layer");
+}
+
+/// Why the peak is no sign of room for experts.
+static void addMemoryText(const RunFindings &findings, Section &section) {
+  const RunFacts &facts = findings.simulation.run().facts;
+  if (facts.peakMemoryBytes == 0 || facts.peakMemoryBytes >= facts.accountedBytes)
+    return;
+  const uint64_t fixed = fixedBytes(findings.simulation);
+  section.facts.push_back({"time.fixed_bytes", "of the budget, not for experts", fixed,
+                           Unit::kBytes, measuredIn("accounted_bytes and pool_pages")});
+  section.sentences.push_back(
+      strCat("The peak of ", shownText(facts.peakMemoryBytes, Unit::kBytes),
+             " does not mean that the budget of ", shownText(facts.budgetBytes, Unit::kBytes),
+             " has room for experts: ", shownText(fixed, Unit::kBytes),
+             " of it are kept for all else at its largest (the whole program, the KV cache of ",
+             facts.contextTokens, " tokens, a reserve), used or not."));
 }
 
 Section timeSection(const RunFindings &findings) {
@@ -222,7 +246,7 @@ Section timeSection(const RunFindings &findings) {
        run.prefill.wallNs > 0 ? Value(double(run.prefill.tokens) * 1e9 / double(run.prefill.wallNs))
                               : Value(),
        Unit::kTokensPerSecond, measuredIn("totals.prefill")});
-  section.facts.push_back({"time.disk_rate", "rate of reading while decoding",
+  section.facts.push_back({"time.disk_rate", "bytes read per second of decoding",
                            double(run.decode.sum().bytesRead) / double(run.decode.wallNs) * 1e9,
                            Unit::kBytesPerSecond, measuredIn("totals.decode")});
   addReads(run.decode, section);
@@ -242,8 +266,9 @@ Section timeSection(const RunFindings &findings) {
       shownText(slow, Unit::kNs), ". The slowest, token ", shownText(worst[0], Unit::kCount),
       ", lost most in layer ", shownText(worst[2], Unit::kCount), ": ",
       shownText(worst[3], Unit::kNs), " where the mean is ", shownText(worst[4], Unit::kNs), ", ",
-      shownText(worst[5], Unit::kNs), " of it waiting; experts that the layer read on demand: ",
-      shownText(worst[6], Unit::kCount), "."));
+      shownText(worst[5], Unit::kNs), " of it waiting, with ", shownText(worst[6], Unit::kCount),
+      worst[6] == Value(1.0) ? " expert" : " experts", " read on demand."));
+  addMemoryText(findings, section);
   section.tables.push_back(tokensTable(run, decode));
   section.tables.push_back(std::move(slowest8));
   section.tables.push_back(tokenTable(median, run.layers, "time.median",
@@ -252,7 +277,7 @@ Section timeSection(const RunFindings &findings) {
       tokenTable(slowest, run.layers, "time.slowest",
                  strCat("The slowest token: token ", slowest.step.firstToken)));
   section.tables.push_back(promptTable(prefill));
-  addPictures(section);
+  addPictures(run.decode.sum().bytesRead > 0, section);
   return section;
 }
 

@@ -19,6 +19,18 @@ Source simulatedFor(const RunSimulation &simulation) {
       strCat("replay of this run's routes with its compute times; disk: ", simulation.disk().text)};
 }
 
+/// What helps most, or that nothing does; without a full stop.
+static std::string bestChangeText(const RunFindings &findings) {
+  const std::vector<Advice> &advice = findings.whatIf.advice;
+  if (advice.empty())
+    return strCat("Nothing helps: no budget, disk, width or plan that was simulated gains ",
+                  shownText(kLeastGain, Unit::kFraction));
+  const Predicted &predicted = advice[0].predicted;
+  return strCat("Best change: ", advice[0].change, "; predicted ",
+                shownText(predicted.tokensPerSecond, Unit::kTokensPerSecond), ", ",
+                fasterText(1 + predicted.gain));
+}
+
 //===-- The verdict ---------------------------------------------------------------------------===//
 
 static void addSpeeds(const RunFindings &findings, Section &section) {
@@ -29,14 +41,15 @@ static void addSpeeds(const RunFindings &findings, Section &section) {
                            measuredIn("totals.decode, steps and wall_ns")});
   const Plan &plan = planOf(simulation.inputs(), simulation.run());
   if (plan.forecast)
-    section.facts.push_back(
-        {"verdict.forecast_tokens_per_second",
-         "forecast of the plan, on the calibration text",
-         1e9 / plan.forecast->tokenNs,
-         Unit::kTokensPerSecond,
-         {plan.forecast->origin, strCat("artifact: forecast for ", plan.forecast->device)}});
+    section.facts.push_back({"verdict.forecast_tokens_per_second",
+                             "forecast of the plan, on the calibration text",
+                             1e9 / plan.forecast->tokenNs,
+                             Unit::kTokensPerSecond,
+                             {worseOf(Origin::kDerived, plan.forecast->origin),
+                              strCat("artifact: forecast for ", plan.forecast->device)}});
   section.facts.push_back({"verdict.bound_tokens_per_second",
-                           "bound: computing alone, or Belady's bytes at the disk's best rate",
+                           "bound at this memory and this run's disk: computing alone, or Belady's "
+                           "bytes at the disk's best rate",
                            1e9 / diagnosis.boundNs, Unit::kTokensPerSecond,
                            simulatedFor(simulation)});
   section.facts.push_back({"verdict.token_ns", "a token takes", diagnosis.tokenNs, Unit::kNs,
@@ -75,6 +88,7 @@ Section verdictSection(const RunFindings &findings) {
   Section section{.id = "verdict", .title = "Verdict"};
   for (const Cause &cause : findings.diagnosis.causes)
     section.sentences.push_back(cause.sentence);
+  section.sentences.front() += strCat(" ", bestChangeText(findings), ".");
   addSpeeds(findings, section);
   section.tables.push_back(partsTable(findings.diagnosis));
   Table causes{
@@ -82,8 +96,15 @@ Section verdictSection(const RunFindings &findings) {
       .title = "Causes, the first one first",
       .columns = {{"limit", "limited by"},
                   {"lost_ns", "lost per token", Unit::kNs, simulatedFor(findings.simulation)}}};
+  // All of the time is computing's; what of it could be saved is not known.
   for (const Cause &cause : findings.diagnosis.causes)
-    causes.rows.push_back({std::string(limitName(cause.limit)), cause.lostNs});
+    causes.rows.push_back({std::string(limitName(cause.limit)),
+                           cause.limit == Limit::kCompute ? Value() : Value(cause.lostNs)});
+  if (causes.rows.size() > 1)
+    causes.note =
+        "What differs from the plan's calibration text and device profile comes first, then "
+        "what limits the run besides. Each loss is that of one cause alone: together "
+        "they overlap and do not add up.";
   section.tables.push_back(causes);
   section.pictures.push_back({.id = "verdict.parts.picture",
                               .title = "A decoded token's time",
@@ -98,6 +119,21 @@ Section verdictSection(const RunFindings &findings) {
 //===-- What to change ------------------------------------------------------------------------===//
 
 constexpr size_t kMostAdvice = 3;
+
+/// The knee, where the run has much more memory than it needs.
+static void addSmallerBudget(const RunFindings &findings, Section &section) {
+  const BudgetPoint &knee = findings.whatIf.budgets[findings.whatIf.knee];
+  const uint64_t budgetBytes = findings.simulation.run().facts.budgetBytes;
+  constexpr double kMuchLess = 0.9;
+  if (double(knee.memoryBytes) > kMuchLess * double(budgetBytes) ||
+      knee.predicted.gain < kNearBest - 1)
+    return;
+  section.sentences.push_back(
+      strCat("Less memory would do: ", formatBytes(knee.memoryBytes), " instead of ",
+             formatBytes(budgetBytes), "; predicted ",
+             shownText(knee.predicted.tokensPerSecond, Unit::kTokensPerSecond), ", ",
+             fasterText(1 + knee.predicted.gain), "."));
+}
 
 static void addAdvice(const RunFindings &findings, Section &section) {
   const std::vector<Advice> &advice = findings.whatIf.advice;
@@ -114,15 +150,9 @@ static void addAdvice(const RunFindings &findings, Section &section) {
     table.rows.push_back({advice[i].change, advice[i].predicted.tokensPerSecond,
                           advice[i].predicted.gain, std::string(originName(advice[i].origin)),
                           advice[i].action, advice[i].basis});
-  if (advice.empty())
-    section.sentences.push_back(
-        strCat("Nothing helps: no budget, disk, width or plan that was simulated gains ",
-               shownText(kLeastGain, Unit::kFraction), "."));
-  else
-    section.sentences.push_back(
-        strCat("Best change: ", advice[0].change, "; predicted ",
-               shownText(advice[0].predicted.tokensPerSecond, Unit::kTokensPerSecond), ", ",
-               fasterText(1 + advice[0].predicted.gain), ". How: ", advice[0].action, "."));
+  section.sentences.push_back(strCat(
+      bestChangeText(findings), advice.empty() ? "" : strCat(". How: ", advice[0].action), "."));
+  addSmallerBudget(findings, section);
   const Plan &plan = planOf(findings.simulation.inputs(), findings.simulation.run());
   if (plan.miss.isLossy())
     section.sentences.push_back(strCat("Predictions are for waiting for every expert: the plan's "
@@ -134,36 +164,48 @@ static void addAdvice(const RunFindings &findings, Section &section) {
   section.tables.push_back(std::move(table));
 }
 
+/// Budgets whose pools differ by less than this are one row, which is the run's.
+constexpr double kSamePool = 0.01;
+
+static bool isNear(uint64_t memory, uint64_t other, uint64_t poolBytes) {
+  return std::abs(double(memory) - double(other)) < kSamePool * double(poolBytes);
+}
+
 static Table budgetTable(const RunFindings &findings) {
   const Source source = simulatedFor(findings.simulation);
   const RunFacts &facts = findings.simulation.run().facts;
   Table table{.id = "change.budgets",
               .title = "Predicted speed by memory budget",
               .columns = {{"memory_bytes", "memory", Unit::kBytes, source},
+                          {"mark", ""},
                           {"experts", "experts that fit", Unit::kFraction, source},
                           {"tokens_per_second", "predicted", Unit::kTokensPerSecond, source},
                           {"gain", "gain", Unit::kFraction, source},
                           {"hit_rate", "hits", Unit::kFraction, source},
-                          {"bytes_read", "read per token", Unit::kBytes, source},
-                          {"mark", ""}}};
+                          {"bytes_read", "read per token", Unit::kBytes, source}}};
   const auto add = [&](double memory, double fraction, const Predicted &predicted,
-                       const char *mark) {
-    table.rows.push_back({memory, fraction, predicted.tokensPerSecond, predicted.gain,
-                          predicted.simulated.hitRate, predicted.simulated.bytesRead, mark});
+                       std::string mark) {
+    table.rows.push_back({memory, std::move(mark), fraction, predicted.tokensPerSecond,
+                          predicted.gain, predicted.simulated.hitRate,
+                          predicted.simulated.bytesRead});
   };
   const uint64_t own = facts.poolPages * findings.simulation.inputs().artifact.pageBytes;
   const double ownFraction =
       std::min(1.0, double(own) / double(findings.simulation.inputs().artifact.recordsBytes));
   const uint64_t ownMemory = fixedBytes(findings.simulation) + own;
   bool hasOwn = false;
-  const auto addOwn = [&] {
+  const auto addOwn = [&](const char *knee = "") {
     hasOwn = true;
     add(double(ownMemory), ownFraction,
         {measuredTokensPerSecond(findings.simulation.run()), 0, findings.simulation.base()},
-        "this run");
+        strCat("this run", knee));
   };
   for (size_t i = 0; i < findings.whatIf.budgets.size(); ++i) {
     const BudgetPoint &point = findings.whatIf.budgets[i];
+    if (isNear(point.memoryBytes, ownMemory, own)) {
+      addOwn(i == findings.whatIf.knee ? ", knee" : "");
+      continue;
+    }
     if (!hasOwn && point.memoryBytes >= ownMemory)
       addOwn();
     const bool isBeyond = point.memoryBytes > facts.availableBytes;
@@ -184,8 +226,8 @@ static Table diskTable(const RunFindings &findings) {
   Table table{.id = "change.disks",
               .title = "Predicted speed by disk",
               .columns = {{"rate", "rate", Unit::kBytesPerSecond, source},
-                          {"rate_factor", "rate, relative", Unit::kRatio, source},
-                          {"latency_factor", "latency, relative", Unit::kRatio, source},
+                          {"rate_factor", "rate, times this run's", Unit::kRatio, source},
+                          {"latency_factor", "latency, times this run's", Unit::kRatio, source},
                           {"tokens_per_second", "predicted", Unit::kTokensPerSecond, source},
                           {"gain", "gain", Unit::kFraction, source}}};
   for (const DiskPoint &point : findings.whatIf.disks)
@@ -216,7 +258,7 @@ Section changeSection(const RunFindings &findings) {
   addAdvice(findings, section);
   const FittedDisk &disk = findings.simulation.disk();
   section.facts.push_back({"change.disk_rate",
-                           "rate of the disk in this run",
+                           "rate of the disk in this run, fitted to its waits",
                            disk.isFitted ? Value(disk.bytesPerSecond) : Value(),
                            Unit::kBytesPerSecond,
                            {disk.origin, disk.text}});
@@ -235,7 +277,9 @@ Section changeSection(const RunFindings &findings) {
     section.tables.push_back(widthTable(findings));
   section.pictures.push_back({.id = "change.budgets.picture",
                               .title = "Predicted speed by memory budget",
-                              .description = "A line over memory; marks: this run, and the knee.",
+                              .description =
+                                  "A line over memory; marks: this run, and the knee, the smallest "
+                                  "budget near the best speed.",
                               .specification = "line",
                               .table = "change.budgets",
                               .x = "memory_bytes",

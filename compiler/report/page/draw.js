@@ -10,8 +10,8 @@ const views = [];
 
 function themeOf(isDark) {
   return isDark
-    ? {ink: "#e6edf3", pale: "#9aa4af", grid: "#30363d", colours: ["#6cb6ff", "#f0a04b", "#4cc38a", "#d2a8ff", "#ff8f8f"], ramp: ["#161b22", "#6cb6ff"]}
-    : {ink: "#1f2328", pale: "#57606a", grid: "#d0d7de", colours: ["#1f5f99", "#c4610a", "#1d7a5a", "#6f42c1", "#b3261e"], ramp: ["#f3f5f7", "#0b4a80"]};
+    ? {ink: "#e6edf3", pale: "#9aa4af", grid: "#30363d", colours: ["#6cb6ff", "#f0a04b", "#4cc38a", "#d2a8ff", "#ff8f8f"], ramp: ["#26384c", "#8ac6ff"], twoSided: ["#f0a04b", "#30363d", "#6cb6ff"], ground: "#0d1117"}
+    : {ink: "#1f2328", pale: "#57606a", grid: "#d0d7de", colours: ["#1f5f99", "#c4610a", "#1d7a5a", "#6f42c1", "#b3261e"], ramp: ["#d3e2f0", "#0b4a80"], twoSided: ["#c4610a", "#eceff2", "#1f5f99"], ground: "#ffffff"};
 }
 
 function rowsOf(table) {
@@ -31,7 +31,7 @@ async function draw(figure, isDark) {
   }
   specification.padding = {left: 0, right: 4, top: 14, bottom: 6};
   specification.width = Math.max(200, box.clientWidth - 2);
-  const values = {...picture.fields, ink: theme.ink, colours: theme.colours, ramp: theme.ramp};
+  const values = {...picture.fields, ink: theme.ink, colours: theme.colours, ramp: theme.ramp, twoSided: theme.twoSided, ground: theme.ground};
   specification.signals = [...Object.entries(values).map(([name, value]) => ({name, value})), ...(specification.signals || [])];
   for (const scale of specification.scales) if (scale.type === "xScale") scale.type = picture.fields.xScale;
   specification.data[0].values = table;
