@@ -121,8 +121,8 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
       "other one loses less in as few bytes. Chosen: of those expected to keep the allowed "
       "loss, the cheapest, in forecast time or else bytes, but for small differences, that "
       "the acceptance texts were asked about. The predicted speed has experts of that size "
-      "in this run's memory, with the resident weights of this run; it is absent where that memory "
-      "cannot hold them.";
+      "in what its resident weights leave of this run's memory, which are computed as long "
+      "as this run's; none: they leave no room.";
   section.tables.push_back(std::move(table));
   const bool hasLoss = measured.candidates.front().loss.has_value();
   section.pictures.push_back({.id = "accuracy.candidates.picture",

@@ -26,8 +26,12 @@ static std::string escaped(std::string_view text) {
 }
 
 static std::string cellHtml(const Value &value, Unit unit, std::string_view attributes = "") {
-  if (!value.isNumber())
-    return strCat("<td", attributes, ">", escaped(shownText(value, unit)), "</td>");
+  constexpr size_t kLong = 24; // Such a text may wrap, but not after each word.
+  if (!value.isNumber()) {
+    const std::string text = shownText(value, unit);
+    const char *kind = text.size() > kLong ? " class=long" : unit != Unit::kNone ? " class=n" : "";
+    return strCat("<td", kind, attributes, ">", escaped(text), "</td>");
+  }
   return strCat("<td", attributes, " data-v=\"", numberJson(value.number()), "\">",
                 escaped(shownText(value, unit)), "</td>");
 }

@@ -425,8 +425,9 @@ static void scaleComputing(double factor, StepCosts &costs) {
   costs.after.firstNs *= factor;
 }
 
-bool RunSimulation::holds(double expertBytes) const {
+bool RunSimulation::holds(double expertBytes, uint64_t pages) const {
   PlanProblem changed = problem();
+  changed.poolPages = pages;
   double largest = 0;
   for (const std::vector<uint64_t> &layer : given.facts.recordBytes)
     largest = std::max(largest, static_cast<double>(std::ranges::max(layer)));
@@ -437,7 +438,7 @@ bool RunSimulation::holds(double expertBytes) const {
   std::vector<std::vector<uint64_t>> records;
   scaleExperts(expertBytes, given.facts, changedCosts, records);
   changed.recordBytes = records;
-  return verify(changed, ownSettings).isOk();
+  return verify(changed, settingsFor(pages)).isOk();
 }
 
 Result<Simulated> RunSimulation::simulate(const Change &change) const {

@@ -215,7 +215,9 @@ static void addPictures(bool hasReads, Section &section) {
 /// Why the peak is no sign of room for experts.
 static void addMemoryText(const RunFindings &findings, Section &section) {
   const RunFacts &facts = findings.simulation.run().facts;
-  if (facts.peakMemoryBytes == 0 || facts.peakMemoryBytes >= facts.accountedBytes)
+  constexpr double kAll = 0.95; // Of a budget, which a run need not take.
+  if (facts.peakMemoryBytes == 0 || facts.peakMemoryBytes >= facts.accountedBytes ||
+      double(facts.accountedBytes) < kAll * double(facts.budgetBytes))
     return;
   const uint64_t fixed = fixedBytes(findings.simulation);
   section.facts.push_back({"time.fixed_bytes", "of the budget, not for experts", fixed,

@@ -123,16 +123,14 @@ constexpr size_t kMostAdvice = 3;
 /// The knee, where the run has much more memory than it needs.
 static void addSmallerBudget(const RunFindings &findings, Section &section) {
   const BudgetPoint &knee = findings.whatIf.budgets[findings.whatIf.knee];
-  const uint64_t budgetBytes = findings.simulation.run().facts.budgetBytes;
+  const uint64_t taken = findings.simulation.run().facts.accountedBytes;
   constexpr double kMuchLess = 0.9;
-  if (double(knee.memoryBytes) > kMuchLess * double(budgetBytes) ||
-      knee.predicted.gain < kNearBest - 1)
+  if (double(knee.memoryBytes) > kMuchLess * double(taken) || knee.predicted.gain < kNearBest - 1)
     return;
-  section.sentences.push_back(
-      strCat("Less memory would do: ", formatBytes(knee.memoryBytes), " instead of ",
-             formatBytes(budgetBytes), "; predicted ",
-             shownText(knee.predicted.tokensPerSecond, Unit::kTokensPerSecond), ", ",
-             fasterText(1 + knee.predicted.gain), "."));
+  section.sentences.push_back(strCat(
+      "Less memory would do: ", formatBytes(knee.memoryBytes), " instead of ", formatBytes(taken),
+      "; predicted ", shownText(knee.predicted.tokensPerSecond, Unit::kTokensPerSecond), ", ",
+      fasterText(1 + knee.predicted.gain), "."));
 }
 
 static void addAdvice(const RunFindings &findings, Section &section) {

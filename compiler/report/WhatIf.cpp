@@ -97,6 +97,8 @@ private:
   Status askDisks();
   Status askWidths();
   Status askCandidates();
+  std::optional<uint64_t> pagesBeside(const MeasuredCandidate &candidate,
+                                      const MeasuredCandidate &chosen) const;
   Status askThreads();
   Status askProfiledDisk();
   Status askPlan();
@@ -209,6 +211,19 @@ std::optional<double> boundOf(const MeasuredCandidate &candidate) {
   return candidate.expectedBound ? candidate.expectedBound : candidate.loss;
 }
 
+/// The run's pool with the candidate's resident weights instead of the chosen one's; absent where
+/// it has no room for an expert.
+std::optional<uint64_t> Questions::pagesBeside(const MeasuredCandidate &candidate,
+                                               const MeasuredCandidate &chosen) const {
+  const uint64_t pageBytes = simulation.inputs().artifact.pageBytes;
+  const uint64_t pages = simulation.poolPages();
+  if (candidate.residentBytes <= chosen.residentBytes)
+    return pages + (chosen.residentBytes - candidate.residentBytes) / pageBytes;
+  const uint64_t more = divideUp(candidate.residentBytes - chosen.residentBytes, pageBytes);
+  const uint64_t least = smallestPoolPages(shapeOf(simulation.problem()));
+  return pages >= more + least ? std::optional(pages - more) : std::nullopt;
+}
+
 Status Questions::askCandidates() {
   const std::optional<Measured> &measuredFacts = simulation.inputs().artifact.measured;
   if (!measuredFacts)
@@ -230,9 +245,10 @@ Status Questions::askCandidates() {
       return (bytes < point.bytes && lossOf(other) <= lossOf(all[i])) ||
              (bytes == point.bytes && lossOf(other) < lossOf(all[i]));
     });
-    if (!simulation.holds(point.bytesFactor))
+    const std::optional<uint64_t> pages = pagesBeside(all[i], *chosen);
+    if (!pages || !simulation.holds(point.bytesFactor, *pages))
       continue;
-    changes.push_back({.expertBytes = point.bytesFactor});
+    changes.push_back({.poolPages = pages, .expertBytes = point.bytesFactor});
     held.push_back(i);
   }
   MOERT_ASSIGN_OR_RETURN(const std::vector<Predicted> predicted, predictAll(changes));
