@@ -155,6 +155,14 @@ TEST_CASE("every measured candidate is in the report, with what this run would d
                "more loss allowed: 5.00% instead of 2.00%, experts of 73% of the bytes" &&
            row[4].text().starts_with("moec compile CHECKPOINT --accuracy-loss 5.00%");
   }));
+  CHECK(reportPage(report).find("\"limit\":2,") != std::string::npos); // The target, in percent.
+  // Resident weights that take the whole pool leave no speed to predict.
+  candidates.back().residentBytes += inputs.runs[0].facts.poolPages * inputs.artifact.pageBytes;
+  const Report full = tinyReport(inputs);
+  size_t unpredicted = 0;
+  for (const std::vector<Value> &row : findTable(full.sections[2], "accuracy.candidates")->rows)
+    unpredicted += !row[9].isNumber();
+  CHECK(unpredicted == 1);
   const Table &texts = *findTable(report.sections[2], "accuracy.texts");
   CHECK(texts.rows[2][4].number() == 0.0125);
   CHECK_FALSE(texts.rows[0][4].isNumber());
@@ -272,6 +280,130 @@ TEST_CASE("two runs are compared, and their sections have different names") {
   CHECK(report.sections[0].sentences[0].find("in waiting for reads, ") != std::string::npos);
   CHECK(report.sections[1].id == "a.verdict");
   CHECK(findFact(report, "b.verdict.token_ns") != nullptr);
+}
+
+TEST_CASE("a comparison has what the first report predicts for the second run's memory") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  const Report alone = tinyReport(inputs);
+  const std::vector<Value> &largest = findTable(alone.sections[1], "change.budgets")->rows.back();
+  RunRecord other = inputs.runs[0];
+  other.facts.accountedBytes = static_cast<uint64_t>(largest[0].number());
+  inputs.runs.push_back(other);
+  const std::string promise =
+      "A's report predicts " + shownText(largest[3], Unit::kTokensPerSecond);
+  const auto isSaid = [&] {
+    return std::ranges::any_of(
+        tinyReport(inputs).sections[0].sentences,
+        [&](const std::string &sentence) { return sentence.starts_with(promise); });
+  };
+  CHECK(isSaid());
+  inputs.runs[1].facts.threads += 1;
+  CHECK_FALSE(isSaid());
+}
+
+TEST_CASE("a forecast, a target and a setting are not measured") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  moert::Forecast &forecast = inputs.artifact.plans[0].forecast.emplace();
+  forecast.tokenNs = 1000;
+  forecast.origin = Origin::kMeasured;
+  inputs.artifact.measured = tinyMeasured();
+  const Report report = tinyReport(inputs);
+  CHECK(findFact(report, "verdict.forecast_tokens_per_second")->source.origin == Origin::kDerived);
+  CHECK(findFact(report, "cache.forecast_hit_rate")->source.origin == Origin::kDerived);
+  for (const char *id : {"accuracy.target", "accuracy.solver", "accuracy.quantizer"})
+    CHECK_MESSAGE(findFact(report, id)->source.origin == Origin::kStated, id);
+  CHECK(findFact(report, "accuracy.loss")->source.origin == Origin::kMeasured);
+}
+
+namespace {
+
+bool hasPicture(const Report &report, std::string_view id) {
+  return std::ranges::any_of(report.sections, [&](const Section &section) {
+    return std::ranges::find(section.pictures, id, &Picture::id) != section.pictures.end();
+  });
+}
+
+} // namespace
+
+TEST_CASE("nothing is drawn where a picture would show nothing") {
+  ReportInputs inputs = tinyInputs({}, alwaysTheSame);
+  CHECK(hasPicture(tinyReport(inputs), "experts.run.picture"));
+  CHECK(hasPicture(tinyReport(inputs), "time.rate.picture"));
+  for (moert::LayerTotals &layer : inputs.runs[0].decode.layers)
+    layer.bytesRead = 0;
+  CHECK_FALSE(hasPicture(tinyReport(inputs), "time.rate.picture"));
+  CHECK_FALSE(hasPicture(tinyReport(inputs), "time.depth.picture"));
+  CHECK(hasPicture(tinyReport(inputs), "experts.hit_rate.picture"));
+  // A cache of this size never holds what is needed in turn.
+  CHECK_FALSE(hasPicture(tinyReport(tinyInputs({}, roundRobin)), "experts.hit_rate.picture"));
+}
+
+TEST_CASE(
+    "a run with room for every expert is one row of the budgets, and less memory is said to do") {
+  TinyTimes times;
+  times.waitNs = 0;
+  ReportInputs inputs = tinyInputs(times, alwaysTheSame);
+  moert::Plan &plan = inputs.artifact.plans[0];
+  const moert::CacheShape shape = moert::cacheShapeOf(inputs.artifact);
+  for (size_t l = 0; l < shape.layers.size(); ++l)
+    plan.quotaPages[l] = static_cast<uint32_t>(shape.layers[l].allPages);
+  moert::RunFacts &facts = inputs.runs[0].facts;
+  facts.poolPages = moert::largestPoolPages(shape);
+  facts.accountedBytes = facts.poolPages * inputs.artifact.pageBytes + 4096;
+  facts.budgetBytes = facts.availableBytes = facts.accountedBytes;
+  const Report report = tinyReport(inputs);
+  const Table &budgets = *findTable(report.sections[1], "change.budgets");
+  CHECK(budgets.rows.back()[0].number() == double(facts.accountedBytes));
+  CHECK(budgets.rows.back()[1].text() == "this run");
+  CHECK(budgets.rows[budgets.rows.size() - 2][0].number() < double(facts.accountedBytes));
+  CHECK(std::ranges::any_of(report.sections[1].sentences, [](const std::string &sentence) {
+    return sentence.starts_with("Less memory would do: ");
+  }));
+  // All of the time is computing, and what could be saved of it is not known.
+  CHECK_FALSE(findTable(report.sections[0], "verdict.causes")->rows[0][1].isNumber());
+}
+
+TEST_CASE("the verdict ends with the best change, and its parts have words for names") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.runs[0].decode.partNs[3] = 1000;
+  const Report report = tinyReport(inputs);
+  CHECK(report.sections[0].sentences[0].find(" Best change: ") != std::string::npos);
+  const Table &parts = *findTable(report.sections[0], "verdict.parts");
+  CHECK(std::ranges::any_of(parts.rows, [](const std::vector<Value> &row) {
+    return row[0].text() == "attention products";
+  }));
+}
+
+TEST_CASE("a peak below a budget that is all taken is explained") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  moert::RunFacts &facts = inputs.runs[0].facts;
+  CHECK(findFact(tinyReport(inputs), "time.fixed_bytes") == nullptr);
+  facts.peakMemoryBytes = facts.accountedBytes / 2;
+  CHECK(findFact(tinyReport(inputs), "time.fixed_bytes")->value.number() ==
+        double(facts.accountedBytes - facts.poolPages * inputs.artifact.pageBytes));
+  facts.budgetBytes = 2 * facts.accountedBytes;
+  CHECK(findFact(tinyReport(inputs), "time.fixed_bytes") == nullptr);
+}
+
+TEST_CASE("an axis has the unit that the table shows its largest number in") {
+  Report report;
+  Section &section = report.sections.emplace_back();
+  const Source source{Origin::kDerived, "a test"};
+  section.tables.push_back({.id = "disks",
+                            .title = "Disks",
+                            .columns = {{"rate", "rate", Unit::kBytesPerSecond, source}},
+                            .rows = {{1e8}, {9e8}}});
+  section.pictures.push_back({.id = "disks.picture",
+                              .title = "Disks",
+                              .description = "",
+                              .specification = "lines",
+                              .table = "disks",
+                              .x = "rate",
+                              .y = "rate",
+                              .isLogarithmic = true});
+  CHECK(reportPage(report).find("\"rate, MB/s (logarithmic)\"") != std::string::npos);
+  section.tables[0].rows.push_back({2e9});
+  CHECK(reportPage(report).find("\"rate, GB/s (logarithmic)\"") != std::string::npos);
 }
 
 TEST_CASE("a page has the report's numbers, and escapes its names") {
