@@ -122,7 +122,7 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
       "loss, the cheapest, in forecast time or else bytes, but for small differences, that "
       "the acceptance texts were asked about. The predicted speed has experts of that size "
       "in what its resident weights leave of this run's memory, which are computed as long "
-      "as this run's; none: they leave no room.";
+      "as this run's; \"-\": they leave no room.";
   section.tables.push_back(std::move(table));
   const bool hasLoss = measured.candidates.front().loss.has_value();
   section.pictures.push_back({.id = "accuracy.candidates.picture",

@@ -193,11 +193,11 @@ static void addHeatMaps(Section &section, bool hasTrace) {
   add("run", "Use by this run", "A cell per expert; a stronger colour is used by more tokens.");
   if (hasTrace)
     add("drift", "Difference between the two",
-        "A cell per expert: the run's use minus the calibration text's; one colour where this run "
-        "uses it more, the other where the calibration text does.",
+        "A cell per expert: the run's use minus the calibration text's; blue where this run "
+        "uses it more, orange where the calibration text does.",
         "difference");
   add("hit_rate", "Hits",
-      "A cell per expert; a stronger colour was found in memory more often; no cell: not used.");
+      "A cell per expert; a stronger colour was found in memory more often; blank: not used.");
 }
 
 static void addComparison(const RunSimulation &simulation, const TextComparison &text,

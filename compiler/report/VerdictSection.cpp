@@ -20,13 +20,13 @@ Source simulatedFor(const RunSimulation &simulation) {
 }
 
 /// What helps most, or that nothing does; without a full stop.
-static std::string bestChangeText(const RunFindings &findings) {
+static std::string bestChangeText(const RunFindings &findings, const char *what = "Best change") {
   const std::vector<Advice> &advice = findings.whatIf.advice;
   if (advice.empty())
     return strCat("Nothing helps: no budget, disk, width or plan that was simulated gains ",
                   shownText(kLeastGain, Unit::kFraction));
   const Predicted &predicted = advice[0].predicted;
-  return strCat("Best change: ", advice[0].change, "; predicted ",
+  return strCat(what, ": ", advice[0].change, "; predicted ",
                 shownText(predicted.tokensPerSecond, Unit::kTokensPerSecond), ", ",
                 fasterText(1 + predicted.gain));
 }
@@ -88,12 +88,19 @@ Section verdictSection(const RunFindings &findings) {
   Section section{.id = "verdict", .title = "Verdict"};
   for (const Cause &cause : findings.diagnosis.causes)
     section.sentences.push_back(cause.sentence);
-  section.sentences.front() += strCat(" ", bestChangeText(findings), ".");
+  const std::vector<Advice> &advice = findings.whatIf.advice;
+  const bool isOfDisk = findings.diagnosis.causes.front().limit == Limit::kDisk;
+  const bool helpsDisk = !advice.empty() && advice[0].change.find(" disk ") != std::string::npos;
+  section.sentences.front() +=
+      strCat(" ",
+             bestChangeText(findings, isOfDisk && !helpsDisk ? "Best change with the disk as it is"
+                                                             : "Best change"),
+             ".");
   addSpeeds(findings, section);
   section.tables.push_back(partsTable(findings.diagnosis));
   Table causes{
       .id = "verdict.causes",
-      .title = "Causes, the first one first",
+      .title = "Causes, in the order of the verdict",
       .columns = {{"limit", "limited by"},
                   {"lost_ns", "lost per token", Unit::kNs, simulatedFor(findings.simulation)}}};
   // All of the time is computing's; what of it could be saved is not known.

@@ -366,8 +366,11 @@ TEST_CASE(
 TEST_CASE("the verdict ends with the best change, and its parts have words for names") {
   ReportInputs inputs = tinyInputs({}, roundRobin);
   inputs.runs[0].decode.partNs[3] = 1000;
+  const auto verdict = [&] { return tinyReport(inputs).sections[0].sentences[0]; };
+  CHECK(verdict().find(" Best change with the disk as it is: ") != std::string::npos);
+  inputs.runs[0].facts.availableBytes = uint64_t(1) << 30;
+  CHECK(verdict().find(" Best change: more memory: ") != std::string::npos);
   const Report report = tinyReport(inputs);
-  CHECK(report.sections[0].sentences[0].find(" Best change: ") != std::string::npos);
   const Table &parts = *findTable(report.sections[0], "verdict.parts");
   CHECK(std::ranges::any_of(parts.rows, [](const std::vector<Value> &row) {
     return row[0].text() == "attention products";
