@@ -143,7 +143,7 @@ static std::string opposedText(const Table &parts, double differenceNs) {
     if (row[3].number() * differenceNs < 0 &&
         (!most || std::abs(row[3].number()) > std::abs((*most)[3].number())))
       most = &row;
-  constexpr double kWorthSaying = 0.05; // Of the difference of the tokens' times.
+  constexpr double kWorthSaying = 0.05; // As a fraction of the tokens' difference.
   if (!most || std::abs((*most)[3].number()) < kWorthSaying * std::abs(differenceNs))
     return "";
   return strCat("; against it went ", (*most)[0].text(), ", ", shownText((*most)[1], Unit::kNs),

@@ -108,7 +108,7 @@ struct DrawnUnit {
   const char *name = "";
 };
 
-/// Of numbers up to `most`, with the unit that the tables show the largest in.
+/// For numbers up to `most`: the unit that the tables show the largest in.
 DrawnUnit drawnUnit(Unit unit, double most) {
   switch (unit) {
   case Unit::kFraction:

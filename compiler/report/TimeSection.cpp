@@ -215,7 +215,7 @@ static void addPictures(bool hasReads, Section &section) {
 /// Why the peak is no sign of room for experts.
 static void addMemoryText(const RunFindings &findings, Section &section) {
   const RunFacts &facts = findings.simulation.run().facts;
-  constexpr double kAll = 0.95; // Of a budget, which a run need not take.
+  constexpr double kAll = 0.95; // A run need not take its whole budget.
   if (facts.peakMemoryBytes == 0 || facts.peakMemoryBytes >= facts.accountedBytes ||
       double(facts.accountedBytes) < kAll * double(facts.budgetBytes))
     return;
