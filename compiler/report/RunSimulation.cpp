@@ -201,7 +201,8 @@ void RunSimulation::measureCosts() {
     cost.expert.firstNs = demanded > 0 ? (expertNs + savedNs * missed) / demanded : 0;
     // A chunk's further tokens find the weights in a processor cache.
     cost.expert.furtherNs = cost.expert.firstNs / 4;
-    cost.checks.sliceNs = {missed > 0 ? checkNs / missed - savedNs : 0};
+    // All of it where checking saves what it takes; rounding must not go beyond.
+    cost.checks.sliceNs = {missed > 0 ? std::max(0.0, checkNs / missed - savedNs) : 0};
   }
   double afterNs = sums.wallNs - static_cast<double>(all.computeNs + all.waitNs);
   for (; next < sums.layers.size(); ++next)

@@ -84,18 +84,17 @@ TEST_CASE("experts that are a little larger take a little more memory, not a pag
 TEST_CASE("experts that were just checked and compute faster for it do so no more once they hit") {
   // Every second step misses both experts of each layer, the others none; in the mean nothing
   // differs.
-  const auto computeNsOfHits = [](uint64_t savedNs) {
+  const auto computeNsOfHits = [](uint64_t savedNs, uint64_t checkNs = 10'000) {
     ReportInputs inputs = tinyInputs({}, roundRobin);
     RunRecord &run = inputs.runs[0];
     for (size_t i = 0; i < run.steps.size(); ++i) {
       RecordedStep &step = run.steps[i];
-      constexpr uint64_t kCheckNs = 10'000;
       const bool misses = i % 2 == 1;
       for (uint32_t layer = 0; layer < run.layers; ++layer) {
         step.layers[layer].misses = misses ? 2 : 0;
         step.layers[layer].hits = misses ? 0 : 2;
-        step.layers[layer].computeNs += misses ? 2 * (kCheckNs - savedNs) : 2 * savedNs;
-        step.step.partNs[size_t(moert::StepPart::kChecksums)] += misses ? 2 * kCheckNs : 0;
+        step.layers[layer].computeNs += misses ? 2 * (checkNs - savedNs) : 2 * savedNs;
+        step.step.partNs[size_t(moert::StepPart::kChecksums)] += misses ? 2 * checkNs : 0;
         step.step.partNs[size_t(moert::StepPart::kExperts)] += misses ? -2 * savedNs : 2 * savedNs;
       }
       step.step.wallNs = step.computeNs() + step.waitNs();
@@ -107,6 +106,9 @@ TEST_CASE("experts that were just checked and compute faster for it do so no mor
   // A hit takes 2 * savedNs longer than a miss, and all four experts of a token miss in the replay
   // of this run, whose computing is fitted to the mean.
   CHECK(computeNsOfHits(2'000) - computeNsOfHits(0) == Approx(4 * 2 * 2'000).epsilon(0.05));
+  // No check saves more than it takes, whatever the rounding.
+  for (uint64_t checkNs = 10'001; checkNs < 10'020; ++checkNs)
+    CHECK(computeNsOfHits(checkNs - 1, checkNs) > 0);
 }
 
 TEST_CASE("the calibration trace is replayed with the run's disk and plan") {
