@@ -105,7 +105,8 @@ static Status checkProfileTexts(const MissRequest &request, std::span<const Pres
     return invalidInput("--profile-text profiles virtual experts, expected --preset swapmoe");
   if (request.referencePath.empty())
     return invalidInput("--profile-text compares virtual experts with the checkpoint, expected "
-                        "--reference REF.moe, the checkpoint compiled with --bits source");
+                        "--reference REF.moe, the checkpoint compiled with --bits source and "
+                        "--resident-bits source");
   for (const std::string &file : request.profileFiles)
     if (std::ranges::count(request.texts.files, file) > 0)
       return invalidInput("--profile-text ", file,

@@ -23,17 +23,26 @@ static uint64_t unitsIn(std::span<const EvaluatedText> texts) {
   return count;
 }
 
+/// A loss relates to the checkpoint: weights of the reference that were quantized would hide a part
+/// of it.
+static Status checkIsSource(const Model &reference) {
+  for (const auto &[key, value] : reference.artifact().provenance)
+    if ((key == "bits" || key == "resident_bits" || key == "head_bits") && value != "source")
+      return invalidInput("--reference '", reference.path(), "': found ", key, " ", value,
+                          ", expected the checkpoint compiled with --bits source and "
+                          "--resident-bits source");
+  return {};
+}
+
 Status PlanJudge::open() {
   MOERT_ASSIGN_OR_RETURN(reference, Model::open(inputs.referencePath));
+  MOERT_RETURN_IF_ERROR(checkIsSource(*reference));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> artifact, Model::open(inputs.artifactPath));
   tokenizerOwner = std::move(artifact);
   Result<EvaluationSet> read = EvaluationSet::read(
       inputs.texts, *tokenizerOwner, [this](const std::string &note) { sayTo(session, note); });
   MOERT_RETURN_IF_ERROR(read.status());
   set.emplace(std::move(read).value());
-  if (const uint64_t units = unitsIn(texts()); units < kMinimumBoundUnits)
-    return invalidInput("--eval-text has ", units, " units, and a bound of the loss takes ",
-                        kMinimumBoundUnits, " documents or more, not longer ones");
   return {};
 }
 
@@ -55,6 +64,9 @@ static Result<Loaded> load(const Model &model, const EngineOptions &options) {
 }
 
 Result<PlanLoss> PlanJudge::measure(const Plan &plan, double confidence) const {
+  if (const uint64_t units = unitsIn(texts()); units < kMinimumBoundUnits)
+    return invalidInput("--eval-text has ", units, " units, and a bound of the loss takes ",
+                        kMinimumBoundUnits, " documents or more, not longer ones");
   MOERT_ASSIGN_OR_RETURN(const std::vector<SampleScore> scores, decode(plan));
   return lossOfScores(scores, confidence);
 }

@@ -80,8 +80,8 @@ public:
   /// With other settings, which fit the run's pool.
   moert::Result<Simulated> simulate(const Change &change, const PlanSettings &settings) const;
 
-  /// Whether a pool of so many pages, with the run's settings for it, has room for experts of so many
-  /// times their bytes. If not, simulate() refuses the change.
+  /// Whether a pool of so many pages, with the run's settings for it, has room for experts of so
+  /// many times their bytes. If not, simulate() refuses the change.
   bool holds(double expertBytes, uint64_t pages) const;
 
   /// The run's settings for a pool of so many pages, as the runtime adjusts the plan.

@@ -43,8 +43,8 @@ struct CandidatePoint {
   uint64_t bytes = 0;     // Experts and resident weights.
   double bytesFactor = 1; // On the artifact's expert bytes.
   bool isBest = false;    // No other candidate loses less in as few bytes.
-  /// This run with experts of that size, in the memory that its resident weights leave; absent where
-  /// that cannot hold them.
+  /// This run with experts of that size, in the memory that its resident weights leave; absent
+  /// where that cannot hold them.
   std::optional<Predicted> predicted;
 };
 

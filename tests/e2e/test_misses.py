@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from support import BUILD, DONE, FULL, POCKET, ROOT, E2eTest, calibrated_pocket, documents, plain_text, pocket, run
+from support import BUILD, DONE, FULL, POCKET, ROOT, E2eTest, artifact, calibrated_pocket, documents, plain_text, pocket, run
 
 RULES = ("wait", "lower:0.3:0.8", "skip:0.4", "substitute:0.3:0.5", "mask")
 TEXT = documents("validation", 24)
@@ -133,6 +133,8 @@ class MissesTest(E2eTest):
         self.refused(*command, "--accuracy-loss", "2%", mention="expected --miss RULE, or a preset")
         self.refused(*command, "--miss", "mask", "--eval-text", documents("validation", 3), "--window", 64, "--reference",
                      pocket("source"), mention="20 documents or more")
+        self.refused(*command, "--miss", "mask", *MEASURE, "--reference", artifact(POCKET, "--bits", "source"),
+                     mention="found resident_bits 8, expected the checkpoint compiled with --bits source and --resident-bits")
         self.assertEqual(list(self.scratch.iterdir()), [])
 
     def searched(self, name, loss, *extra, memory="25%"):
