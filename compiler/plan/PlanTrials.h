@@ -23,7 +23,7 @@ struct TraceParts {
   size_t settling = 0;      // Those of them that decode.
 };
 
-/// What a replay of the part that is decided on comes to, by decoded token.
+/// Means per decoded token, from a replay of the trace's part that plans are decided on.
 struct Trial {
   double tokenNs = std::numeric_limits<double>::infinity(); // The mean.
   double displacedWeight = 0; // As TracedMisses counts it: the mean of the layers.

@@ -14,12 +14,8 @@ namespace moec {
 /// A document's windows, a packed window, or an item: what a bound needs kMinimumBoundUnits of.
 static uint64_t unitsIn(std::span<const EvaluatedText> texts) {
   uint64_t count = 0;
-  for (const EvaluatedText &text : texts) {
-    if (text.units.empty())
-      count += text.samples;
-    for (size_t i = 0; i < text.units.size(); ++i)
-      count += i == 0 || text.units[i] != text.units[i - 1];
-  }
+  for (const EvaluatedText &text : texts)
+    count += text.units.empty() ? text.samples : unitCountOfWindows(text.units);
   return count;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
 #include "runtime/evaluation/TextDocuments.h"
+#include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -200,8 +201,7 @@ static WindowSet windowsAt(std::span<const SearchText> texts, std::span<const Pl
 uint64_t WindowSet::unitCount() const {
   uint64_t count = 0;
   for (const std::vector<uint32_t> &ofText : units)
-    for (size_t i = 0; i < ofText.size(); ++i)
-      count += i == 0 || ofText[i] != ofText[i - 1];
+    count += unitCountOfWindows(ofText);
   return count;
 }
 

@@ -23,6 +23,13 @@ uint64_t unitCount(std::span<const SampleScore> samples) {
   return count;
 }
 
+uint64_t unitCountOfWindows(std::span<const uint32_t> units) {
+  uint64_t count = 0;
+  for (size_t i = 0; i < units.size(); ++i)
+    count += i == 0 || units[i] != units[i - 1];
+  return count;
+}
+
 std::optional<double> unitSpread(std::span<const SampleScore> samples, LossMetric metric) {
   const std::vector<SampleScore> units = unitsOf(samples);
   const SampleScore sum = sumOf(samples);

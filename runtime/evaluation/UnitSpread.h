@@ -10,6 +10,8 @@ namespace moert {
 
 /// The number of units in the samples.
 uint64_t unitCount(std::span<const SampleScore> samples);
+/// The same from the unit of each window of one text (EvaluatedText::units).
+uint64_t unitCountOfWindows(std::span<const uint32_t> units);
 
 /// The standard deviation of a unit's loss, in the metric's unit: the spread between documents. For
 /// items, that of an item's lost points as a fraction of the reference's mean points, whose mean is

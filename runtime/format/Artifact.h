@@ -145,13 +145,13 @@ struct MeasuredText {
   friend bool operator==(const MeasuredText &, const MeasuredText &) = default;
 };
 
-/// Widths that the search measured on its own text, which it may prefer.
+/// A width assignment that the search measured as a whole, on its own text.
 struct MeasuredCandidate {
   std::string solver; // Who proposed them.
   uint64_t expertBytes = 0, residentBytes = 0;
   double klNats = 0;
   std::optional<double> loss = {};          // Absent for a metric of items.
-  std::optional<double> expectedBound = {}; // What an acceptance test is expected to find.
+  std::optional<double> expectedBound = {}; // Estimated bound of an acceptance test.
   std::optional<double> tokenNs = {};       // Forecast, where a device and a budget were given.
   bool isChosen = false;                    // The artifact has these widths.
   friend bool operator==(const MeasuredCandidate &, const MeasuredCandidate &) = default;

@@ -20,6 +20,8 @@ static SampleScore windowOf(uint32_t text, uint32_t unit, double kl) {
 
 TEST_CASE("a unit is consecutive samples of the same text and unit") {
   CHECK(unitCount({}) == 0);
+  CHECK(unitCountOfWindows({}) == 0);
+  CHECK(unitCountOfWindows(std::vector<uint32_t>{0, 0, 1, 3, 3}) == 3);
   const std::vector<SampleScore> samples = {windowOf(0, 0, 1), windowOf(0, 0, 1), windowOf(0, 1, 1),
                                             windowOf(1, 1, 1), windowOf(1, 2, 1)};
   CHECK(unitCount(samples) == 4);

@@ -148,7 +148,7 @@ TEST_CASE("every measured candidate is in the report, with what this run would d
   CHECK(gains[0] > gains[1]);
   CHECK(gains[1] > 0);
   CHECK(gains[3] < 0);
-  // What is advised is the best one next in size, with the bound that was found for it.
+  // The best candidate next in size is advised, with its estimated bound.
   const Table &advice = *findTable(report.sections[1], "change.advice");
   CHECK(std::ranges::any_of(advice.rows, [](const std::vector<Value> &row) {
     return row[0].text() ==
@@ -339,7 +339,7 @@ TEST_CASE("nothing is drawn where a picture would show nothing") {
 }
 
 TEST_CASE(
-    "a run with room for every expert is one row of the budgets, and less memory is said to do") {
+    "a run with room for every expert is one row of the budgets, and less memory is advised") {
   TinyTimes times;
   times.waitNs = 0;
   ReportInputs inputs = tinyInputs(times, alwaysTheSame);
