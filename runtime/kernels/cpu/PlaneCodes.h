@@ -34,7 +34,8 @@ inline Nibbles joinPairs(Bytes high, Bytes low) {
   return {choose<0xcc>(shiftLeft<2>(high), low), choose<0xcc>(high, shiftRight<2>(low))};
 }
 
-/// A group's codes in each plane, and the levels if P has some.
+/// A group's codes in each plane, and the levels if P has some: for one plane of 2 bits,
+/// PairLevels, otherwise CodeLevels.
 template <typename P> struct GroupCodes {
   const std::byte *planes[P::kCount];
   const uint8_t *levels;
@@ -107,6 +108,16 @@ template <typename P, typename Take> inline void joinPlanes(Take &&take, Bytes *
 /// The bytes to multiply: the codes, or their levels.
 template <typename P, typename Take>
 inline void joinCodes(Take &&take, const GroupCodes<P> &codes, Bytes *parts) {
+  if constexpr (P::kLooksUp && P::template is<2>()) {
+    // One mask for two codes, since each of them has its table: 7 operations a unit instead of 11.
+    Bytes unit = take(0);
+    Bytes low = keep<0x0f>(unit), high = keep<0x0f>(shiftRight<4>(unit));
+    parts[0] = lookUp(codes.levels, low);
+    parts[1] = lookUp(codes.levels + 16, low);
+    parts[2] = lookUp(codes.levels, high);
+    parts[3] = lookUp(codes.levels + 16, high);
+    return;
+  }
   joinPlanes<P>(take, parts);
   if constexpr (P::kLooksUp)
     for (int p = 0; p < P::kParts; ++p)
