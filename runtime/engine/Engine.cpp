@@ -109,7 +109,7 @@ Status Engine::Impl::resizeStepMemory(uint32_t tokens) {
   batch.reserve(chunk);
   ropeTables = std::vector<float>(uint64_t(ropeFloatsPerRow) * chunk);
   expertRows = std::vector<uint32_t>(topK * chunk);
-  inputNorms = std::vector<float>(anyPlanWeighsExperts() ? chunk : 0, 1.0f);
+  inputNorms = std::vector<float>(mayWeigh ? chunk : 0, 1.0f);
   for (std::vector<int32_t> &layer : chosen) {
     layer = {};
     layer.reserve(paths ? expertRows.size() : 0);
@@ -135,7 +135,7 @@ Status Engine::Impl::makeStepMemory() {
   if (mayLose)
     misses.resize(*artifact, std::max(mostSessions, options.decodesInBatches ? chunk : 0),
                   options.decodesInBatches);
-  if (anyPlanWeighsExperts())
+  if (mayWeigh)
     importances.resize(widest);
   prefetchProbabilities.resize(widest);
   prefetchCandidates.reserve(widest);
@@ -195,6 +195,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   engine->chunk = account.prefillChunk;
   engine->logitsRows = options.logitsRows;
   const Plan &plan = artifact.plans[account.plan];
+  engine->mayWeigh = weighsWithAny(artifact.plans);
   engine->mayLose = !options.isExact && losesWithAny(artifact.plans);
   if (engine->mayLose)
     engine->missRule = plan.miss;

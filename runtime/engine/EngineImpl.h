@@ -158,7 +158,8 @@ struct Engine::Impl {
   std::span<const PrefetchRule> prefetchRules; // Per MoE layer; empty: no prefetching.
   bool mayLose = false;                        // Not in exact mode, and some plan has a miss rule.
   MissRule missRule;                           // The plan's in use; to wait in exact mode.
-  bool weighsExperts = false;                  // The plan's eviction is by importance.
+  bool mayWeigh = false;                       // Some plan's eviction is by importance.
+  bool weighsExperts = false;                  // That of the plan in use is.
   std::span<const std::vector<uint32_t>> expertNorms; // The plan's, per MoE layer.
   std::vector<std::byte> pathsSection;
   std::optional<PathTable> paths; // Set if a rule uses it.
@@ -283,8 +284,6 @@ struct Engine::Impl {
   void countResident(uint32_t moeLayer, const CacheMachine &machine);
   /// Executes the layer pass that the row would have by itself.
   void decodeRow(uint32_t moeLayer, uint32_t row, uint32_t topK, const TakenExperts &taken);
-  /// Whether any of the artifact's plans has eviction by importance.
-  bool anyPlanWeighsExperts() const;
   /// Follows a plan's eviction; nothing is measured where it is not by importance.
   void weighAsPlanned(const Plan &plan);
   /// Measures the input of a product if it computes the scores of the next route.

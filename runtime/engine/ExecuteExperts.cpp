@@ -297,6 +297,8 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
   const CacheCounts &counts = decodedCache ? misses.rowCounts : cache->passCounts();
   layerProfile.hits += static_cast<uint32_t>(counts.hits);
   layerProfile.misses += static_cast<uint32_t>(counts.misses);
+  layerProfile.lowHits += static_cast<uint32_t>(counts.lowHits);
+  layerProfile.lowMisses += static_cast<uint32_t>(counts.lowMisses);
   layerProfile.prefetchBytes += counts.prefetchBytes;
   layerProfile.useful += static_cast<uint32_t>(counts.useful);
   layerProfile.ready += static_cast<uint32_t>(counts.ready);

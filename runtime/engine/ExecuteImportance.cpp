@@ -9,12 +9,6 @@
 
 namespace moert {
 
-bool Engine::Impl::anyPlanWeighsExperts() const {
-  return std::any_of(artifact->plans.begin(), artifact->plans.end(), [](const Plan &plan) {
-    return plan.rules.eviction == EvictionPolicy::kImportance;
-  });
-}
-
 void Engine::Impl::weighAsPlanned(const Plan &plan) {
   weighsExperts = plan.rules.eviction == EvictionPolicy::kImportance;
   expertNorms = plan.expertNorms;

@@ -64,6 +64,12 @@ bool losesWithAny(std::span<const Plan> plans) {
                      [](const Plan &plan) { return plan.miss.isLossy(); });
 }
 
+bool weighsWithAny(std::span<const Plan> plans) {
+  return std::any_of(plans.begin(), plans.end(), [](const Plan &plan) {
+    return plan.rules.eviction == EvictionPolicy::kImportance;
+  });
+}
+
 static CacheAllotment allotmentOf(const Plan &plan) {
   return {plan.stagingPages, plan.quotaPages};
 }

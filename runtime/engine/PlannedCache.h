@@ -51,6 +51,9 @@ Status fillAsPlanned(const Plan &plan, ExpertCache &cache,
 /// Whether any of the plans has a miss rule.
 bool losesWithAny(std::span<const Plan> plans);
 
+/// Whether any of the plans has eviction by importance.
+bool weighsWithAny(std::span<const Plan> plans);
+
 /// Whether what a layer's cache holds depends on that layer's demands alone: quotas per layer, no
 /// eviction by importance, which depends on inputs, and no prefetches, which a miss rule counts as
 /// in memory.

@@ -10,10 +10,14 @@ namespace moert {
 
 void LayerTotals::add(const LayerProfile &layer) {
   forEachColumn([&](const char *, auto ofStep, auto ofSum) { this->*ofSum += layer.*ofStep; });
+  lowHits += layer.lowHits;
+  lowMisses += layer.lowMisses;
 }
 
 LayerTotals &LayerTotals::operator+=(const LayerTotals &other) {
   forEachColumn([&](const char *, auto, auto ofSum) { this->*ofSum += other.*ofSum; });
+  lowHits += other.lowHits;
+  lowMisses += other.lowMisses;
   return *this;
 }
 

@@ -38,6 +38,7 @@ constexpr uint64_t kMostStepBytes = uint64_t(16) << 20, kLeastProfiledSteps = 25
 struct LayerTotals {
   uint64_t computeNs = 0, waitNs = 0, bytesRead = 0, prefetchBytes = 0;
   uint64_t hits = 0, misses = 0, useful = 0, ready = 0, stalled = 0, cancelled = 0;
+  uint64_t lowHits = 0, lowMisses = 0; // Experts demanded with fewer slices; in no file.
   uint64_t lowered = 0, skipped = 0, substituted = 0;
   uint64_t promoted = 0; // Experts that took the place of less important ones.
 

@@ -53,11 +53,14 @@ bool CacheMachine::beginPass(uint32_t layer, const PassDemand &demand) {
 void CacheMachine::demandUnits() {
   for (uint32_t id : directory.wanted()) {
     const bool isHeld = directory.at(id).isHeld(), isPrefetch = directory.at(id).isPrefetch();
+    const bool isLow = directory.at(id).demanded < directory.at(id).unit.slices;
     const bool isHit = isHeld && directory.demand(id) == UnitState::kReady;
     if (!isHeld)
       directory.demand(id);
     countsNow.hits += isHit;
     countsNow.misses += !isHit;
+    countsNow.lowHits += isLow && isHit;
+    countsNow.lowMisses += isLow && !isHit;
     countsNow.useful += isPrefetch;
   }
 }
@@ -151,7 +154,7 @@ bool CacheMachine::completed(uint32_t id, bool isOk) {
     toRead.push_back(id);
     return true;
   }
-  if (isDemandedRead(before) || promotions.remove(directory, id))
+  if (isDemandedRead(before) || promotions.remove(id))
     return false;
   prefetches.forget(id);
   ++countsNow.cancelled;
@@ -193,7 +196,7 @@ bool CacheMachine::settlePromotions() {
     const uint32_t id = due->id;
     if (directory.at(id).unit.state != UnitState::kPrefetched)
       return false;
-    (void)promotions.remove(directory, id);
+    (void)promotions.remove(id);
     if (!directory.selectLeaving(id, exchanged)) { // It is not more important any more.
       cancel({&id, 1});
       continue;

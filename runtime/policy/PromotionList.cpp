@@ -17,19 +17,28 @@ void PromotionList::beginPass(const CacheDirectory &directory, uint32_t layer) {
   passLayer = layer;
   cancelledIds.clear();
   for (uint32_t id : directory.wanted())
-    (void)remove(directory, id);
-  while (!promotions.empty() && !directory.demandFitsBeside(pages)) {
-    pages -= directory.at(promotions.back().id).pages;
+    (void)remove(id);
+  while (!promotions.empty() && !directory.demandFitsBeside(pages))
     cancelLast();
-  }
+}
+
+size_t PromotionList::placeOf(uint32_t id) const {
+  size_t place = 0;
+  while (place < promotions.size() && promotions[place].id != id)
+    ++place;
+  return place;
+}
+
+void PromotionList::removeAt(size_t place) {
+  begunCount -= promotions[place].isBegun;
+  pages -= promotions[place].pages;
+  promotions.erase(promotions.begin() + static_cast<ptrdiff_t>(place));
 }
 
 void PromotionList::cancelLast() {
-  if (promotions.back().isBegun) {
+  if (promotions.back().isBegun)
     cancelledIds.push_back(promotions.back().id);
-    --begunCount;
-  }
-  promotions.pop_back();
+  removeAt(promotions.size() - 1);
 }
 
 /// Turns of the layers are spread over the tokens of a round.
@@ -47,10 +56,8 @@ void PromotionList::endPass(const CacheDirectory &directory) {
   uint32_t best = UINT32_MAX;
   uint64_t importance = 0; // An expert without any is not read, not even into free pages.
   for (uint32_t id = first; id < first + directory.expertsIn(passLayer); ++id) {
-    auto isThis = [id](const Promotion &promotion) { return promotion.id == id; };
     if (directory.at(id).unit.state != UnitState::kAbsent ||
-        directory.at(id).history.importance <= importance ||
-        std::find_if(promotions.begin(), promotions.end(), isThis) != promotions.end())
+        directory.at(id).history.importance <= importance || placeOf(id) < promotions.size())
       continue;
     best = id;
     importance = directory.at(id).history.importance;
@@ -60,8 +67,9 @@ void PromotionList::endPass(const CacheDirectory &directory) {
     return;
   // The layer pass before the layer's own turn; one layer pass at least, so that there is time.
   const uint64_t passes = uint64_t(rule.afterTokens) * directory.layersInCycle() - 1;
-  promotions.push_back({best, directory.passesBegun() + std::max<uint64_t>(1, passes), false});
-  pages += directory.at(best).pages;
+  promotions.push_back({best, directory.passesBegun() + std::max<uint64_t>(1, passes),
+                        directory.at(best).pages, false});
+  pages += promotions.back().pages;
 }
 
 const PromotionList::Promotion *PromotionList::due(const CacheDirectory &directory) const {
@@ -69,14 +77,11 @@ const PromotionList::Promotion *PromotionList::due(const CacheDirectory &directo
   return isDue ? &promotions.front() : nullptr;
 }
 
-bool PromotionList::remove(const CacheDirectory &directory, uint32_t id) {
-  auto isThis = [id](const Promotion &promotion) { return promotion.id == id; };
-  const auto found = std::find_if(promotions.begin(), promotions.end(), isThis);
-  if (found == promotions.end())
+bool PromotionList::remove(uint32_t id) {
+  const size_t place = placeOf(id);
+  if (place == promotions.size())
     return false;
-  begunCount -= found->isBegun;
-  pages -= directory.at(id).pages;
-  promotions.erase(found);
+  removeAt(place);
   return true;
 }
 
@@ -84,7 +89,6 @@ void PromotionList::cancelAll() {
   cancelledIds.clear();
   while (!promotions.empty())
     cancelLast();
-  pages = 0;
 }
 
 } // namespace moert

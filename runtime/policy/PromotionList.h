@@ -26,6 +26,7 @@ public:
   struct Promotion {
     uint32_t id = 0;
     uint64_t duePass = 0; // It joins when so many layer passes have ended.
+    uint32_t pages = 0;
     bool isBegun = false;
   };
 
@@ -51,11 +52,14 @@ public:
   /// The first promotion whose time has come; null if there is none.
   const Promotion *due(const CacheDirectory &directory) const;
   /// Removes a promotion; returns false if it is none.
-  bool remove(const CacheDirectory &directory, uint32_t id);
+  bool remove(uint32_t id);
   void cancelAll();
 
 private:
   bool isTurn(const CacheDirectory &directory) const;
+  /// Its place, or the number of promotions if it is none.
+  size_t placeOf(uint32_t id) const;
+  void removeAt(size_t place);
   void cancelLast();
 
   ExchangeRule rule;

@@ -4,7 +4,8 @@ from statistics import median
 
 
 def head(presets):
-    cells = ["budget", "preset", "tokens/s", f"{presets[-1]} / this", "ms per token: p50 / p95 / p99", "hits", "hits forecast", "ready", "stalled", "MB/token",
+    cells = ["budget", "preset", "tokens/s", f"{presets[-1]} / this", "ms per token: p50 / p95 / p99", "hits", "hits at full / low precision",
+             "chosen experts: full / lowered / left out", "hits forecast", "ready", "stalled", "MB/token",
              "least MB/token", "KL, nats", "loss, bound", "prefetches: recall / precision", "forecast / measured", "the same at the bytes read", "bound / measured"]
     return f"| {' | '.join(cells)} |\n" + "|---" * len(cells) + "|"
 
@@ -41,6 +42,22 @@ def losses(said):
     return [f"{loss['kl_nats']:.4f}", f"{100 * loss['loss']:.2f}%, {100 * loss['upper_bound']:.2f}%"] if loss else ["-", "-"]
 
 
+def precision(said, key):
+    """The hits of the runs in which experts were demanded at that precision."""
+    known = [one[key] for one in said if one[key] is not None]
+    return percent(median(known)) if known else "-"
+
+
+def precisions(said):
+    """At which precision the experts that routers chose were computed, where a miss rule changed any."""
+    if not any(one["lowered_per_token"] + one["skipped_per_token"] for one in said):
+        return "-"
+    chosen = lambda one: one["demanded_per_token"] + one["skipped_per_token"]
+    of = lambda count: percent(median(count(one) / chosen(one) for one in said))
+    return " / ".join([of(lambda one: one["demanded_per_token"] - one["lowered_per_token"]), of(lambda one: one["lowered_per_token"]),
+                       of(lambda one: one["skipped_per_token"])])
+
+
 def rows(budget, runs):
     """A line per preset from its runs."""
     last = list(runs)[-1]
@@ -55,7 +72,8 @@ def rows(budget, runs):
             budget, preset, number(middle(speed_of)),
             spread([speed_of(one) / speed_of(other) for one, other in zip(runs[last], said)], number) if preset != last else "",
             " / ".join(number(middle(lambda one: one["token_ns"][key]) / 1e6) for key in ("p50", "p95", "p99")),
-            percent(middle(lambda one: one["hit_rate"])), forecast("hit_rate", percent),
+            percent(middle(lambda one: one["hit_rate"])),
+            " / ".join(precision(said, key) for key in ("full_hit_rate", "low_hit_rate")), precisions(said), forecast("hit_rate", percent),
             percent(middle(lambda one: one["ready_rate"])), percent(middle(lambda one: one["stall_rate"])),
             number(middle(lambda one: one["bytes_read_per_token"]) / 1e6),
             forecast("least_bytes_per_token", lambda value: number(value / 1e6)),

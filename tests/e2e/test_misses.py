@@ -85,6 +85,22 @@ class MissesTest(E2eTest):
                 for key in ("hits", "misses", "lowered", "skipped", "substituted", "bytes_read"):
                     self.assertEqual(again["decode"][key], first["decode"][key], (rule, key))
 
+    def test_a_bench_gives_hits_by_precision(self):
+        bench = lambda rule, *flags: json.loads(self.expect(
+            DONE, "moert", "bench", self.planned, "--preset", f"auto {rule}", "--memory", "25%", "--text", plain_text("validation"),
+            "--given", "--prompt-tokens", 8, "--tokens", 24, "--repeat", 2, "--json", *flags).out)
+        said = bench("lower:0.3:0.8")
+        self.documented(said, "docs/bench.md")
+        low = said["lowered_per_token"]
+        self.assertGreater(low, 0)
+        full = said["demanded_per_token"] - low
+        self.assertAlmostEqual(said["hit_rate"] * said["demanded_per_token"],
+                               said["full_hit_rate"] * full + said["low_hit_rate"] * low, places=9)
+        self.assertAlmostEqual(said["demanded_per_token"] + said["skipped_per_token"], 40)  # Top 4 in ten layers.
+        exact = bench("lower:0.3:0.8", "--exact")
+        self.assertIsNone(exact["low_hit_rate"])
+        self.assertEqual(exact["full_hit_rate"], exact["hit_rate"])
+
     def replayed(self, artifact):
         """What miss_replay_bench prints of each lossy plan; it fails if a replay of a run's own scores differs from the run."""
         done = subprocess.run([BUILD / "tests/miss_replay_bench", artifact, plain_text("validation"), "160"], capture_output=True,

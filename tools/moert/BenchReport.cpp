@@ -67,6 +67,17 @@ void writeSpread(JsonWriter &json, const Spread &spread) {
   json.key("largest").number(spread.largest);
 }
 
+// Hits among the experts that were demanded with all of their slices, and with fewer; null: there
+// were none.
+void writePrecisions(JsonWriter &json, const LayerTotals &totals) {
+  auto rate = [](uint64_t hits, uint64_t misses) {
+    return hits + misses == 0 ? std::nan("") : double(hits) / double(hits + misses);
+  };
+  json.key("full_hit_rate")
+      .number(rate(totals.hits - totals.lowHits, totals.misses - totals.lowMisses));
+  json.key("low_hit_rate").number(rate(totals.lowHits, totals.lowMisses));
+}
+
 void writeTokenTimes(JsonWriter &json, const std::vector<uint64_t> &decodeNs) {
   json.key("token_ns").beginObject();
   json.key("p50").number(quantile(decodeNs, 0.5));
@@ -89,6 +100,7 @@ void writePrefetches(JsonWriter &json, const BenchSummary &summary) {
   json.key("prefetch_bytes_per_token").number(totals.prefetchBytes / summary.decodeSteps);
   json.key("useful_per_token").number(perToken(totals.useful));
   json.key("cancelled_per_token").number(perToken(totals.cancelled));
+  json.key("demanded_per_token").number(perToken(totals.hits + totals.misses));
   json.key("lowered_per_token").number(perToken(totals.lowered));
   json.key("skipped_per_token").number(perToken(totals.skipped));
   json.key("substituted_per_token").number(perToken(totals.substituted));
@@ -165,6 +177,7 @@ std::string benchJson(const BenchNumbers &numbers, const BenchMaterial &material
   json.endObject();
   writeTokenTimes(json, numbers.decodeNs);
   json.key("hit_rate").number(summary.decodeTotals.hitRate());
+  writePrecisions(json, summary.decodeTotals);
   json.key("bytes_read_per_token").number(summary.bytesPerToken);
   writePrefetches(json, summary);
   if (const std::optional<Forecast> &forecast = planOf(loaded).forecast)

@@ -105,7 +105,8 @@ struct LayerProfile {
   uint64_t bytesRead = 0; // Prefetches included.
   uint32_t hits = 0;      // Routed experts of the batch that were in memory.
   uint32_t misses = 0;
-  uint32_t useful = 0;    // Misses that had been prefetched: read early, or retained.
+  uint32_t lowHits = 0, lowMisses = 0; // Those of them that fewer than all slices sufficed for.
+  uint32_t useful = 0;                 // Misses that had been prefetched: read early, or retained.
   uint32_t ready = 0;     // Hits, and misses that were complete when their layer pass began.
   uint32_t stalled = 0;   // Waited for, with nothing else to compute.
   uint32_t cancelled = 0; // Prefetched experts that were released unused.

@@ -57,6 +57,8 @@ struct Windows : StepObserver {
     for (uint32_t l = 0; l < kLayers; ++l) {
       sums[l].hits += layers[l].hits;
       sums[l].misses += layers[l].misses;
+      sums[l].lowHits += layers[l].lowHits;
+      sums[l].lowMisses += layers[l].lowMisses;
       sums[l].lowered += layers[l].lowered;
       sums[l].skipped += layers[l].skipped;
       sums[l].substituted += layers[l].substituted;
@@ -67,6 +69,8 @@ struct Windows : StepObserver {
     for (uint32_t l = 0; l < kLayers; ++l)
       same = same && sameBytes(weights[l], other.weights[l]) &&
              sums[l].hits == other.sums[l].hits && sums[l].misses == other.sums[l].misses &&
+             sums[l].lowHits == other.sums[l].lowHits &&
+             sums[l].lowMisses == other.sums[l].lowMisses &&
              sums[l].lowered == other.sums[l].lowered && sums[l].skipped == other.sums[l].skipped &&
              sums[l].substituted == other.sums[l].substituted;
     return same;

@@ -54,6 +54,7 @@ struct Run : StepObserver {
            experts == other.experts && sum.lowered == other.sum.lowered &&
            sum.skipped == other.sum.skipped && sum.substituted == other.sum.substituted &&
            sum.hits == other.sum.hits && sum.misses == other.sum.misses &&
+           sum.lowHits == other.sum.lowHits && sum.lowMisses == other.sum.lowMisses &&
            sum.promoted == other.sum.promoted;
   }
 };
@@ -71,6 +72,8 @@ Run run(Loaded &loaded) {
     for (const LayerProfile &layer : loaded.engine->lastStep()) {
       run.sum.hits += layer.hits;
       run.sum.misses += layer.misses;
+      run.sum.lowHits += layer.lowHits;
+      run.sum.lowMisses += layer.lowMisses;
       run.sum.bytesRead += layer.bytesRead;
       run.sum.lowered += layer.lowered;
       run.sum.skipped += layer.skipped;
@@ -211,6 +214,9 @@ TEST_CASE("each rule does what it is named for, reads less than waiting, and --e
     CHECK_FALSE(sameBytes(lossy.logits, exact.logits));
     CHECK(lossy.sum.bytesRead < exact.sum.bytesRead);
     CHECK((lossy.sum.lowered > 0) == (rule.action == MissAction::kLower));
+    // Decoding, each expert is demanded by one rank.
+    CHECK(lossy.sum.lowHits + lossy.sum.lowMisses == lossy.sum.lowered);
+    CHECK(lossy.sum.lowHits <= lossy.sum.hits);
     CHECK((lossy.sum.substituted > 0) ==
           (rule.action == MissAction::kSubstitute || rule.action == MissAction::kMask));
     EngineOptions options = model.options;

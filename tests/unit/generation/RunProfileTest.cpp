@@ -21,9 +21,10 @@ static std::string written(const RunProfile &profile, const RunFacts &facts) {
   return text.str();
 }
 
-static const std::vector<LayerProfile> kLayers = {{10, 1, 4096, 3, 1, 1, 4, 1, 2, 3072, 2, 1, 0},
-                                                  {20, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 3},
-                                                  {5, 0, 0, 0, 0}};
+static const std::vector<LayerProfile> kLayers = {
+    {10, 1, 4096, 3, 1, 0, 0, 1, 4, 1, 2, 3072, 2, 1, 0},
+    {20, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3},
+    {5, 0, 0, 0, 0}};
 
 TEST_CASE("a profile is written as docs/run-profile.md describes") {
   RunProfile profile(2, 2);

@@ -13,7 +13,8 @@ namespace {
 
 nlohmann::json writtenProfile(const TemporaryDirectory &folder) {
   moert::RunProfile profile(2, 1);
-  const std::vector<LayerProfile> layers = {{10, 1, 4096, 3, 1, 1, 4, 1, 2, 3072}, {5, 0, 0, 0, 0}};
+  const std::vector<LayerProfile> layers = {{10, 1, 4096, 3, 1, 0, 0, 1, 4, 1, 2, 3072},
+                                            {5, 0, 0, 0, 0}};
   profile.record({RunPhase::kPrefill, 0, 2, 0, 100, {}, 8192}, layers);
   profile.record({RunPhase::kDecode, 2, 1, 110, 50, {}, 8192, {3, 20, 30}}, layers);
   moert::RunFacts facts;
