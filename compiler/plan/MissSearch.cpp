@@ -93,13 +93,14 @@ std::vector<MissRung> Ladders::untuned(const std::vector<MissRule> &rules) {
   return rungs;
 }
 
-/// Those that are kMinRungGain faster than every one that displaces less.
+/// Those that are kMinRungStep faster than every one that displaces less, and kMinRungGain faster
+/// than waiting.
 std::vector<MissRung> Ladders::climbable(std::vector<MissRung> rungs) const {
   std::ranges::stable_sort(rungs, {}, &MissRung::displacedWeight);
   double slowest = waitingNs; // That a rung has to be faster than.
   std::vector<MissRung> ladder;
   for (MissRung &rung : rungs) {
-    if (rung.tokenNs > slowest * (1 - kMinRungGain))
+    if (rung.tokenNs > slowest * (1 - (ladder.empty() ? kMinRungGain : kMinRungStep)))
       continue;
     slowest = rung.tokenNs;
     ladder.push_back(std::move(rung));

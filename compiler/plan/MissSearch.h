@@ -32,9 +32,11 @@ struct MissLadders {
   uint32_t tried = 0; // Rules.
 };
 
-/// What a rung has to gain over the one before, and the first one over waiting: a fraction of the
-/// time.
+/// What a rule has to gain over waiting: a fraction of the time.
 constexpr double kMinRungGain = 0.02;
+/// What a rung has to gain over the one before. Each is measured by decoding, so steps are not
+/// finer than what a plan may lose by them.
+constexpr double kMinRungStep = 0.05;
 
 /// For settings that wait. The ladder of substitutes ends with `mask`, where only experts in memory
 /// take part: with SwapMoE's exchanges if the problem has the norms of experts, else with a start

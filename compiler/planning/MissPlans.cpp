@@ -116,11 +116,16 @@ static Status checkProfileTexts(const MissRequest &request, std::span<const Pres
   return {};
 }
 
+bool measuresLosses(const MissRequest &request, std::span<const Preset> presets) {
+  if (request.isSearched || anyIsLossy(request.rules))
+    return true;
+  return request.rules.empty() &&
+         std::ranges::any_of(presets, [](Preset preset) { return missRuleOf(preset).isLossy(); });
+}
+
 Status checkMissRequest(const MissRequest &request, std::span<const Preset> presets) {
   MOERT_RETURN_IF_ERROR(checkProfileTexts(request, presets));
-  bool isLossy = request.isSearched || anyIsLossy(request.rules);
-  for (size_t i = 0; i < presets.size() && request.rules.empty(); ++i)
-    isLossy = isLossy || missRuleOf(presets[i]).isLossy();
+  const bool isLossy = measuresLosses(request, presets);
   if (request.isSearched && !request.target)
     return invalidInput(
         "--miss auto searches for rules within a loss, expected --accuracy-loss LOSS");
@@ -165,7 +170,7 @@ static Result<Plan> withRule(Plan plan, const MissRule &rule, const PlanLoss &lo
 }
 
 /// One plan for each rule; where there are several, names and presets distinguish them.
-static Result<std::vector<Plan>> measureRules(const MissRequest &request, const PlanJudge &judge,
+static Result<std::vector<Plan>> measureRules(const MissRequest &request, PlanJudge &judge,
                                               const Plan &plan, const MissSimulation &simulation) {
   std::vector<Plan> made;
   const std::vector<MissRule> rules = rulesFor(request, plan);
@@ -192,7 +197,7 @@ static Result<std::vector<Plan>> measureRules(const MissRequest &request, const 
 }
 
 /// The last rule that passes.
-static Result<Plan> acceptRule(const MissRequest &request, const PlanJudge &judge, const Plan &plan,
+static Result<Plan> acceptRule(const MissRequest &request, PlanJudge &judge, const Plan &plan,
                                const MissSimulation &simulation, double confidence) {
   Plan accepted = plan;
   const std::string target =
@@ -283,8 +288,8 @@ namespace {
 /// Climbs a plan's ladders. Borrows its inputs.
 class LadderClimb {
 public:
-  LadderClimb(const MissRequest &asked, const PlanJudge &measuring,
-              const MissSimulation &simulating, double testConfidence)
+  LadderClimb(const MissRequest &asked, PlanJudge &measuring, const MissSimulation &simulating,
+              double testConfidence)
       : request(asked), judge(measuring), simulation(simulating), confidence(testConfidence),
         target(lossText(std::string(metricName(asked.texts.metric)), *asked.target)) {}
 
@@ -295,8 +300,9 @@ public:
     if (found.ladders.empty())
       return withReason(waiting,
                         strCat(tried, ", none is ", fixed(kMinRungGain * 100, 0), "% faster."));
-    for (const std::vector<LossyPlan> &ladder : found.ladders)
-      MOERT_RETURN_IF_ERROR(climbLadder(ladder));
+    for (size_t i = 0; i < found.ladders.size(); ++i)
+      MOERT_RETURN_IF_ERROR(
+          climbLadder(found.ladders[i], strCat("ladder ", i + 1, " of ", found.ladders.size())));
     std::stable_sort(passed.begin(), passed.end(),
                      [](const LossyPlan &a, const LossyPlan &b) { return a.tokenNs < b.tokenNs; });
     for (LossyPlan &candidate : passed) {
@@ -316,10 +322,14 @@ public:
 
 private:
   /// Until the first rung that loses too much.
-  Status climbLadder(const std::vector<LossyPlan> &ladder) {
-    for (const LossyPlan &rung : ladder) {
+  Status climbLadder(const std::vector<LossyPlan> &ladder, const std::string &which) {
+    for (size_t i = 0; i < ladder.size(); ++i) {
+      const LossyPlan &rung = ladder[i];
       Plan plan = rung.plan;
-      MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(plan, confidence));
+      MOERT_ASSIGN_OR_RETURN(
+          const PlanLoss loss,
+          judge.measure(plan, confidence,
+                        strCat(", rung ", i + 1, " of at most ", ladder.size(), ", ", which)));
       const bool isWithin = loss.upperBound <= *request.target;
       tried += strCat("; ", rungText(plan), " takes ", milliseconds(rung.tokenNs), " and loses ",
                       lossText(loss.metric, loss.loss), ", at most ",
@@ -340,7 +350,7 @@ private:
   }
 
   const MissRequest &request;
-  const PlanJudge &judge;
+  PlanJudge &judge;
   const MissSimulation &simulation;
   double confidence;
   std::string target, tried;
@@ -349,7 +359,7 @@ private:
 
 } // namespace
 
-static Result<std::vector<Plan>> acceptSearched(const MissRequest &request, const PlanJudge &judge,
+static Result<std::vector<Plan>> acceptSearched(const MissRequest &request, PlanJudge &judge,
                                                 const std::string &artifactPath,
                                                 const std::vector<Plan> &plans,
                                                 const MissSimulation &simulation) {
@@ -383,14 +393,9 @@ Result<std::vector<Plan>> decideMissRules(const MissRequest &request,
                                           const std::string &artifactPath,
                                           const std::vector<Plan> &plans,
                                           const MissSimulation &simulation,
-                                          const Session &session) {
-  const bool isLossy =
-      request.isSearched || std::any_of(plans.begin(), plans.end(), [&request](const Plan &plan) {
-        return anyIsLossy(rulesFor(request, plan));
-      });
-  if (!isLossy)
-    return plans;
-  PlanJudge judge({artifactPath, request.referencePath, request.texts, request.threads}, session);
+                                          const WorkDirectory &work, const Session &session) {
+  PlanJudge judge({artifactPath, request.referencePath, request.texts, work, request.threads},
+                  session);
   MOERT_RETURN_IF_ERROR(judge.open());
   if (request.isSearched)
     return acceptSearched(request, judge, artifactPath, plans, simulation);

@@ -4,6 +4,7 @@
 
 #include "compiler/plan/PresetRules.h"
 #include "compiler/session/Session.h"
+#include "compiler/session/WorkDirectory.h"
 #include "runtime/base/Status.h"
 #include "runtime/evaluation/EvaluationSet.h"
 #include "runtime/policy/Plan.h"
@@ -31,6 +32,9 @@ struct MissRequest {
 
 /// Reads a rule as missRuleText() writes it; refuses any other text, with what was expected.
 moert::Result<moert::MissRule> parseMissRule(const std::string &text);
+
+/// Whether plans of these presets change the output, so that their losses are measured.
+bool measuresLosses(const MissRequest &request, std::span<const Preset> presets);
 
 /// Refuses a request that cannot be measured, before anything slow begins.
 moert::Status checkMissRequest(const MissRequest &request, std::span<const Preset> presets);
@@ -61,11 +65,11 @@ struct MissSimulation {
 /// and the plan gets the last one that passed; if none did it waits, and a reason says so. If rules
 /// are searched for, the ladders of the simulation are climbed so, and the plan gets the fastest
 /// rung that passed, unless its forecast is not kMinRungGain faster than the plan's that waits.
-/// Plans with a rule get a forecast with it.
-moert::Result<std::vector<moert::Plan>> decideMissRules(const MissRequest &request,
-                                                        const std::string &artifactPath,
-                                                        const std::vector<moert::Plan> &plans,
-                                                        const MissSimulation &simulation,
-                                                        const Session &session);
+/// Plans with a rule get a forecast with it. For a request that measures losses; `work` keeps what
+/// was measured.
+moert::Result<std::vector<moert::Plan>>
+decideMissRules(const MissRequest &request, const std::string &artifactPath,
+                const std::vector<moert::Plan> &plans, const MissSimulation &simulation,
+                const WorkDirectory &work, const Session &session);
 
 } // namespace moec

@@ -1,8 +1,11 @@
 #include "compiler/planning/PlanJudge.h"
 
+#include "compiler/search/RecordedLogits.h"
+#include "runtime/base/Checksum.h"
 #include "runtime/evaluation/EngineSource.h"
 #include "runtime/evaluation/LossBound.h"
 #include "runtime/evaluation/UnitSpread.h"
+#include "runtime/format/Writer.h"
 
 #include <filesystem>
 #include <utility>
@@ -30,15 +33,31 @@ static Status checkIsSource(const Model &reference) {
   return {};
 }
 
+/// Equal for artifacts with equal weights, programs and plans.
+static Result<uint64_t> checksumOf(Artifact artifact) {
+  MOERT_ASSIGN_OR_RETURN(const SealedArtifact sealed, sealArtifact(artifact));
+  return checksum64(std::as_bytes(std::span(sealed.manifest)));
+}
+
 Status PlanJudge::open() {
   MOERT_ASSIGN_OR_RETURN(reference, Model::open(inputs.referencePath));
   MOERT_RETURN_IF_ERROR(checkIsSource(*reference));
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> artifact, Model::open(inputs.artifactPath));
-  tokenizerOwner = std::move(artifact);
+  MOERT_ASSIGN_OR_RETURN(judged, Model::open(inputs.artifactPath));
   Result<EvaluationSet> read = EvaluationSet::read(
-      inputs.texts, *tokenizerOwner, [this](const std::string &note) { sayTo(session, note); });
+      inputs.texts, *judged, [this](const std::string &note) { sayTo(session, note); });
   MOERT_RETURN_IF_ERROR(read.status());
   set.emplace(std::move(read).value());
+  MOERT_ASSIGN_OR_RETURN(const uint64_t ofReference, checksumOf(reference->artifact()));
+  std::vector<uint64_t> identity = {ofReference, inputs.texts.windows.windowTokens,
+                                    inputs.texts.windows.scoreFrom};
+  for (const EvaluatedText &text : texts()) {
+    identity.push_back(text.hash);
+    identity.insert(identity.end(), text.units.begin(), text.units.end());
+  }
+  const uint64_t fingerprint = checksum64(std::as_bytes(std::span(identity)));
+  rowsStep = strCat("logits-", formatChecksum(fingerprint));
+  log = MeasurementLog::open(strCat(inputs.work.path(), "/plans-", formatChecksum(fingerprint)),
+                             fingerprint);
   return {};
 }
 
@@ -59,39 +78,49 @@ static Result<Loaded> load(const Model &model, const EngineOptions &options) {
   return loaded;
 }
 
-Result<PlanLoss> PlanJudge::measure(const Plan &plan, double confidence) const {
+Result<PlanLoss> PlanJudge::measure(const Plan &plan, double confidence, const std::string &which) {
   if (const uint64_t units = unitsIn(texts()); units < kMinimumBoundUnits)
     return invalidInput("--eval-text has ", units, " units, and a bound of the loss takes ",
                         kMinimumBoundUnits, " documents or more, not longer ones");
-  MOERT_ASSIGN_OR_RETURN(const std::vector<SampleScore> scores, decode(plan));
+  MOERT_ASSIGN_OR_RETURN(const Scores scores, scoresOf(plan, which));
   return lossOfScores(scores, confidence);
 }
 
-Result<SampleScore> PlanJudge::scoreOf(const Plan &plan) const {
-  MOERT_ASSIGN_OR_RETURN(const std::vector<SampleScore> scores, decode(plan));
+Result<SampleScore> PlanJudge::scoreOf(const Plan &plan) {
+  MOERT_ASSIGN_OR_RETURN(const Scores scores, scoresOf(plan, ""));
   return sumOf(scores);
 }
 
-Result<std::vector<SampleScore>> PlanJudge::decode(const Plan &plan) const {
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                         Model::openWith(inputs.artifactPath, {plan}));
-  EngineOptions options = set->engineOptions({});
-  options.threads = inputs.threads;
-  options.takesFewerThreads = true;
-  EngineOptions ofReference = options;
-  ofReference.sharesProcess = true;
-  options.plan = 0;
-  options.extraBytes = set->memoryBytes(true);
-  MOERT_ASSIGN_OR_RETURN(const Loaded candidate, load(*model, options));
-  Result<Loaded> beside = load(*reference, ofReference);
-  if (!beside.isOk())
-    return beside.status().withContext("reference");
+namespace {
+
+/// The windows of an evaluation, one after another. Borrows the rows.
+class InTurn final : public LogitsSource {
+public:
+  explicit InTurn(WindowLogits &windowRows) : rows(windowRows) {}
+
+  uint32_t vocabularySize() const override { return rows.vocabularySize(); }
+  void reset() override {
+    rows.seek(window++);
+    rows.reset();
+  }
+  Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override {
+    return rows.append(tokens, takeRow);
+  }
+
+private:
+  WindowLogits &rows;
+  uint64_t window = 0;
+};
+
+} // namespace
+
+Result<PlanJudge::Scores> PlanJudge::evaluate(LogitsSource &artifact, LogitsSource *beside,
+                                              const std::string &what) const {
   Progress *progress = session.progress;
   if (progress)
-    progress->beginCounting(strCat("decoding with ", plan.name, ", ", missRuleText(plan.miss)),
-                            "windows", 1, set->samples(), 0);
-  auto scores = set->evaluate(
-      *candidate.source, beside->source.get(),
+    progress->beginCounting(what, "windows", 1, set->samples(), 0);
+  Result<Scores> scores = set->evaluate(
+      artifact, beside,
       [progress](uint64_t done, uint64_t) {
         if (progress)
           progress->advanceTo(done);
@@ -99,6 +128,82 @@ Result<std::vector<SampleScore>> PlanJudge::decode(const Plan &plan) const {
       session.stop);
   if (progress)
     progress->end();
+  return scores;
+}
+
+Status PlanJudge::recordReference() {
+  const std::string key = "whole";
+  if (inputs.work.isMarked(rowsStep, key))
+    return {};
+  EngineOptions options = set->engineOptions({});
+  options.threads = inputs.threads;
+  options.takesFewerThreads = true;
+  options.extraBytes = set->memoryBytes(false);
+  Result<Loaded> loaded = load(*reference, options);
+  if (!loaded.isOk())
+    return loaded.status().withContext("reference");
+  MOERT_ASSIGN_OR_RETURN(
+      const std::unique_ptr<RecordingLogits> rows,
+      RecordingLogits::create(*loaded->source, rowsPath(), inputs.texts.windows.windowTokens));
+  InTurn recorded(*rows);
+  MOERT_RETURN_IF_ERROR(evaluate(recorded, nullptr, "decoding with the reference").status());
+  return inputs.work.mark(rowsStep, key);
+}
+
+Result<PlanJudge::Scores> PlanJudge::decode(const Plan &plan, const std::string &which) {
+  MOERT_RETURN_IF_ERROR(recordReference());
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
+                         Model::openWith(inputs.artifactPath, {plan}));
+  EngineOptions options = set->engineOptions({});
+  options.threads = inputs.threads;
+  options.takesFewerThreads = true;
+  options.plan = 0;
+  options.extraBytes = set->memoryBytes(true);
+  MOERT_ASSIGN_OR_RETURN(const Loaded candidate, load(*model, options));
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ReplayedLogits> rows,
+                         ReplayedLogits::open(rowsPath(),
+                                              reference->artifact().model.vocabularySize,
+                                              inputs.texts.windows.windowTokens));
+  InTurn replayed(*rows);
+  return evaluate(*candidate.source, &replayed,
+                  strCat("decoding with ", plan.name, ", ", missRuleText(plan.miss), which));
+}
+
+static constexpr size_t kNumbersOfScore = 7;
+
+static std::vector<double> numbersOf(std::span<const SampleScore> scores) {
+  std::vector<double> numbers;
+  for (const SampleScore &score : scores)
+    numbers.insert(numbers.end(),
+                   {double(score.text), double(score.unit), double(score.tokens), score.lossNats,
+                    score.referenceLossNats, score.klNats, double(score.agreeing)});
+  return numbers;
+}
+
+static std::vector<SampleScore> scoresFrom(std::span<const double> numbers) {
+  std::vector<SampleScore> scores;
+  for (size_t i = 0; i + kNumbersOfScore <= numbers.size(); i += kNumbersOfScore) {
+    SampleScore &score = scores.emplace_back();
+    score.text = static_cast<uint32_t>(numbers[i]);
+    score.unit = static_cast<uint32_t>(numbers[i + 1]);
+    score.tokens = static_cast<uint64_t>(numbers[i + 2]);
+    score.lossNats = numbers[i + 3];
+    score.referenceLossNats = numbers[i + 4];
+    score.klNats = numbers[i + 5];
+    score.agreeing = static_cast<uint64_t>(numbers[i + 6]);
+  }
+  return scores;
+}
+
+Result<PlanJudge::Scores> PlanJudge::scoresOf(const Plan &plan, const std::string &which) {
+  Artifact planned = judged->artifact();
+  planned.plans = {plan};
+  MOERT_ASSIGN_OR_RETURN(const uint64_t key, checksumOf(std::move(planned)));
+  const std::vector<double> *known = log.find(key);
+  if (known && known->size() == set->samples() * kNumbersOfScore)
+    return scoresFrom(*known);
+  MOERT_ASSIGN_OR_RETURN(Scores scores, decode(plan, which));
+  MOERT_RETURN_IF_ERROR(log.add(key, numbersOf(scores)));
   return scores;
 }
 

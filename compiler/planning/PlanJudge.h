@@ -1,7 +1,11 @@
-// Measures what plans lose: each is decoded on texts, in an engine beside the reference's.
+// Measures what plans lose: each is decoded on texts, beside the reference's logits, which are
+// computed once. Logits and scores stay in a work directory, so that an interrupted command can
+// be resumed.
 #pragma once
 
+#include "compiler/search/MeasurementLog.h"
 #include "compiler/session/Session.h"
+#include "compiler/session/WorkDirectory.h"
 #include "moert/Engine.h"
 #include "runtime/base/Status.h"
 #include "runtime/evaluation/EvaluationSet.h"
@@ -21,28 +25,39 @@ public:
   struct Inputs {
     const std::string &artifactPath, &referencePath;
     const moert::EvaluationRequest &texts; // With a metric of windows.
+    const WorkDirectory &work;
     unsigned threads = 1;
   };
-  PlanJudge(const Inputs &judged, const Session &with) : inputs(judged), session(with) {}
+  PlanJudge(const Inputs &given, const Session &with) : inputs(given), session(with) {}
 
   /// Reads the texts and opens the models.
   moert::Status open();
   std::span<const moert::EvaluatedText> texts() const { return set->textsRead(); }
 
   /// Decodes all texts with the plan's cache, which begins empty or as the plan starts it.
-  moert::Result<moert::PlanLoss> measure(const moert::Plan &plan, double confidence) const;
+  /// which: said in progress after the plan's name and rule.
+  moert::Result<moert::PlanLoss> measure(const moert::Plan &plan, double confidence,
+                                         const std::string &which = "");
   /// The same without a bound, of any number of documents.
-  moert::Result<moert::SampleScore> scoreOf(const moert::Plan &plan) const;
+  moert::Result<moert::SampleScore> scoreOf(const moert::Plan &plan);
 
 private:
-  moert::Result<std::vector<moert::SampleScore>> decode(const moert::Plan &plan) const;
+  using Scores = std::vector<moert::SampleScore>;
+  std::string rowsPath() const { return inputs.work.path() + "/" + rowsStep; }
+  moert::Status recordReference();
+  moert::Result<Scores> decode(const moert::Plan &plan, const std::string &which);
+  moert::Result<Scores> scoresOf(const moert::Plan &plan, const std::string &which);
+  moert::Result<Scores> evaluate(moert::LogitsSource &artifact, moert::LogitsSource *reference,
+                                 const std::string &what) const;
   moert::Result<moert::PlanLoss> lossOfScores(std::span<const moert::SampleScore> scores,
                                               double confidence) const;
 
   Inputs inputs;
   const Session &session;
-  std::unique_ptr<moert::Model> reference, tokenizerOwner;
+  std::unique_ptr<moert::Model> reference, judged;
   std::optional<moert::EvaluationSet> set;
+  std::string rowsStep; // The file of the reference's logits, and the step that completes it.
+  MeasurementLog log;   // Scores of plans.
 };
 
 } // namespace moec

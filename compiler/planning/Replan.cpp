@@ -24,6 +24,7 @@
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -188,16 +189,17 @@ static void sayUnsearched(const ReplanRequest &request, const Draft &draft,
 }
 
 /// The accuracy model of preset swapmoe.
-static Status profileVirtualExperts(const ReplanRequest &request, Draft &draft,
-                                    const Session &session) {
+static Status profileVirtualExperts(const ReplanRequest &request, const WorkDirectory &work,
+                                    Draft &draft, const Session &session) {
   std::vector<BudgetPlan> budgets;
   std::ranges::copy_if(draft.budgets, std::back_inserter(budgets),
                        [](const BudgetPlan &budget) { return budget.preset == Preset::kSwapMoe; });
   ModelFacts &facts = draft.planned.facts;
   EvaluationRequest texts = request.miss.texts;
   texts.files = request.miss.profileFiles;
-  PlanJudge judge({request.artifactPath, request.miss.referencePath, texts, request.miss.threads},
-                  session);
+  PlanJudge judge(
+      {request.artifactPath, request.miss.referencePath, texts, work, request.miss.threads},
+      session);
   MOERT_RETURN_IF_ERROR(judge.open());
   VirtualExpertInputs inputs = {.recordBytes = facts.recordBytes,
                                 .pageBytes = facts.footprint.pageBytes,
@@ -218,8 +220,9 @@ static Status profileVirtualExperts(const ReplanRequest &request, Draft &draft,
   return {};
 }
 
-static Status plan(const ReplanRequest &request, const ByteSource &source, Draft &draft,
-                   const Session &session) {
+/// work: for requests that measure losses.
+static Status plan(const ReplanRequest &request, const ByteSource &source,
+                   const WorkDirectory *work, Draft &draft, const Session &session) {
   sayUnsearched(request, draft, session);
   PlannedArtifact &planned = draft.planned;
   MOERT_RETURN_IF_ERROR(checkPresets(draft).withContext(request.artifactPath));
@@ -237,8 +240,8 @@ static Status plan(const ReplanRequest &request, const ByteSource &source, Draft
       return known.status().withContext(request.artifactPath);
     routing = std::move(known).value();
   }
-  if (!request.miss.profileFiles.empty()) {
-    MOERT_RETURN_IF_ERROR(profileVirtualExperts(request, draft, session));
+  if (work && !request.miss.profileFiles.empty()) {
+    MOERT_RETURN_IF_ERROR(profileVirtualExperts(request, *work, draft, session));
   }
   Result<std::vector<Plan>> plans =
       makePlans(draft.planned.facts, draft.budgets, draft.use,
@@ -253,7 +256,7 @@ static Status plan(const ReplanRequest &request, const ByteSource &source, Draft
 Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
   MOERT_ASSIGN_OR_RETURN(Draft draft, draftPlans(request, source, session));
-  MOERT_RETURN_IF_ERROR(plan(request, source, draft, session));
+  MOERT_RETURN_IF_ERROR(plan(request, source, nullptr, draft, session));
   return std::move(draft.planned);
 }
 
@@ -306,19 +309,9 @@ static MissSimulation missSimulationOf(const Draft &draft, const Session &sessio
   return simulation;
 }
 
-Status replanArtifact(const ReplanRequest &request, const Session &session) {
-  MOERT_ASSIGN_OR_RETURN(const std::vector<Preset> presets, presetsOf(request));
-  MOERT_RETURN_IF_ERROR(checkMissRequest(request.miss, presets));
-  std::vector<std::string> inputs = {request.artifactPath, request.devicePath, request.profilePath,
-                                     request.miss.referencePath};
-  for (const std::vector<std::string> *files :
-       {&request.miss.texts.files, &request.miss.profileFiles})
-    inputs.insert(inputs.end(), files->begin(), files->end());
-  MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, inputs));
-  MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
-                         WorkDirectory::findLeft(request.outputPath, inputs));
-  if (left && session.say)
-    session.say(left->leftText(request.outputPath));
+/// Makes and writes the plans of a checked request. work: for requests that measure losses.
+static Status writePlans(const ReplanRequest &request, const WorkDirectory *work,
+                         const Session &session) {
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
   MOERT_ASSIGN_OR_RETURN(Draft draft, draftPlans(request, source, session));
   Artifact &artifact = draft.planned.artifact;
@@ -329,18 +322,55 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
       draft.weightsEnd + artifact.pathsBytes + artifact.traceBytes + artifact.manifestBytes;
   MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(request.outputPath, expectedBytes));
   WeightsCopy weights(source, draft.weightsEnd, output, session.stop);
-  MOERT_RETURN_IF_ERROR(plan(request, source, draft, session));
-  MOERT_ASSIGN_OR_RETURN(artifact.plans,
-                         decideMissRules(request.miss, request.artifactPath, artifact.plans,
-                                         missSimulationOf(draft, session), session));
+  MOERT_RETURN_IF_ERROR(plan(request, source, work, draft, session));
+  if (work) {
+    MOERT_ASSIGN_OR_RETURN(artifact.plans,
+                           decideMissRules(request.miss, request.artifactPath, artifact.plans,
+                                           missSimulationOf(draft, session), *work, session));
+  }
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
   MOERT_RETURN_IF_ERROR(weights.wait(session));
   MOERT_RETURN_IF_ERROR(finishArtifact(draft.planned, sealed, output));
+  sayTo(session, strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes),
+                        plannedText(artifact.plans)));
+  return {};
+}
+
+static Status writeMeasuredPlans(const ReplanRequest &request, std::span<const std::string> inputs,
+                                 const Session &session) {
+  MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(request.outputPath, inputs));
+  std::error_code ignored;
+  const std::string directory = WorkDirectory::pathOf(request.outputPath);
+  const bool isStartingOver = !request.resume && std::filesystem::exists(directory, ignored);
+  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
+                         WorkDirectory::open(request.outputPath, request.resume));
+  if (isStartingOver)
+    sayTo(session, strCat("starting over; --resume would have continued from ", directory));
+  return work.keepAfter(writePlans(request, &work, session), {});
+}
+
+Status replanArtifact(const ReplanRequest &request, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Preset> presets, presetsOf(request));
+  MOERT_RETURN_IF_ERROR(checkMissRequest(request.miss, presets));
+  std::vector<std::string> inputs = {request.artifactPath, request.devicePath, request.profilePath,
+                                     request.miss.referencePath};
+  for (const std::vector<std::string> *files :
+       {&request.miss.texts.files, &request.miss.profileFiles})
+    inputs.insert(inputs.end(), files->begin(), files->end());
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, inputs));
+  if (measuresLosses(request.miss, presets))
+    return writeMeasuredPlans(request, inputs, session);
+  if (request.resume)
+    return invalidInput(
+        "--resume continues with losses that were measured, expected --miss RULE, or a preset "
+        "that loses accuracy (hobbit, swapmoe, pruning)");
+  MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
+                         WorkDirectory::findLeft(request.outputPath, inputs));
+  if (left)
+    sayTo(session, left->leftText(request.outputPath));
+  MOERT_RETURN_IF_ERROR(writePlans(request, nullptr, session));
   if (left)
     left->discard();
-  if (session.say)
-    session.say(strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes),
-                       plannedText(artifact.plans)));
   return {};
 }
 

@@ -56,7 +56,7 @@ std::vector<Plan> randomConfigurations(const ModelFacts &facts, const VirtualExp
   return plans;
 }
 
-Result<AccuracyModel> profileAccuracy(const PlanJudge &judge, const ModelFacts &facts,
+Result<AccuracyModel> profileAccuracy(PlanJudge &judge, const ModelFacts &facts,
                                       std::span<const Plan> configurations,
                                       const Session &session) {
   std::vector<AccuracySample> samples;

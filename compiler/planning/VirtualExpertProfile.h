@@ -32,7 +32,7 @@ std::vector<moert::Plan> randomConfigurations(const ModelFacts &facts,
 
 /// Decodes the judge's texts with each configuration and fits a model to the nats per token that
 /// they lose: KL(reference || configuration).
-moert::Result<AccuracyModel> profileAccuracy(const PlanJudge &judge, const ModelFacts &facts,
+moert::Result<AccuracyModel> profileAccuracy(PlanJudge &judge, const ModelFacts &facts,
                                              std::span<const moert::Plan> configurations,
                                              const Session &session);
 

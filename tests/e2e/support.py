@@ -92,10 +92,10 @@ def interrupt_at(process, how, path):
     return ended(process)
 
 
-def wait_for(process, path, seconds=120):
-    """Waits until a file exists or the process has ended; an error after a timeout."""
+def wait_for(process, path, pattern=None, seconds=120):
+    """Waits until a file, or one of the pattern in a folder, exists or the process has ended; an error after a timeout."""
     deadline = time.monotonic() + seconds
-    while not Path(path).exists() and process.poll() is None:
+    while not (any(Path(path).glob(pattern)) if pattern else Path(path).exists()) and process.poll() is None:
         if time.monotonic() > deadline:
             process.kill()
             raise AssertionError(f"after {seconds} s there is no {path}")

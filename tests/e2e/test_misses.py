@@ -2,12 +2,14 @@
 import itertools
 import json
 import platform
+import signal
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from support import BUILD, DONE, FULL, POCKET, ROOT, E2eTest, artifact, calibrated_pocket, documents, plain_text, pocket, run
+from support import (BUILD, DONE, FULL, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, calibrated_pocket, documents, ended,
+                     plain_text, pocket, run, start, wait_for)
 
 RULES = ("wait", "lower:0.3:0.8", "skip:0.4", "substitute:0.3:0.5", "mask")
 TEXT = documents("validation", 24)
@@ -139,6 +141,40 @@ class MissesTest(E2eTest):
         plan = self.accepted("none.moe", "0.000001%", *rules)
         self.assertEqual(plan["miss"]["action"], "wait")
         self.assertRegex(plan["reasons"][-1]["reason"], r"^No loss on misses: lower:0\.9:1 loses .*, more than the 0\.00%")
+
+    def test_an_interrupted_measurement_is_resumed_with_what_was_measured_and_gives_the_same_artifact(self):
+        output = self.scratch / "planned.moe"
+        work = Path(f"{output}.work")
+        command = ("replan", pocket("4"), "--memory", "25%", "--miss", "lower:0.3:0.8", "skip:0.4", "--reference",
+                   pocket("source"), *MEASURE, "-o", output)
+        self.expect(DONE, "moec", *command)
+        self.assertFalse(work.exists())
+        whole = output.read_bytes()
+        output.unlink()
+
+        def interrupted(*flags):
+            """At the first score of a plan. The rest may be faster than the signal."""
+            started = start("moec", *command, *flags)
+            wait_for(started, work, "plans-*")
+            started.send_signal(signal.SIGINT)
+            status, error = ended(started)
+            self.assertEqual(status, INTERRUPTED, error)
+            self.assertRegex(error, rf"--resume continues from {work}")
+            self.assertFalse(output.exists())
+
+        interrupted()
+        log = next(work.glob("plans-*")).read_text()
+        self.assertEqual(len(log.splitlines()), 2)  # A header and the first plan.
+        done = self.expect(DONE, "moec", *command, "--resume")
+        self.assertNotIn("lower:0.3:0.8: ", done.err)
+        self.assertNotIn("decoding with the reference", done.err)
+        self.assertEqual(output.read_bytes(), whole)
+        self.assertFalse(work.exists())
+        output.unlink()
+        interrupted()
+        self.assertRegex(self.expect(DONE, "moec", *command).err, "starting over; --resume would have continued")
+        self.assertEqual(output.read_bytes(), whole)
+        self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--resume", "-o", output, mention="expected --miss RULE")
 
     def test_rules_that_cannot_be_read_or_measured_are_refused(self):
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", self.scratch / "none.moe")

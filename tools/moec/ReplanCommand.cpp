@@ -42,7 +42,8 @@ Status takeMissFlags(const MissFlags &flags, MissRequest &request) {
   return {};
 }
 
-void addMissFlags(CLI::App &command, MissFlags &flags, MissRequest &request) {
+void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
+  MissRequest &request = replan.miss;
   command
       .add_option(
           "--miss", flags.rules,
@@ -97,7 +98,7 @@ void addMissFlags(CLI::App &command, MissFlags &flags, MissRequest &request) {
       ->check(someWord())
       ->type_name("FILE");
   addDocumentSeparator(command, request.texts.documentSeparator);
-  addRunning(command, request.threads, nullptr);
+  addRunning(command, request.threads, &replan.resume);
   setGroup(command, "Experts that are missing",
            {"--miss", "--accuracy-loss", "--reference", "--eval-text", "--profile-text", "--metric",
             "--window", "--acceptance-log", "--document-separator"});
@@ -142,7 +143,7 @@ void addReplanCommand(CLI::App &app, Action &chosen) {
       ->type_name("N");
   setGroup(*command, "Plans", {"--memory", "--preset", "--device", "--calibration", "--context"});
   auto missFlags = std::make_shared<MissFlags>();
-  addMissFlags(*command, *missFlags, request->miss);
+  addMissFlags(*command, *missFlags, *request);
   command->footer(exampleFooter("moec replan qwen.moe -o small.moe --memory 4GiB --device "
                                 "laptop.yaml"));
   command->callback([request, missFlags, &chosen] {
