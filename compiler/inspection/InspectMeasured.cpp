@@ -28,6 +28,12 @@ static const char *samplesOf(const Measured &measured) {
   return measured.isOnItems() ? "items" : "windows";
 }
 
+std::string boundedLossText(const std::string &metric, double loss, double upperBound,
+                            double confidence) {
+  return strCat(lossText(metric, loss), ", at most ", lossText(metric, upperBound), " with ",
+                fixed(confidence * 100, 2), "% confidence");
+}
+
 /// A loss in a table. Nats are without their unit, which the lines before the tables have, so that
 /// a row has at most 80 columns.
 static std::string lossCell(const Measured &measured, const std::optional<double> &loss) {
@@ -92,9 +98,8 @@ std::string describeMeasured(const Measured &measured) {
   TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
   table.addRow({"target", strCat("loss in ", measured.metric, " of at most ",
                                  lossText(measured.metric, measured.target))});
-  table.addRow({"measured", strCat(lossText(measured.metric, measured.loss), ", at most ",
-                                   lossText(measured.metric, measured.upperBound), " with ",
-                                   fixed(measured.confidence * 100, 2), "% confidence")});
+  table.addRow({"measured", boundedLossText(measured.metric, measured.loss, measured.upperBound,
+                                            measured.confidence)});
   table.addRow({"also", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
                                "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%")});
   table.addRow({"on", describeSamples(measured)});

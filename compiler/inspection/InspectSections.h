@@ -16,6 +16,10 @@ std::string fixed(double value, int decimals);
 /// A loss in the unit of its metric: "1.25%", or "0.01250 nats per token" for KL.
 std::string lossText(const std::string &metric, double loss);
 
+/// "1.25%, at most 1.60% with 96.40% confidence"
+std::string boundedLossText(const std::string &metric, double loss, double upperBound,
+                            double confidence);
+
 /// Bits per weight over all slices, without scales: 4 for int4, or for int2 and a refining int2.
 uint32_t widthOf(const moert::Expert &expert);
 

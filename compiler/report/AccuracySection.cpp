@@ -1,4 +1,5 @@
 // What the compiler measured of the artifact's accuracy.
+#include "compiler/inspection/InspectSections.h"
 #include "compiler/report/ReportSections.h"
 #include "runtime/base/Checksum.h"
 
@@ -73,11 +74,11 @@ static void addMissRule(const Plan &plan, const LayerTotals &decode,
                              unit,
                              {Origin::kDerived, "the plan's loss minus that of the widths, each on "
                                                 "its own text"}});
-  section.sentences.push_back(
-      strCat("With the miss rule ", missRuleText(plan.miss), " the plan loses ",
-             shownText(plan.loss->loss, unit), " in ", plan.loss->metric, ", at most ",
-             shownText(plan.loss->upperBound, unit), " with ",
-             shownText(plan.loss->confidence, Unit::kFraction), " confidence."));
+  section.sentences.push_back(strCat("With the miss rule ", missRuleText(plan.miss),
+                                     " the loss in ", plan.loss->metric, " is ",
+                                     boundedLossText(plan.loss->metric, plan.loss->loss,
+                                                     plan.loss->upperBound, plan.loss->confidence),
+                                     "."));
 }
 
 /// Every width assignment that was measured, and what this run would do with it.
@@ -142,12 +143,11 @@ static void addMeasured(const Measured &measured, Section &section) {
   const Source source{Origin::kMeasured, "artifact: measured"};
   const Unit unit = unitOf(measured.metric);
   const bool isMet = measured.upperBound <= measured.target;
-  section.sentences.push_back(
-      strCat("Accuracy ", isMet ? "held" : "did not hold", ": on the acceptance texts a loss in ",
-             measured.metric, " of ", shownText(measured.loss, unit),
-             " against the checkpoint was measured, at most ", shownText(measured.upperBound, unit),
-             " with ", shownText(measured.confidence, Unit::kFraction),
-             " confidence, against a target of ", shownText(measured.target, unit), "."));
+  section.sentences.push_back(strCat(
+      "Accuracy ", isMet ? "held" : "did not hold", ": on the acceptance texts a loss in ",
+      measured.metric, " against the checkpoint of ",
+      boundedLossText(measured.metric, measured.loss, measured.upperBound, measured.confidence),
+      " was measured; the target is ", lossText(measured.metric, measured.target), "."));
   const Source stated{Origin::kStated, "artifact: options of the compilation"};
   const auto put = [&](const char *id, const char *label, Value value, Unit of,
                        const Source &from) {

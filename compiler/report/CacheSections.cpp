@@ -134,7 +134,7 @@ Result<Section> cacheSection(const RunFindings &findings, const Section &experts
          {worseOf(Origin::kDerived, plan.forecast->origin), "artifact: forecast"}});
   section.facts.push_back({"cache.replayed_hit_rate", "hits of the replay",
                            simulation.base().hitRate, Unit::kFraction, simulatedFor(simulation)});
-  const double read = double(all.bytesRead) / double(simulation.run().decode.steps);
+  const double read = measuredBytesPerToken(simulation.run());
   section.facts.push_back({"cache.bytes_read", "read per token", read, Unit::kBytes,
                            measuredIn("totals.decode, bytes_read")});
   section.facts.push_back({"cache.belady_bytes",

@@ -197,7 +197,7 @@ void Diagnosing::addLimit() {
   }
   const std::string reads =
       strCat("the perfect cache of this size would read ", bytesText(found.leastBytes), " of the ",
-             bytesText(base.bytesRead), " per token");
+             bytesText(measuredBytesPerToken(simulation.run())), " per token");
   const double first = base.bytesRead > 0 ? found.firstBytes / base.bytesRead : 0;
   const double startNs = first >= kFirstReads ? first * found.waitNs : 0;
   const auto memory = std::ranges::find_if(whatIf.advice, [](const Advice &advice) {
@@ -236,7 +236,7 @@ void Diagnosing::addStart(double lostNs) {
       {Limit::kStart, lostNs,
        strCat("The start holds this run back: ", waitsText(), " at ",
               shownRate(simulation.disk().bytesPerSecond), ", and ", bytesText(found.firstBytes),
-              " of the ", bytesText(simulation.base().bytesRead),
+              " of the ", bytesText(measuredBytesPerToken(simulation.run())),
               " read per token are experts that the run used for the first time; a longer run "
               "reads less.")});
 }

@@ -2,17 +2,40 @@
 #include "compiler/report/ReportSections.h"
 #include "runtime/base/Checksum.h"
 
+#include <algorithm>
+
 using namespace moert;
 
 namespace moec {
 
+/// As a shell's command line needs it.
+static std::string quotedWord(const std::string &word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                      "0123456789-_=.,:/+%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos)
+    return word;
+  std::string quoted = "'";
+  for (char each : word)
+    quoted += each == '\'' ? "'\\''" : std::string(1, each);
+  return quoted + "'";
+}
+
 static std::string repeatCommand(const RunFindings &findings) {
   const RunFacts &facts = findings.simulation.run().facts;
-  return strCat("moert run ", findings.simulation.inputs().artifactPath,
-                facts.promptChecksum ? " -f PROMPT" : " --ids PROMPT", " -n ",
-                facts.generatedTokens, " --memory ", sizeOption(facts.budgetBytes), " --threads ",
-                facts.threads, " --context ", facts.contextTokens, " --preset '", facts.preset,
-                "' --profile RUN.json");
+  std::string command = strCat("moert run ", quotedWord(findings.simulation.inputs().artifactPath),
+                               facts.promptChecksum ? " -f PROMPT" : " --ids PROMPT", " -n ",
+                               facts.generatedTokens, " --threads ", facts.threads, " --context ",
+                               facts.contextTokens, " --preset ", quotedWord(facts.preset));
+  const std::vector<std::string> words = facts.options.value_or(std::vector<std::string>());
+  // A budget relative to the experts leaves more to other memory than the same bytes would.
+  if (std::ranges::none_of(words, [](const auto &word) { return word.starts_with("--memory="); }))
+    command += strCat(" --memory ", sizeOption(facts.budgetBytes));
+  for (const std::string &word : words)
+    command += strCat(" ", quotedWord(word));
+  command += " --profile RUN.json";
+  if (!facts.options)
+    command += "  # and its options, which profiles of this older program lack";
+  return command;
 }
 
 Section provenanceSection(const RunFindings &findings) {

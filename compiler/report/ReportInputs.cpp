@@ -62,8 +62,11 @@ static Status checkFits(const ReportInputs &inputs, const RunRecord &run) {
                         names);
   }
   if (run.decode.steps == 0)
-    return invalidInput(run.path,
-                        ": found no decode step, expected a run that generated at least 2 tokens");
+    return invalidInput(run.path, ": found no decode step, as the run ended with ",
+                        run.facts.generatedTokens, " generated token",
+                        run.facts.generatedTokens == 1 ? "" : "s", " (", excerpt(run.facts.end),
+                        "), expected at least 2: run it again with -n 64",
+                        run.facts.end == "eos" ? " --ignore-eos" : "");
   return checkRoutes(artifact, run);
 }
 

@@ -234,11 +234,24 @@ private:
     facts.availableBytes = top.number("available_bytes");
     facts.poolPages = top.number("pool_pages");
     facts.kvBytesPerToken = top.number("kv_bytes_per_token");
+    readOptions();
     readBudgets();
     readParts(top, "part_weight_bytes", facts.partWeightBytes);
     record.layers = static_cast<uint32_t>(top.number("layers", kMostLayers));
     record.keptEvery = top.number("kept_every");
     checkParts();
+  }
+
+  /// Absent in profiles of older programs.
+  void readOptions() {
+    if (!top.has("options"))
+      return;
+    std::vector<std::string> &words = record.facts.options.emplace();
+    for (const Json &word : top.list("options")) {
+      if (!word.is_string())
+        return top.fail("options", &word, "a list of texts");
+      words.push_back(word.get<std::string>());
+    }
   }
 
   /// Absent in profiles of older programs.

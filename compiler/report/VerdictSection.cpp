@@ -57,9 +57,8 @@ static void addSpeeds(const RunFindings &findings, Section &section) {
   section.facts.push_back({"verdict.wait_fraction", "of it waiting for reads",
                            diagnosis.waitNs / diagnosis.tokenNs, Unit::kFraction,
                            measuredIn("totals.decode, wait_ns and wall_ns")});
-  const PhaseTotals &decode = simulation.run().decode;
   section.facts.push_back({"verdict.bytes_per_token", "read per token",
-                           double(decode.sum().bytesRead) / double(decode.steps), Unit::kBytes,
+                           measuredBytesPerToken(simulation.run()), Unit::kBytes,
                            measuredIn("totals.decode, bytes_read")});
   section.facts.push_back({"verdict.belady_bytes_per_token",
                            "read per token by the perfect cache of this size (Belady)",

@@ -18,6 +18,10 @@ using namespace moert;
 
 namespace moec {
 
+double measuredBytesPerToken(const RunRecord &run) {
+  return double(run.decode.sum().bytesRead) / double(run.decode.steps);
+}
+
 double measuredTokensPerSecond(const RunRecord &run) {
   return 1e9 * static_cast<double>(run.decode.steps) / static_cast<double>(run.decode.wallNs);
 }

@@ -78,6 +78,8 @@ moert::Result<WhatIf> askWhatIf(const RunSimulation &simulation, const Session &
 
 /// The run's decode speed as measured.
 double measuredTokensPerSecond(const RunRecord &run);
+/// Bytes read per decoded token.
+double measuredBytesPerToken(const RunRecord &run);
 
 /// Bytes of the process besides the expert cache, as the run accounted for them.
 uint64_t fixedBytes(const RunSimulation &simulation);

@@ -105,6 +105,12 @@ static void writeFacts(JsonWriter &json, const RunFacts &facts, uint64_t layers)
   json.key("context_tokens").number(facts.contextTokens);
   json.key("prompt_tokens").number(facts.promptTokens);
   json.key("generated_tokens").number(facts.generatedTokens);
+  if (facts.options) {
+    json.key("options").beginArray();
+    for (const std::string &word : *facts.options)
+      json.string(word);
+    json.endArray();
+  }
   json.key("end").string(facts.end);
   json.key("budget_bytes").number(facts.budgetBytes);
   json.key("accounted_bytes").number(facts.accountedBytes);

@@ -108,6 +108,9 @@ struct RunFacts {
   uint32_t prefillChunkTokens = 0;
   uint32_t contextTokens = 0;
   uint64_t promptTokens = 0, generatedTokens = 0;
+  /// Further options of the command, each a word of a command line. Absent in profiles of older
+  /// programs.
+  std::optional<std::vector<std::string>> options = {};
   std::string end; // Why the run ended: "length", "eos", "stop", "context", "interrupted".
   uint64_t budgetBytes = 0, accountedBytes = 0, peakMemoryBytes = 0;
   uint64_t availableBytes = 0;         // The memory that the run could have taken without a budget.

@@ -2,6 +2,7 @@
 import functools
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -142,7 +143,7 @@ class ReportTest(E2eTest):
         self.refused("moec", "report", planned(), "--run", self.scratch / "missing.json", mention="missing.json")
 
     def test_a_run_of_one_token_has_nothing_to_explain(self):
-        self.refused("moec", "report", planned(), "--run", profiled("--memory", "25%", tokens=1), mention="at least 2 tokens")
+        self.refused("moec", "report", planned(), "--run", profiled("--memory", "25%", tokens=1), mention=r"no decode step, as the run ended with 1 generated token \(length\), expected at least 2: run it again with -n 64$")
 
     def test_without_calibration_the_report_says_what_is_missing(self):
         model = pocket("4")
@@ -152,6 +153,21 @@ class ReportTest(E2eTest):
         self.assertIn("The artifact has no trace of calibration text", text)
         self.assertIn("Other plans were not searched", text)
         self.assertIn("Nothing was measured", text)
+
+    def test_the_command_of_the_report_repeats_the_run(self):
+        prompt, path, again = self.scratch / "prompt.txt", self.scratch / "run.json", self.scratch / "again.json"
+        prompt.write_text(TEXT)
+        first = self.expect(DONE, "moert", "run", planned(), "-f", prompt, "-n", TOKENS, "--ignore-eos", "--temp", 0.9, "--top-p", 0.95,
+                            "--stop", "it's", "$HOME", "--memory", "25%", "--profile", path)  # The seed is drawn.
+        self.assertIn("--ignore-eos", json.loads(path.read_text())["options"])
+        self.assertRegex(json.loads(path.read_text())["options"][-1], r"^--seed=\d+$")
+        words = shlex.split(facts_of(self.said(path))["provenance.command"]["value"])
+        words = [{"PROMPT": prompt, "RUN.json": again}.get(word, word) for word in words]
+        self.assertEqual(self.expect(DONE, *words).out, first.out)
+        profiles = [json.loads(each.read_text()) for each in (path, again)]
+        for key in ("plan", "pool_pages", "threads", "context_tokens", "generated_tokens", "end"):
+            self.assertEqual(profiles[0][key], profiles[1][key], key)
+        self.assertEqual(*(sorted(profile["options"]) for profile in profiles))
 
     def test_the_json_is_documented(self):
         said = self.said(profiled("--memory", "25%"))

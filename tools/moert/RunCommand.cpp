@@ -39,6 +39,7 @@ struct RunOptions {
   std::optional<std::string> profilePath;
   bool asJson = false;
   EngineFlags engine;
+  std::vector<std::string> furtherWords; // furtherOptions() of the command.
 };
 
 /// What follows from the command line and the artifact, before anything large is loaded.
@@ -158,7 +159,35 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
   return engine;
 }
 
-RunFacts factsOf(const PreparedRun &run, const LoadedModel &loaded,
+/// The options that were given, as words of a command line, without the prompt and the output and
+/// without those whose values the profile has under keys of their own.
+std::vector<std::string> furtherOptions(const CLI::App &command) {
+  constexpr std::string_view kOthers[] = {"artifact",  "--prompt",  "--file",   "--ids",
+                                          "--tokens",  "--context", "--preset", "--threads",
+                                          "--profile", "--json"};
+  std::vector<std::string> words;
+  for (const CLI::Option *option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || std::ranges::find(kOthers, name) != std::end(kOthers))
+      continue;
+    if (option->get_expected_max() == 0) // A flag.
+      words.push_back(name);
+    else
+      for (const std::string &value : option->results())
+        words.push_back(strCat(name, "=", value));
+  }
+  return words;
+}
+
+/// The same with the seed that was drawn, if there is one.
+std::vector<std::string> wordsToRepeat(const RunOptions &options, const PreparedRun &run) {
+  std::vector<std::string> words = options.furtherWords;
+  if (!options.sampling.seed && run.sampling.temperature > 0)
+    words.push_back(strCat("--seed=", run.sampling.seed));
+  return words;
+}
+
+RunFacts factsOf(const RunOptions &options, const PreparedRun &run, const LoadedModel &loaded,
                  const std::vector<RunBudget> &budgets, const GenerationNumbers &numbers,
                  const char *end) {
   RunFacts facts;
@@ -176,6 +205,7 @@ RunFacts factsOf(const PreparedRun &run, const LoadedModel &loaded,
   facts.contextTokens = loaded.options.contextTokens;
   facts.promptTokens = numbers.promptTokens;
   facts.generatedTokens = numbers.generatedTokens;
+  facts.options = wordsToRepeat(options, run);
   facts.end = end;
   facts.budgetBytes = loaded.account.budgetBytes;
   facts.accountedBytes = loaded.account.totalBytes();
@@ -226,8 +256,9 @@ Status finishRun(const RunOptions &options, const PreparedRun &run, const Loaded
   if (shown.isOk() && !options.asJson && !text.isEmpty() && (!run.tokenizer || isOutputTerminal()))
     shown = writeOutput("\n");
   if (options.profilePath)
-    MOERT_RETURN_IF_ERROR(writeProfile(
-        *options.profilePath, factsOf(run, loaded, budgets, generation.numbers(), end), records));
+    MOERT_RETURN_IF_ERROR(
+        writeProfile(*options.profilePath,
+                     factsOf(options, run, loaded, budgets, generation.numbers(), end), records));
   if (shown.isOk() && options.asJson)
     shown = printJson(text, run.tokenizer != nullptr, end, run.sampling.seed, generation.numbers(),
                       loaded);
@@ -347,7 +378,10 @@ void addRunCommand(CLI::App &app, Action &chosen) {
   command->footer("An artifact without a tokenizer takes --ids FILE and prints token ids.\n" +
                   exampleFooter("moert run qwen.moe -p \"The old man\" -n 64 --memory 6GiB --temp "
                                 "0.7 --top-p 0.9"));
-  command->callback([options, &chosen] { chosen = [options] { return runModel(*options); }; });
+  command->callback([options, command, &chosen] {
+    options->furtherWords = furtherOptions(*command);
+    chosen = [options] { return runModel(*options); };
+  });
 }
 
 } // namespace moert::cli

@@ -47,6 +47,7 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
   facts.isa = "avx2";
   facts.threads = 2;
   facts.end = "length";
+  facts.options = {{"--temp=0.5", "--stop=\""}};
   facts.promptTokens = 7;
   facts.kvBytesPerToken = 96;
   facts.partWeightBytes[size_t(StepPart::kHead)] = 640;
@@ -61,7 +62,7 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
       R"({"version":1,"program":"moert 1","artifact":"a.moe","weights":"00000000000000ab",)"
       R"("prompt":"00000000000000cd","plan":"25% fate","preset":"fate","io":"threads","isa":"avx2","threads":2,"cores":4,)"
       R"("prefill_chunk_tokens":0,"context_tokens":0,"prompt_tokens":7,"generated_tokens":0,)"
-      R"("end":"length","budget_bytes":0,"accounted_bytes":0,"peak_memory_bytes":0,"available_bytes":1048576,"pool_pages":12,)"
+      R"("options":["--temp=0.5","--stop=\""],"end":"length","budget_bytes":0,"accounted_bytes":0,"peak_memory_bytes":0,"available_bytes":1048576,"pool_pages":12,)"
       R"("budget_changes":[{"first_token":3,"budget_bytes":20,"accounted_bytes":19,"plan":"10%","reason":"more room","wall_ns":7}],)"
       R"("layers":2,)"
       R"("parts":["embedding","norms","quantizing","attention_products","attention","router","dense",)"

@@ -1,3 +1,4 @@
+#include "compiler/inspection/InspectSections.h"
 #include "compiler/report/MakeReport.h"
 #include "compiler/report/ReportSections.h"
 
@@ -86,6 +87,34 @@ TEST_CASE("the text has the verdict, and escapes control characters of names") {
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
+TEST_CASE("the command that repeats a run has its options, quoted for a shell") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.artifactPath = "my model.moe";
+  inputs.runs[0].facts.options = {{"--temp=0.5", "--stop=it's"}};
+  const auto command = [](const ReportInputs &of) {
+    return findFact(tinyReport(of), "provenance.command")->value.text();
+  };
+  CHECK(command(inputs).starts_with("moert run 'my model.moe' --ids PROMPT -n 31 --threads 1 "));
+  CHECK(command(inputs).find(" --memory ") != std::string::npos);
+  CHECK(command(inputs).ends_with(" --temp=0.5 '--stop=it'\\''s' --profile RUN.json"));
+  inputs.runs[0].facts.options = {{"--memory=25%"}};
+  CHECK(command(inputs).find(" --memory ") == std::string::npos);
+  inputs.runs[0].facts.options.reset();
+  CHECK(command(inputs).find("RUN.json  # and its options") != std::string::npos);
+}
+
+TEST_CASE("the verdict has the bytes per token that its facts have") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  for (moert::LayerTotals &layer : inputs.runs[0].decode.layers)
+    layer.bytesRead *= 3; // More than the replay reads.
+  const Report report = tinyReport(inputs);
+  const Fact &fact = *findFact(report, "verdict.bytes_per_token");
+  bool isSaid = false;
+  for (const std::string &sentence : report.sections[0].sentences)
+    isSaid |= sentence.find("of the " + shownText(fact.value, fact.unit)) != std::string::npos;
+  CHECK(isSaid);
+}
+
 TEST_CASE("choices that the calibration text explains are no drift") {
   const Report like = tinyReport(tinyInputs({}, roundRobin));
   const Report unlike = tinyReport(tinyInputs({}, alwaysTheSame));
@@ -125,6 +154,11 @@ TEST_CASE("what a plan's miss rule loses stands beside the loss of the widths") 
   const Report report = tinyReport(inputs);
   CHECK(findFact(report, "accuracy.plan_loss")->value.number() == 0.03);
   CHECK(findFact(report, "accuracy.miss_loss")->value.number() == doctest::Approx(0.02));
+  const moert::Measured &measured = *inputs.artifact.measured;
+  const std::string text =
+      boundedLossText("perplexity", measured.loss, measured.upperBound, measured.confidence);
+  CHECK(text.find("1.00%, at most ") == 0);
+  CHECK(report.sections[2].sentences[0].find(text) != std::string::npos);
 }
 
 TEST_CASE("every measured candidate is in the report, with what this run would do with it") {

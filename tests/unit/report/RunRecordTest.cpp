@@ -22,6 +22,7 @@ nlohmann::json writtenProfile(const TemporaryDirectory &folder) {
   facts.plan = "25%";
   facts.weightsChecksum = 0xab;
   facts.promptTokens = 2;
+  facts.options = {{"--temp=0.5", "--stop=it's"}};
   facts.budgets.emplace_back();
   facts.budgets[0].firstToken = 2;
   facts.budgets[0].budgetBytes = 4096;
@@ -66,6 +67,18 @@ TEST_CASE("a profile without the times of reads is one of an older program") {
             "key 'reading_ns': found -1, expected a whole number"));
 }
 
+TEST_CASE("a profile without options is one of an older program") {
+  TemporaryDirectory folder;
+  nlohmann::json profile = writtenProfile(folder);
+  profile.erase("options");
+  folder.write("run.json", profile.dump());
+  auto read = readRunRecord(folder.path("run.json"));
+  REQUIRE_MESSAGE(read.isOk(), read.status().message());
+  CHECK(!read->facts.options);
+  CHECK(has(refusal([](nlohmann::json &each) { each["options"][0] = 7; }),
+            "key 'options': found 7, expected a list of texts"));
+}
+
 TEST_CASE("a written profile reads back as it was recorded") {
   TemporaryDirectory folder;
   writtenProfile(folder);
@@ -73,6 +86,7 @@ TEST_CASE("a written profile reads back as it was recorded") {
   REQUIRE_MESSAGE(read.isOk(), read.status().message());
   CHECK(read->facts.weightsChecksum == 0xab);
   CHECK(read->facts.plan == "25%");
+  CHECK(read->facts.options == std::vector<std::string>{"--temp=0.5", "--stop=it's"});
   CHECK(read->layers == 1);
   REQUIRE(read->facts.budgets.size() == 1);
   CHECK(read->facts.budgets[0].firstToken == 2);
