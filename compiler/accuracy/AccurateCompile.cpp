@@ -6,6 +6,7 @@
 #include "compiler/accuracy/SearchResults.h"
 #include "compiler/accuracy/SearchSummary.h"
 #include "compiler/commands/Reference.h"
+#include "compiler/commands/WriteArtifact.h"
 #include "compiler/emit/CheckpointChat.h"
 #include "compiler/emit/Journal.h"
 #include "compiler/plan/WidthSolvers.h"
@@ -179,18 +180,16 @@ Status compileAccurately(const AccurateCompileRequest &asked, const Session &ses
   AccurateCompileRequest request = asked;
   // The plans of candidates need no device; the last ones get it with the trace (emitOutput()).
   request.passes.device.clear();
-  std::error_code ignored;
-  const std::string directory = WorkDirectory::pathOf(request.outputPath);
-  const bool isStartingOver = !request.resume && std::filesystem::exists(directory, ignored);
-  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
-                         WorkDirectory::open(request.outputPath, request.resume));
-  if (isStartingOver)
-    sayTo(session, strCat("starting over; --resume would have continued from ", directory));
   const std::array beside = {OutputFile::partialPathOf(request.outputPath),
                              Journal::pathOf(request.outputPath)};
+  std::error_code ignored;
   // Without a work directory the files are another command's.
-  if (!work.isResumed() && WorkDirectory::removeFiles(beside))
-    sayTo(session, strCat("removed ", beside.front(), ", which an interrupted command had left"));
+  if (request.resume &&
+      !std::filesystem::exists(WorkDirectory::pathOf(request.outputPath), ignored))
+    MOERT_RETURN_IF_ERROR(refuseLeftEmission(request.outputPath, LeftWork::kRefuse));
+  MOERT_ASSIGN_OR_RETURN(
+      WorkDirectory work,
+      WorkDirectory::open(request.outputPath, leftWorkOf(request.resume, request.restart), beside));
   // Files in the work directory are closed when the stages return: some file systems cannot remove
   // a directory whose files are open.
   Status status = runStages(request, std::move(inputs), warnings, work, session);

@@ -50,6 +50,7 @@ struct AccurateCompileRequest {
   TextAmounts amounts;
   unsigned threads = 1;
   bool resume = false;
+  bool restart = false; // Removes what an interrupted command left; not with resume.
 };
 
 /// More than 0 and at most 100 (10,000%); of the points of items, less than all.

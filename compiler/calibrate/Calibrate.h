@@ -47,7 +47,8 @@ struct CalibrateOptions {
   /// For the whole process. Absent: as much as the container's limit and the free memory allow.
   std::optional<moert::BudgetSize> memory;
   unsigned threads = 1;
-  bool resume = false; // Resume an unfinished calibration, if there is one.
+  bool resume = false;  // Resume an unfinished calibration, if there is one.
+  bool restart = false; // For the command: remove an unfinished one; not with resume.
   /// If the unfinished calibration is damaged, or has other options: start over instead of
   /// refusing.
   bool startsOverIfRefused = false;

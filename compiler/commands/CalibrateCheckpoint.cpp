@@ -54,14 +54,12 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
   options.vocabularySize = model.description.vocabularySize;
   if (selfTextDocuments == 0)
     MOERT_RETURN_IF_ERROR(calibrationWindowsOf(model.checkpoint, options).status());
-  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
-                         WorkDirectory::open(options.outputPath, options.resume));
   const std::array beside = {OutputFile::partialPathOf(options.outputPath),
                              StateFile::pathOf(options.outputPath),
                              CalibrationJournal::pathOf(options.outputPath)};
-  // Including the work directory's contents: a later --resume resumes this run.
-  if (!options.resume && WorkDirectory::removeFiles(beside))
-    sayTo(session, strCat("starting over; --resume would have continued from ", beside.front()));
+  MOERT_ASSIGN_OR_RETURN(
+      WorkDirectory work,
+      WorkDirectory::open(options.outputPath, leftWorkOf(options.resume, options.restart), beside));
   Status status = makeAndPass(model.checkpoint, work, options, selfTextDocuments, session);
   if (status.isOk())
     sayTo(session, strCat("wrote ", options.outputPath));

@@ -47,6 +47,8 @@ Status compileCheckpoint(const CompileRequest &request, const Session &session) 
                          importCheckpoint(request.checkpointDirectory, session.say));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
   MOERT_RETURN_IF_ERROR(checkModulePath(request.modulePath, request.outputPath, model.checkpoint));
+  MOERT_RETURN_IF_ERROR(
+      refuseLeftEmission(request.outputPath, leftWorkOf(request.resume, request.restart)));
   for (const std::string &note : request.notes)
     sayTo(session, note);
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ModelIr> ir, ModelIr::create(model, session));

@@ -19,6 +19,7 @@ struct CompileRequest {
   mlir::moe::CompileOptions passes;
   unsigned threads = 1;
   bool resume = false;
+  bool restart = false;             // Removes what an interrupted command left; not with resume.
   bool startsOverIfRefused = false; // As EmitOptions has it.
   std::vector<std::string> notes;   // Lines for the user, once the checkpoint has been read.
 };

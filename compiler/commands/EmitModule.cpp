@@ -121,8 +121,11 @@ static Status emitCalibrated(EmitPlan plan, const Checkpoint &checkpoint,
   MOERT_ASSIGN_OR_RETURN(Learned learned, learn(**profile, plan.origin.traceExpertBytes));
   plan.trace = std::move(learned.sections.trace);
   plan.paths = std::move(learned.sections.paths);
-  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
-                         WorkDirectory::open(request.outputPath, request.resume));
+  const std::array beside = {OutputFile::partialPathOf(request.outputPath),
+                             Journal::pathOf(request.outputPath)};
+  MOERT_ASSIGN_OR_RETURN(
+      WorkDirectory work,
+      WorkDirectory::open(request.outputPath, leftWorkOf(request.resume, request.restart), beside));
   const auto write = [&]() -> Status {
     UsedGrids used = gridsOf(plan.artifact.moeLayers);
     MOERT_ASSIGN_OR_RETURN(
@@ -135,8 +138,6 @@ static Status emitCalibrated(EmitPlan plan, const Checkpoint &checkpoint,
     options.startsOverIfRefused = true; // The expensive results are in the work directory.
     return writePlan(std::move(plan), checkpoint, hash, options, session);
   };
-  const std::array beside = {OutputFile::partialPathOf(request.outputPath),
-                             Journal::pathOf(request.outputPath)};
   return work.keepAfter(write(), beside);
 }
 
@@ -158,6 +159,8 @@ Status emitFromFile(const EmitRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(ir, *module));
   if (!plan.origin.profilePath.empty())
     return emitCalibrated(std::move(plan), checkpoint, request, session);
+  MOERT_RETURN_IF_ERROR(
+      refuseLeftEmission(request.outputPath, leftWorkOf(request.resume, request.restart)));
   return writeArtifact(std::move(plan), checkpoint,
                        emitOptionsOf(request.outputPath, request.threads, request.resume, session),
                        session);

@@ -14,6 +14,7 @@ struct EmitRequest {
   std::string outputPath;
   unsigned threads = 1;
   bool resume = false;
+  bool restart = false; // Removes what an interrupted command left; not with resume.
 };
 
 /// Quantizes the experts as the module says. A method that fits to a calibration profile needs the

@@ -56,6 +56,7 @@ private:
   std::string lineOf(const Lane &lane) const;
   Status step();
   Status flush();
+  uint64_t doneTokens() const; // A document that ended early counts as a whole one.
   bool isEnd(int32_t token) const {
     return std::find(endTokens.begin(), endTokens.end(), token) != endTokens.end();
   }
@@ -243,9 +244,19 @@ static const char *labelOf(SelfTextUse use) {
   return "";
 }
 
+uint64_t SelfTextWriter::doneTokens() const {
+  uint64_t tokens = (written + finished.size()) * request.documentTokens;
+  for (const Lane &lane : lanes)
+    if (lane.isActive)
+      tokens += std::min<uint64_t>(lane.fed, request.documentTokens);
+  return tokens;
+}
+
 Status SelfTextWriter::run() {
+  // Documents are written many at a time and end together: counted by their tokens.
   if (about.progress)
-    about.progress->beginCounting(labelOf(request.use), "documents", 1, request.documents, written);
+    about.progress->beginCounting(labelOf(request.use), "documents", request.documentTokens,
+                                  request.documents * request.documentTokens, doneTokens());
   Status status = written < request.documents ? load() : Status();
   for (uint64_t next = written; status.isOk() && written < request.documents;) {
     for (Lane &lane : lanes)
@@ -258,7 +269,7 @@ Status SelfTextWriter::run() {
     if (status.isOk())
       status = flush();
     if (about.progress)
-      about.progress->advanceTo(written);
+      about.progress->advanceTo(doneTokens());
   }
   if (about.progress)
     about.progress->end();
@@ -336,13 +347,14 @@ Status selfTextOfCheckpoint(const std::string &checkpointDirectory, SelfTextRequ
                             const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
-  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
-                         WorkDirectory::open(request.outputPath, request.resume));
+  const std::array beside = {OutputFile::partialPathOf(request.outputPath)};
+  MOERT_ASSIGN_OR_RETURN(
+      WorkDirectory work,
+      WorkDirectory::open(request.outputPath, leftWorkOf(request.resume, request.restart), beside));
   Status status = makeAndWrite(model.checkpoint, request, work, session);
   if (status.isOk())
     sayTo(session, strCat("wrote ", request.outputPath, ", ", request.documents, " documents"));
-  return work.keepAfter(std::move(status),
-                        std::array{OutputFile::partialPathOf(request.outputPath)});
+  return work.keepAfter(std::move(status), beside);
 }
 
 } // namespace moec

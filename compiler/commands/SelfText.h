@@ -44,8 +44,9 @@ struct SelfTextRequest {
   /// At most, with what stands before it: one window, so that no document is cut.
   uint32_t documentTokens = kCalibrationWindowTokens;
   unsigned threads = 1;
-  bool hasIds = true;  // See above.
-  bool resume = false; // Documents that outputPath's partial file has are kept.
+  bool hasIds = true;   // See above.
+  bool resume = false;  // Documents that outputPath's partial file has are kept.
+  bool restart = false; // Removes what an interrupted command left; not with resume.
 };
 
 /// Document i is a function of the reference, the seed, the use and i alone, whatever the threads

@@ -35,6 +35,15 @@ static Result<std::optional<WorkDirectory>> leftWork(const std::string &checkpoi
   return left;
 }
 
+Status refuseLeftEmission(const std::string &outputPath, LeftWork left) {
+  const std::string partial = OutputFile::partialPathOf(outputPath);
+  std::error_code error;
+  if (left == LeftWork::kRefuse && Journal(outputPath).exists() &&
+      std::filesystem::exists(partial, error))
+    return leftWorkError(partial);
+  return {};
+}
+
 Status writePlan(EmitPlan plan, const Checkpoint &checkpoint, const CheckpointHash &hash,
                  const EmitOptions &options, const Session &session) {
   MOERT_RETURN_IF_ERROR(
@@ -56,10 +65,6 @@ Status writeArtifact(EmitPlan plan, const Checkpoint &checkpoint, const EmitOpti
                      const Session &session) {
   MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
                          leftWork(checkpoint.directory(), options, session));
-  std::string partial = OutputFile::partialPathOf(options.outputPath);
-  std::error_code error;
-  if (std::filesystem::exists(partial, error) && !options.resume)
-    sayTo(session, strCat("starting over; --resume would continue from ", partial));
   MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
   MOERT_RETURN_IF_ERROR(writePlan(std::move(plan), checkpoint, hash, options, session));
   if (left)

@@ -5,6 +5,7 @@
 #include "compiler/import/Checkpoint.h"
 #include "compiler/profile/CheckpointHash.h"
 #include "compiler/session/Session.h"
+#include "compiler/session/WorkDirectory.h"
 #include "runtime/base/Status.h"
 
 #include <string>
@@ -13,6 +14,10 @@ namespace moec {
 
 EmitOptions emitOptionsOf(const std::string &outputPath, unsigned threads, bool resume,
                           const Session &session);
+
+/// For a command without a work directory: with kRefuse, refuses to overwrite what an interrupted
+/// one left that can be resumed. Call it before the work begins.
+moert::Status refuseLeftEmission(const std::string &outputPath, LeftWork left);
 
 /// Writes the artifact with the checkpoint's mark, and says so.
 moert::Status writePlan(EmitPlan plan, const Checkpoint &checkpoint, const CheckpointHash &hash,

@@ -339,13 +339,9 @@ static Status writePlans(const ReplanRequest &request, const WorkDirectory *work
 static Status writeMeasuredPlans(const ReplanRequest &request, std::span<const std::string> inputs,
                                  const Session &session) {
   MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(request.outputPath, inputs));
-  std::error_code ignored;
-  const std::string directory = WorkDirectory::pathOf(request.outputPath);
-  const bool isStartingOver = !request.resume && std::filesystem::exists(directory, ignored);
-  MOERT_ASSIGN_OR_RETURN(WorkDirectory work,
-                         WorkDirectory::open(request.outputPath, request.resume));
-  if (isStartingOver)
-    sayTo(session, strCat("starting over; --resume would have continued from ", directory));
+  MOERT_ASSIGN_OR_RETURN(
+      WorkDirectory work,
+      WorkDirectory::open(request.outputPath, leftWorkOf(request.resume, request.restart)));
   return work.keepAfter(writePlans(request, &work, session), {});
 }
 

@@ -29,6 +29,7 @@ struct ReplanRequest {
   uint32_t context = 0;    // In tokens; 0: the context of the artifact's plans.
   MissRequest miss;        // Without rules every missing expert is waited for.
   bool resume = false;     // Takes losses that an interrupted replan measured; needs rules.
+  bool restart = false;    // Removes what an interrupted replan left; not with resume.
 };
 
 /// An artifact's description with other plans, and the inputs they were made from.

@@ -88,7 +88,26 @@ static Status removeAllButLock(const std::string &directory) {
   return error ? systemError(error.value(), strCat("emptying ", directory)) : Status();
 }
 
-Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool resume) {
+Status leftWorkError(const std::string &found) {
+  return invalidInput("found the work of an interrupted command: ", found,
+                      "; --resume with its options continues it, --restart removes it and begins "
+                      "anew");
+}
+
+/// The last file goes first, so that after a kill the rest is not taken for work to resume.
+static void removeFiles(std::span<const std::string> paths) {
+  auto remove = [](const std::string &path) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(std::filesystem::symlink_status(path, ignored)))
+      std::filesystem::remove(path, ignored);
+  };
+  if (!paths.empty())
+    remove(paths.back());
+  std::ranges::for_each(paths, remove);
+}
+
+Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, LeftWork left,
+                                          std::span<const std::string> beside) {
   const std::string directory = pathOf(outputPath);
   std::error_code error;
   const bool isThere = std::filesystem::exists(directory, error);
@@ -108,13 +127,23 @@ Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, bool re
   }
   const int lock = *taken;
   if (lock < 0)
-    return open(outputPath, resume);
-  Status emptied = resume ? Status() : removeAllButLock(directory);
-  if (!emptied.isOk()) {
-    ::close(lock);
-    return emptied;
+    return open(outputPath, left, beside);
+  WorkDirectory work(directory, lock, isThere && left == LeftWork::kResume);
+  if (left == LeftWork::kResume)
+    return work;
+  const bool hasContents = !contentsOf(directory, error).empty();
+  const bool hasFiles = !beside.empty() && std::ranges::all_of(beside, [](const auto &path) {
+    std::error_code ignored;
+    return std::filesystem::exists(path, ignored);
+  });
+  if (left == LeftWork::kRefuse && (hasContents || hasFiles)) {
+    if (hasContents)
+      work.keep();
+    return leftWorkError(hasContents ? directory : beside.front());
   }
-  return WorkDirectory(directory, lock, isThere && resume);
+  removeFiles(beside);
+  MOERT_RETURN_IF_ERROR(removeAllButLock(directory));
+  return work;
 }
 
 Result<std::optional<WorkDirectory>> WorkDirectory::findLeft(const std::string &outputPath,
@@ -123,7 +152,7 @@ Result<std::optional<WorkDirectory>> WorkDirectory::findLeft(const std::string &
   if (!std::filesystem::exists(lockPathOf(pathOf(outputPath)), error))
     return std::optional<WorkDirectory>();
   MOERT_RETURN_IF_ERROR(checkHoldsNone(outputPath, inputs));
-  MOERT_ASSIGN_OR_RETURN(WorkDirectory left, open(outputPath, true));
+  MOERT_ASSIGN_OR_RETURN(WorkDirectory left, open(outputPath, LeftWork::kResume));
   left.keep();
   return std::optional<WorkDirectory>(std::move(left));
 }
@@ -133,17 +162,6 @@ std::string WorkDirectory::leftText(const std::string &outputPath) const {
                 " was left by an interrupted command, such as a compile with "
                 "--accuracy-loss; this command does not use it and removes it once ",
                 outputPath, " is written");
-}
-
-bool WorkDirectory::removeFiles(std::span<const std::string> paths) {
-  auto remove = [](const std::string &path) {
-    std::error_code ignored;
-    return std::filesystem::is_regular_file(std::filesystem::symlink_status(path, ignored)) &&
-           std::filesystem::remove(path, ignored);
-  };
-  const bool wasThere = remove(paths.back());
-  std::ranges::for_each(paths, remove);
-  return wasThere;
 }
 
 WorkDirectory::WorkDirectory(WorkDirectory &&other) noexcept

@@ -10,6 +10,17 @@
 
 namespace moec {
 
+/// What a command does with the work that an interrupted command with the same output left.
+enum class LeftWork { kRefuse, kResume, kRemove };
+
+/// What the options --resume and --restart choose; one of them at most is given.
+constexpr LeftWork leftWorkOf(bool resume, bool restart) {
+  return resume ? LeftWork::kResume : restart ? LeftWork::kRemove : LeftWork::kRefuse;
+}
+
+/// The refusal to overwrite it. `found`: its files.
+moert::Status leftWorkError(const std::string &found);
+
 /// Makes a directory for a part of the results; one that is there already is used.
 moert::Status makeDirectory(const std::string &path);
 
@@ -17,9 +28,12 @@ moert::Status makeDirectory(const std::string &path);
 /// Movable; for one thread.
 class WorkDirectory {
 public:
-  /// Opens OUT.work. Without `resume`, removes what an earlier run left there. Refuses a directory
-  /// that this class did not make, and one that another process has locked.
-  static moert::Result<WorkDirectory> open(const std::string &outputPath, bool resume);
+  /// Opens OUT.work. `beside`: files that belong to it and lie beside it, which can be resumed if
+  /// all are there; the last one is removed first. Refuses a directory that this class did not
+  /// make, one that another process has locked, and with kRefuse one that can be resumed. Only
+  /// kResume leaves anything of an earlier run.
+  static moert::Result<WorkDirectory> open(const std::string &outputPath, LeftWork left,
+                                           std::span<const std::string> beside = {});
   /// Refuses inputs in the directory, since they would be deleted with it.
   static moert::Status checkHoldsNone(const std::string &outputPath,
                                       std::span<const std::string> inputs);
@@ -31,9 +45,6 @@ public:
                                                               std::span<const std::string> inputs);
   /// The message about a directory that findLeft() found.
   std::string leftText(const std::string &outputPath) const;
-  /// Removes files that an interrupted command left. The last one is removed first, since the
-  /// others cannot be resumed without it. Returns whether it existed.
-  static bool removeFiles(std::span<const std::string> paths);
   static std::string pathOf(const std::string &outputPath) { return outputPath + ".work"; }
 
   WorkDirectory(WorkDirectory &&other) noexcept;

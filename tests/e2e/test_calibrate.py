@@ -138,11 +138,12 @@ class InterruptTest(CalibrateTest):
         self.interrupted(signal.SIGKILL, (-signal.SIGKILL,))
 
     def test_a_run_that_starts_over_is_the_one_that_is_gone_on_with(self):
-        output, _ = self.killed_with_journal()
-        started = support.start("moec", *self.command, "--seed", 5, "-o", output)
+        output, journal = self.killed_with_journal()
+        self.refused("moec", *self.command, "--seed", 5, "-o", output, mention="found the work of an interrupted command.*--restart")
+        self.assertTrue(journal.exists())
+        started = support.start("moec", *self.command, "--seed", 5, "--restart", "-o", output)
         status, error = support.interrupt_at(started, signal.SIGINT, self.scratch / "cut.work/reference.moe.partial")
         self.assertEqual(status, INTERRUPTED, error)
-        self.assertIn(f"starting over; --resume would have continued from {output}.partial", error)
         self.assertRegex(error, f"--resume continues from {output}.work\n")
         self.expect(DONE, "moec", *self.command, "--seed", 5, "--resume", "-o", output)
         self.assertEqual([path.name for path in self.scratch.iterdir()], ["cut"])

@@ -71,6 +71,7 @@ class InterruptTest(E2eTest):
         support.interrupt_at(support.start("moec", *self.command, "-o", output), signal.SIGINT, partial)
         if not Path(f"{partial}.journal").exists():
             self.skipTest("the compile was over before it could be interrupted")
+        self.refused("moec", *self.command, "-o", output, mention=f"found the work of an interrupted command: {partial}; --resume")
         limit = (partial.stat().st_size + (256 << 10),) * 2
         done = support.run("moec", *self.command, "--resume", "-o", output,
                            preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, limit)))

@@ -71,16 +71,27 @@ class LeftWorkTest(E2eTest):
         self.refused("moec", "replan", source, "-o", self.output, "--memory", "50%", mention="copy.moe lies in .*out.moe.work")
         self.assertTrue(source.exists())
 
-    def test_a_compile_for_a_target_removes_what_a_plain_one_left(self):
+    def test_a_compile_for_a_target_keeps_what_a_plain_one_left(self):
         partial = self.scratch / "out.moe.partial"
-        for flags in (), ("--resume",):
-            for loss, status, left in (("20%", DONE, ["out.moe"]), ("0.0001%", support.FAILED, ["out.moe.work"])):
-                with self.subTest(flags=flags, loss=loss):
-                    # What a killed compile leaves, a journal of another plan.
-                    partial.write_bytes(bytes(4096))
-                    (self.scratch / "out.moe.partial.journal").write_text("moec-journal 1 0123456789abcdef\n")
-                    done = self.expect(status, "moec", *self.accurate(*flags, loss=loss))
-                    self.assertIn(f"removed {partial}, which an interrupted command had left", done.err)
-                    self.assertEqual(self.left(), left)
-                    self.expect(DONE, "moec", *self.accurate("--resume"))
-                    self.output.unlink()
+        for loss, status, left in (("20%", DONE, ["out.moe"]), ("0.0001%", support.FAILED, ["out.moe.work"])):
+            with self.subTest(loss=loss):
+                # What a killed compile leaves, a journal of another plan.
+                partial.write_bytes(bytes(4096))
+                (self.scratch / "out.moe.partial.journal").write_text("moec-journal 1 0123456789abcdef\n")
+                for flags in (), ("--resume",):
+                    self.refused("moec", *self.accurate(*flags, loss=loss), mention=f"found the work of an interrupted command: {partial}")
+                self.assertEqual(self.left(), ["out.moe.partial", "out.moe.partial.journal"])
+                self.expect(status, "moec", *self.accurate("--restart", loss=loss))
+                self.assertEqual(self.left(), left)
+                self.expect(DONE, "moec", *self.accurate("--resume"))
+                self.output.unlink()
+
+    def test_work_is_kept_without_resume(self):
+        self.killed_accurately()
+        kept = {path.name: digest(path) for path in self.work.iterdir() if path.is_file()}
+        for command in self.accurate(), ("calibrate", with_special(), "-o", self.output, "--calibration-text", self.text):
+            self.refused("moec", *command, mention=f"found the work of an interrupted command: {self.work}; --resume .*--restart")
+        self.assertEqual({path.name: digest(path) for path in self.work.iterdir() if path.is_file()}, kept)
+        self.refused("moec", *self.accurate("--resume", "--restart"), mention="--re(sume|start) excludes --re(sume|start)")
+        self.expect(DONE, "moec", *self.accurate("--restart"))
+        self.assertEqual(self.left(), ["out.moe"])

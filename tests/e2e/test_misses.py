@@ -179,7 +179,8 @@ class MissesTest(E2eTest):
         output.unlink()
 
         interrupted()
-        self.assertRegex(self.expect(DONE, "moec", *command).err, "starting over; --resume would have continued")
+        self.refused("moec", *command, mention="found the work of an interrupted command")
+        self.expect(DONE, "moec", *command, "--restart")
         self.assertEqual(output.read_bytes(), whole)
         self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--resume", "-o", output, mention="expected --miss RULE")
 

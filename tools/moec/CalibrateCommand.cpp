@@ -85,7 +85,7 @@ void addCalibrateCommand(CLI::App &app, Action &chosen) {
   addOutput(*command, flags->options.outputPath, "The profile to write; moec inspect prints it")
       ->type_name("PROFILE");
   addNumbers(*command, *flags);
-  addRunning(*command, flags->options.threads, &flags->options.resume);
+  addRunning(*command, flags->options.threads, &flags->options.resume, &flags->options.restart);
   command->footer(exampleFooter("moec calibrate ./qwen --calibration-text wiki.txt code.jsonl -o "
                                 "qwen.profile"));
   command->callback([flags, &chosen] { chosen = [flags] { return runCalibrate(*flags); }; });

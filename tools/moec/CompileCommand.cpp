@@ -46,6 +46,7 @@ static Status runAccurately(const CompileFlags &flags) {
   request.passes = flags.request.passes;
   request.threads = flags.request.threads;
   request.resume = flags.request.resume;
+  request.restart = flags.request.restart;
   MOERT_RETURN_IF_ERROR(takeAccuracyFlags(flags.accuracy, request));
   if (flags.bits == "source")
     return invalidInput("--bits source keeps experts unquantized, expected auto, 8, 6, 5, 4, 3 or ",
@@ -180,7 +181,7 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
   addWidthOptions(*command, *flags);
   addPlanOptions(*command, *flags);
   addAccuracyFlags(*command, flags->accuracy);
-  addRunning(*command, request.threads, &request.resume);
+  addRunning(*command, request.threads, &request.resume, &request.restart);
   command->footer(exampleFooter("moec compile ./qwen -o qwen.moe --memory 25% 6GiB --device "
                                 "laptop.yaml --accuracy-loss 2% --self-text 400"));
   command->callback([flags, &chosen] { chosen = [flags] { return runCompile(*flags); }; });
@@ -214,7 +215,7 @@ void addEmitCommand(CLI::App &app, Action &chosen) {
       ->required()
       ->type_name("M.mlir");
   addOutput(*command, request->outputPath, "The artifact to write")->type_name("OUT.moe");
-  addRunning(*command, request->threads, &request->resume);
+  addRunning(*command, request->threads, &request->resume, &request->restart);
   command->footer(exampleFooter("moec emit planned.mlir -o qwen.moe"));
   command->callback([request, &chosen] {
     chosen = [request] {

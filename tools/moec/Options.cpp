@@ -70,7 +70,7 @@ CLI::Option *addBudgets(CLI::App &command, std::vector<std::string> &budgets,
       ->type_name("SIZE");
 }
 
-void addRunning(CLI::App &command, unsigned &threads, bool *resume) {
+void addRunning(CLI::App &command, unsigned &threads, bool *resume, bool *restart) {
   threads = availableCores();
   command
       .add_option("--threads", threads,
@@ -78,9 +78,17 @@ void addRunning(CLI::App &command, unsigned &threads, bool *resume) {
       ->check(within(1, 1024))
       ->type_name("N")
       ->group("Running");
-  if (resume)
-    command.add_flag("--resume", *resume, "Resume this command after an interruption")
-        ->group("Running");
+  if (!resume)
+    return;
+  CLI::Option *resuming =
+      command.add_flag("--resume", *resume, "Resume this command after an interruption");
+  command
+      .add_flag("--restart", *restart,
+                "Remove what an interrupted command with this output left, which is refused "
+                "otherwise, and begin anew")
+      ->excludes(resuming)
+      ->group("Running");
+  resuming->group("Running");
 }
 
 CLI::Option *addDocumentSeparator(CLI::App &command, std::string &separator) {

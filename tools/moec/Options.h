@@ -28,8 +28,10 @@ void setGroup(CLI::App &command, const std::string &group,
 CLI::Option *addOutput(CLI::App &command, std::string &path, const std::string &description);
 CLI::Option *addBudgets(CLI::App &command, std::vector<std::string> &budgets,
                         const std::string &purpose);
-/// Adds --threads and --resume, under their own heading. Sets the default of threads.
-void addRunning(CLI::App &command, unsigned &threads, bool *resume);
+/// Adds --threads and, for a command that can be interrupted, --resume and --restart, under their
+/// own heading. Sets the default of threads.
+void addRunning(CLI::App &command, unsigned &threads, bool *resume = nullptr,
+                bool *restart = nullptr);
 
 /// Adds --document-separator; `separator` has its default.
 CLI::Option *addDocumentSeparator(CLI::App &command, std::string &separator);

@@ -98,7 +98,7 @@ void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
       ->check(someWord())
       ->type_name("FILE");
   addDocumentSeparator(command, request.texts.documentSeparator);
-  addRunning(command, request.threads, &replan.resume);
+  addRunning(command, request.threads, &replan.resume, &replan.restart);
   setGroup(command, "Experts that are missing",
            {"--miss", "--accuracy-loss", "--reference", "--eval-text", "--profile-text", "--metric",
             "--window", "--acceptance-log", "--document-separator"});

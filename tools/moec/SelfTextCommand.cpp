@@ -50,7 +50,7 @@ void addSelfTextCommand(CLI::App &app, Action &chosen) {
       "--text-only", [flags] { flags->request.hasIds = false; },
       "Write no token ids, for another tokenizer");
   setGroup(*command, "Documents", {"--documents", "--seed", "--document-tokens", "--text-only"});
-  addRunning(*command, request.threads, &request.resume);
+  addRunning(*command, request.threads, &request.resume, &request.restart);
   command->footer("Documents are sampled at temperature 1; the same seed gives the same documents. "
                   "Their ids are "
                   "the sampled tokens: tokenizing the text often gives others.\n" +

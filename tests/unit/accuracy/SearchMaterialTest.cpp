@@ -54,7 +54,7 @@ struct MaterialFixture {
   }
 
   Result<AcceptanceTurn> take() {
-    auto work = WorkDirectory::open(request.outputPath, false);
+    auto work = WorkDirectory::open(request.outputPath, LeftWork::kRemove);
     REQUIRE(work.isOk());
     return takeAcceptanceLevels(request, checkpoint, 0, choose(), *work, session);
   }

@@ -15,7 +15,7 @@ using namespace moert;
 namespace fs = std::filesystem;
 
 static WorkDirectory opened(const std::string &output, bool resume) {
-  auto work = WorkDirectory::open(output, resume);
+  auto work = WorkDirectory::open(output, leftWorkOf(resume, false));
   REQUIRE_MESSAGE(work.isOk(), work.status().message());
   return std::move(work).value();
 }
@@ -57,17 +57,39 @@ TEST_CASE("a work directory that is kept can be resumed") {
   CHECK(contentOf(work.path() + "/file") == "kept");
 }
 
-TEST_CASE("without resuming a work directory begins empty") {
+TEST_CASE("work that was left is refused and kept, unless it is resumed or removed") {
   TemporaryDirectory directory;
-  const std::string output = directory.path("out.moe");
+  const std::string output = directory.path("out.moe"), file = output + ".work/file";
   {
     WorkDirectory work = opened(output, false);
     write(work.path() + "/file");
     work.keep();
   }
-  WorkDirectory work = opened(output, false);
-  CHECK(!work.isResumed());
-  CHECK(!fs::exists(work.path() + "/file"));
+  const Status refused = WorkDirectory::open(output, LeftWork::kRefuse).status();
+  checkRefused(refused, "found the work of an interrupted command: " + output + ".work;");
+  checkRefused(refused, "--resume with its options continues it, --restart removes it");
+  CHECK(contentOf(file) == "kept");
+  auto work = WorkDirectory::open(output, LeftWork::kRemove);
+  REQUIRE(work.isOk());
+  CHECK(!work->isResumed());
+  CHECK(!fs::exists(file));
+}
+
+TEST_CASE("work that was left beside the directory is refused where all its files are there") {
+  TemporaryDirectory directory;
+  const std::string output = directory.path("out.moe");
+  const std::array beside = {output + ".partial", output + ".partial.journal"};
+  for (const std::string &file : beside)
+    write(file);
+  checkRefused(WorkDirectory::open(output, LeftWork::kRefuse, beside).status(), beside[0]);
+  CHECK(directory.fileNames().size() == beside.size());
+  CHECK(WorkDirectory::open(output, LeftWork::kRemove, beside).isOk());
+  CHECK(directory.fileNames().empty());
+  for (const std::string &alone : beside) {
+    write(alone);
+    CHECK(WorkDirectory::open(output, LeftWork::kRefuse, beside).isOk());
+    CHECK(directory.fileNames().empty());
+  }
 }
 
 TEST_CASE("resuming without a kept directory starts from the beginning") {
@@ -81,7 +103,7 @@ TEST_CASE("a directory that moec did not make is refused and kept") {
   fs::create_directory(path);
   write(path + "/thesis.txt");
   for (bool resume : {false, true})
-    checkRefused(WorkDirectory::open(directory.path("out.moe"), resume).status(),
+    checkRefused(WorkDirectory::open(directory.path("out.moe"), leftWorkOf(resume, false)).status(),
                  "was not made by moec");
   CHECK(contentOf(path + "/thesis.txt") == "kept");
 }
@@ -89,13 +111,15 @@ TEST_CASE("a directory that moec did not make is refused and kept") {
 TEST_CASE("a file in place of the work directory is refused and kept") {
   TemporaryDirectory directory;
   write(directory.path("out.moe.work"));
-  checkRefused(WorkDirectory::open(directory.path("out.moe"), false).status(), "out.moe.work");
+  checkRefused(WorkDirectory::open(directory.path("out.moe"), LeftWork::kRefuse).status(),
+               "out.moe.work");
   CHECK(contentOf(directory.path("out.moe.work")) == "kept");
 }
 
 TEST_CASE("a missing folder is refused, and named") {
   TemporaryDirectory directory;
-  checkRefused(WorkDirectory::open(directory.path("missing/out.moe"), false).status(), "missing");
+  checkRefused(WorkDirectory::open(directory.path("missing/out.moe"), LeftWork::kRefuse).status(),
+               "missing");
 }
 
 TEST_CASE("a second owner is refused and removes nothing") {
@@ -104,7 +128,8 @@ TEST_CASE("a second owner is refused and removes nothing") {
   WorkDirectory work = opened(output, false);
   write(work.path() + "/file");
   for (bool resume : {false, true})
-    checkRefused(WorkDirectory::open(output, resume).status(), "another process is working");
+    checkRefused(WorkDirectory::open(output, leftWorkOf(resume, false)).status(),
+                 "another process is working");
   CHECK(contentOf(work.path() + "/file") == "kept");
 }
 
@@ -115,7 +140,8 @@ TEST_CASE("a work directory that was moved is removed once") {
   WorkDirectory second = std::move(*first);
   first.reset();
   CHECK(fs::exists(second.path()));
-  checkRefused(WorkDirectory::open(output, false).status(), "another process is working");
+  checkRefused(WorkDirectory::open(output, LeftWork::kRefuse).status(),
+               "another process is working");
 }
 
 // The names removed from a directory while `act` runs, in order. At most some hundred.
@@ -276,7 +302,7 @@ TEST_CASE("an output with an invalid name contains no inputs, and is refused its
        {directory.path("loop/out.moe"), directory.path(std::string(300, 'a'))}) {
     const std::vector<std::string> inputs = {directory.path("text")};
     CHECK(WorkDirectory::checkHoldsNone(output, inputs).isOk());
-    Status status = WorkDirectory::open(output, false).status();
+    Status status = WorkDirectory::open(output, LeftWork::kRefuse).status();
     CHECK_FALSE(status.isOk());
     CHECK_MESSAGE(status.message().find(output + ".work") != std::string::npos, status.message());
   }
