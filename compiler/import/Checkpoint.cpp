@@ -4,6 +4,7 @@
 #include "compiler/import/OptionalFile.h"
 #include "compiler/import/TensorStore.h"
 #include "compiler/import/codecs/Mxfp4Codes.h"
+#include "runtime/base/ArtifactPath.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/HalfFloat.h"
 
@@ -123,9 +124,15 @@ struct Checkpoint::Impl {
 Status Checkpoint::Impl::openFiles(const std::string &path) {
   directory = path;
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
-    return invalidInput(path, ": found no such directory, expected a checkpoint directory with "
-                              "config.json and model.safetensors");
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && S_ISREG(info.st_mode) && moert::beginsAsArtifact(path))
+    return invalidInput(path,
+                        ": found an artifact, which is compiled already, expected the folder "
+                        "of a checkpoint; moert run ",
+                        path, " executes it, moec replan ", path, " plans it for other memory");
+  if (!exists || !S_ISDIR(info.st_mode))
+    return invalidInput(path, ": found ", exists ? "a file" : "no such directory",
+                        ", expected a checkpoint directory with config.json and model.safetensors");
   MOERT_ASSIGN_OR_RETURN(config, Config::read(path + "/config.json"));
   MOERT_ASSIGN_OR_RETURN(const bool hasGeneration,
                          hasReadableFile(path + "/generation_config.json"));

@@ -1,4 +1,5 @@
 // The two sources of bytes that Reader.h declares.
+#include "runtime/base/ArtifactPath.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/format/Reader.h"
 
@@ -56,7 +57,7 @@ Result<FileSource> FileSource::open(const std::string &path) {
   if (::fstat(source.descriptor, &status) != 0)
     return systemError(errno, path);
   if (!S_ISREG(status.st_mode))
-    return invalidInput(path, ": this is not a regular file");
+    return noArtifact(path);
   source.fileBytes = uint64_t(status.st_size);
   return source;
 }

@@ -1,5 +1,6 @@
 #include "runtime/format/FilePrefix.h"
 
+#include "runtime/base/ArtifactPath.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/format/Writer.h"
@@ -15,8 +16,7 @@ static_assert(std::endian::native == std::endian::little,
 
 namespace {
 
-// Like PNG's: the first byte is not text, and the line ends reveal a text-mode copy.
-constexpr unsigned char kMagic[8] = {0x89, 'M', 'O', 'E', '\r', '\n', 0x1a, '\n'};
+constexpr auto &kMagic = kArtifactMagic;
 constexpr uint32_t kByteOrderMark = 0x01020304;
 
 constexpr size_t kByteOrderAt = 8;

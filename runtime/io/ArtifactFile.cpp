@@ -1,5 +1,6 @@
 #include "runtime/io/ArtifactFile.h"
 
+#include "runtime/base/ArtifactPath.h"
 #include "runtime/base/CheckedMath.h"
 
 #include <cerrno>
@@ -82,7 +83,7 @@ Result<ArtifactFile> ArtifactFile::open(const std::string &path) {
   if (fstat(file.bufferedFd, &stated) != 0)
     return systemError(errno, strCat(path, ": stat"));
   if (!S_ISREG(stated.st_mode))
-    return invalidInput(path, ": is not a regular file");
+    return noArtifact(path);
   // With O_NONBLOCK left on, io_uring reads would fail with EAGAIN.
   if (fcntl(file.bufferedFd, F_SETFL, 0) != 0)
     return systemError(errno, strCat(path, ": fcntl"));

@@ -215,6 +215,17 @@ class RefusalTest(E2eTest):
         self.refused("moert", "run", self.scratch / "a.moe", "--ctx-size", 100, mention="not expected: --ctx-size 100\n")
         self.refused("moec", "inspect", self.scratch / "a.moe", "--frob", 3, mention="not expected: --frob 3\n")
 
+    def test_an_unknown_option_before_a_command_is_named(self):
+        for words in (["--foo"], ["--foo=3"], ["--foo", "inspect", self.scratch / "a.moe"]):
+            for tool in ("moec", "moert"):
+                self.refused(tool, *words, mention=f"{tool}: no option --foo before the command, expected {tool} COMMAND")
+
+    def test_an_artifact_and_a_checkpoint_that_are_mixed_up_are_named_with_the_commands_that_fit(self):
+        self.refused("moec", "compile", pocket("4"), "-o", self.scratch / "a.moe",
+                     mention=f"found an artifact.*expected the folder of a checkpoint; moert run {pocket('4')}")
+        for tool, command in (("moert", ["run", POCKET, "-p", "a"]), ("moec", ["verify", POCKET]), ("moec", ["report", POCKET, "--run", "run.json"])):
+            self.refused(tool, *command, mention=f"found the folder of a checkpoint, expected an artifact; moec compile {POCKET} -o OUT.moe")
+
     def test_a_file_s_name_reaches_no_terminal_as_it_is(self):
         name = os.fsencode(self.scratch) + b"/a\x1b[31m\xff"
         for tool, command in (("moec", ["plan", name, "--memory", "25%"]), ("moec", ["inspect", name]), ("moert", ["run", name, "-p", "a"])):

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <csignal>
+#include <cstring>
 #include <memory>
 #include <sstream>
 
@@ -26,6 +27,10 @@ static std::string refusalOf(const CLI::App &app, const CLI::ParseError &error,
   std::string command = app.get_name();
   if (!firstWord)
     return strCat(command, ": no command, expected one\n", command, " --help lists them");
+  const std::string option(firstWord, std::strcspn(firstWord, "="));
+  if (option.starts_with('-') && !app.get_option_no_throw(option))
+    return strCat(command, ": no option ", option, " before the command, expected ", command,
+                  " COMMAND with its options after it\n", command, " --help lists the commands");
   if (app.get_subcommands().empty() && firstWord[0] != '-')
     return strCat(command, ": '", firstWord, "' is not a command\n", command, " --help lists them");
   for (const CLI::App *parsed : app.get_subcommands())

@@ -4,6 +4,7 @@
 #include "runtime/format/Manifest.h"
 #include "runtime/format/Reader.h"
 #include "tests/unit/format/TinyArtifact.h"
+#include "tests/unit/support/TemporaryDirectory.h"
 
 #include <doctest/doctest.h>
 
@@ -243,6 +244,18 @@ TEST_CASE("a missing file and a directory are refused with the path in the messa
   auto directory = readArtifact("/tmp");
   REQUIRE(!directory.isOk());
   CHECK(directory.status().message().find("/tmp") == 0);
+}
+
+TEST_CASE("for the folder of a checkpoint the message has the command that makes an artifact") {
+  TemporaryDirectory directory;
+  directory.write("config.json", "{}");
+  auto read = readArtifact(directory.path());
+  REQUIRE(!read.isOk());
+  CHECK(read.status().message() ==
+        strCat(directory.path(),
+               ": found the folder of a checkpoint, expected an artifact; moec "
+               "compile ",
+               directory.path(), " -o OUT.moe makes one"));
 }
 
 TEST_CASE("a pipe is refused without blocking") {

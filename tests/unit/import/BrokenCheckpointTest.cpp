@@ -1,6 +1,7 @@
 // Checkpoints with a wrong index or wrong tensors: each row is refused with a message that names
 // the file, the found and the expected value.
 #include "compiler/import/ImportCheckpoint.h"
+#include "runtime/base/ArtifactPath.h"
 #include "tests/unit/import/TestCheckpoint.h"
 
 #include <doctest/doctest.h>
@@ -181,6 +182,19 @@ TEST_CASE("a broken shard index is refused:") {
 TEST_CASE("a missing directory is refused") {
   checkRefused(moec::importCheckpoint("/nonexistent/checkpoint").status(),
                {"/nonexistent/checkpoint", "found no such directory"});
+}
+
+TEST_CASE(
+    "a file in place of a checkpoint is refused, an artifact with the commands that take one") {
+  const TemporaryDirectory directory;
+  directory.write("weights", "weights");
+  checkRefused(moec::importCheckpoint(directory.path("weights")).status(),
+               {"weights: found a file, expected a checkpoint directory"});
+  directory.write("some.moe", std::string(reinterpret_cast<const char *>(moert::kArtifactMagic),
+                                          sizeof moert::kArtifactMagic));
+  const std::string path = directory.path("some.moe");
+  checkRefused(moec::importCheckpoint(path).status(),
+               {"found an artifact", "moert run " + path, "moec replan " + path});
 }
 
 TEST_CASE("a shard that is a directory is refused") {

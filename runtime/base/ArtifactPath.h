@@ -1,0 +1,21 @@
+// Tells artifacts from checkpoints, for the errors about a path that was given as the other one.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <string>
+
+namespace moert {
+
+/// The first bytes of an artifact. Like PNG's: the first one is not text, and the line ends reveal
+/// a text-mode copy.
+inline constexpr unsigned char kArtifactMagic[8] = {0x89, 'M', 'O', 'E', '\r', '\n', 0x1a, '\n'};
+
+/// Whether the regular file begins as an artifact does.
+bool beginsAsArtifact(const std::string &path);
+
+/// The error about a path that was given as an artifact, exists and is not a regular file. Has the
+/// command that fits if it is the folder of a checkpoint.
+Status noArtifact(const std::string &path);
+
+} // namespace moert
