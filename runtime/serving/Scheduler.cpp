@@ -33,6 +33,8 @@ void Scheduler::countEnd(AnswerEnd end) {
     ++counts.cancelled;
     break;
   case AnswerEnd::kRejected:
+    ++counts.rejected;
+    break;
   case AnswerEnd::kFailed:
     ++counts.failed;
     break;

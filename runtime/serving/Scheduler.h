@@ -42,8 +42,9 @@ struct SchedulerNumbers {
   uint64_t generatedTokens = 0;
   uint64_t interrupted = 0; // Sequences that gave their session up, each time.
   uint64_t steps = 0, stepNs = 0;
-  uint64_t bytesRead = 0, hits = 0, misses = 0;              // Routed experts.
-  uint64_t stopped = 0, full = 0, cancelled = 0, failed = 0; // Sequences by their end.
+  uint64_t bytesRead = 0, hits = 0, misses = 0; // Routed experts.
+  // Sequences by their end.
+  uint64_t stopped = 0, full = 0, cancelled = 0, rejected = 0, failed = 0;
 };
 
 struct SchedulerLimits {

@@ -73,6 +73,7 @@ class AnswerTest(ServeTest):
         self.assertEqual(events[-2]["usage"], whole["usage"])
 
     def test_a_chat_is_a_prompt_in_chatml(self):
+        self.assertIn("written as ChatML, as the model has no chat template", self.server.log)
         status, reply = self.server.ask(CHAT, chat(temperature=0))
         self.assertEqual(status, 200)
         prompt = "<|im_start|>user\nWhat is the sea?<|im_end|>\n<|im_start|>assistant\n"

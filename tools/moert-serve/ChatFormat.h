@@ -18,6 +18,8 @@ public:
   /// A template that cannot be compiled is an error only of the requests that need it.
   explicit ChatFormat(const std::optional<Chat> &chat);
 
+  /// Whether the artifact has no template, so that conversations are written as ChatML.
+  bool isAssumed() const { return !isOwn; }
   /// Texts that end the model's message.
   const std::vector<std::string> &stopTexts() const { return stops; }
   /// Whether the model's calls of tools are written as ToolCallText reads them.

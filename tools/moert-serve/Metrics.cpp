@@ -50,6 +50,7 @@ std::string metricsOf(const SchedulerNumbers &numbers, uint64_t refusals,
   ends.value(numbers.stopped, "{end=\"stop\"}");
   ends.value(numbers.full, "{end=\"length\"}");
   ends.value(numbers.cancelled, "{end=\"cancelled\"}");
+  ends.value(numbers.rejected, "{end=\"rejected\"}");
   ends.value(numbers.failed, "{end=\"failed\"}");
   counter("moert_refused_requests_total", refusals, "Requests that were refused after parsing.");
   counter("moert_prompt_tokens_total", numbers.promptTokens, "Prompt tokens computed.");

@@ -155,6 +155,9 @@ Status serveModel(ServeOptions options) {
   HttpServer server(options.http, loop, served);
   const std::atomic<bool> &stop = cli::catchInterrupts();
   MOERT_ASSIGN_OR_RETURN(uint32_t port, server.start());
+  if (chatFormat.isAssumed())
+    cli::writeError("messages   written as ChatML, as the model has no chat template: answers may "
+                    "be poor unless it was trained with it\n");
   cli::writeError(strCat("serving    ", served.name, " at http://", options.http.host, ":", port,
                          "/v1; ", limits.running, " sequences at a time, context ",
                          limits.contextTokens, " tokens, ", limits.sessionTokens,

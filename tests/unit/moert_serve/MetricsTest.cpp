@@ -8,6 +8,7 @@ using namespace moert;
 TEST_CASE("metrics are families of samples, each with a help text and a type") {
   SchedulerNumbers numbers;
   numbers.cancelled = 3;
+  numbers.rejected = 4;
   numbers.stepNs = 1'500'000'000;
   numbers.budgetBytes = 1000;
   const std::string text = serve::metricsOf(numbers, 7, {64, 2, 3, 0, 128});
@@ -26,8 +27,9 @@ TEST_CASE("metrics are families of samples, each with a help text and a type") {
     CHECK(line.starts_with(family));
     ++samples;
   }
-  CHECK(samples == 19);
+  CHECK(samples == 20);
   CHECK(text.find("\nmoert_sequences_total{end=\"cancelled\"} 3\n") != std::string::npos);
+  CHECK(text.find("\nmoert_sequences_total{end=\"rejected\"} 4\n") != std::string::npos);
   CHECK(text.find("\nmoert_step_seconds_total 1.5\n") != std::string::npos);
   CHECK(text.find("\nmoert_refused_requests_total 7\n") != std::string::npos);
   CHECK(text.find("\nmoert_kv_tokens_limit 128\n") != std::string::npos);
