@@ -1,5 +1,6 @@
 #include "compiler/plan/MakePlans.h"
 
+#include "compiler/plan/PlanAcceptance.h"
 #include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/PlanReasons.h"
 #include "compiler/plan/PlanSearch.h"
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 using namespace moert;
@@ -108,16 +108,10 @@ static Plan planByRules(const ModelFacts &facts, const BudgetPlan &budget, const
   return planOf(facts, budget, std::move(settings), std::move(reasons));
 }
 
-static std::string milliseconds(double ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", ns / 1e6);
-  return text;
-}
-
 /// Explains why a forecast's time differs from the one that the search decided by.
 static std::string forecastText(const Forecast &forecast, const ReadTable &reads) {
-  return strCat("; ", milliseconds(forecast.tokenNs), " ms per token is forecast on ",
-                forecast.tokens, " other tokens",
+  return strCat("; ", timeText(forecast.tokenNs), " per token is forecast on ", forecast.tokens,
+                " other tokens",
                 reads.reused.empty() ? ""
                                      : ", with the faster rate into recently used memory, "
                                        "which planning ignores");

@@ -19,7 +19,8 @@ static const Preset kRivals[] = {Preset::kLoadOnDemand, Preset::kLru, Preset::kE
 
 std::string timeText(double ns) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.4g ms", ns / 1e6);
+  const double ms = ns / 1e6;
+  std::snprintf(text, sizeof text, ms < 1000 ? "%.4g ms" : "%.0f ms", ms);
   return text;
 }
 

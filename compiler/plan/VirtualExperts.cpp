@@ -2,6 +2,7 @@
 
 #include "compiler/plan/DeviceTimes.h"
 #include "compiler/plan/GeneticAllotment.h"
+#include "compiler/plan/PlanAcceptance.h"
 #include "compiler/plan/PlanTrials.h"
 #include "compiler/plan/TimedReplay.h"
 #include "runtime/base/CheckedMath.h"
@@ -228,20 +229,13 @@ static uint64_t pinLimitOf(const VirtualExpertInputs &inputs, const CacheAllotme
                              std::min(largest, quota + allotment.stagingPages));
 }
 
-static std::string milliseconds(double ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g ms", ns / 1e6);
-  return text;
-}
-
 static PlanReason profiledReason(const ProfiledExchanges &found, Origin origin) {
   std::string tried;
   for (const ExchangeTrial &trial : found.trials)
-    tried +=
-        strCat(tried.empty() ? "" : ", ", trial.everyTokens, ": ", milliseconds(trial.tokenNs));
+    tried += strCat(tried.empty() ? "" : ", ", trial.everyTokens, ": ", timeText(trial.tokenNs));
   return {"exchanges", exchangeText(found.rule),
           strCat("SwapMoE 3.5.1: the highest frequency that leaves the time of a token, which is ",
-                 milliseconds(found.stillNs),
+                 timeText(found.stillNs),
                  " without exchanges; with an exchange of each layer in so many tokens it is ",
                  tried),
           worseOf(origin, Origin::kDerived)};
@@ -256,8 +250,8 @@ static PlanReason exchangeReason(const ExchangeRule &rule, const VirtualExpertIn
   return {"exchanges", value,
           strCat("SwapMoE 3.5.1: the highest frequency that leaves the time of a token; a token "
                  "computes for ",
-                 milliseconds(times->tokenNs), ", and reading an expert takes ",
-                 milliseconds(times->readNs)),
+                 timeText(times->tokenNs), ", and reading an expert takes ",
+                 timeText(times->readNs)),
           worseOf(inputs.costs->origin, Origin::kDerived)};
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/plan/AcceptanceTests.h"
 #include "compiler/plan/MissSearch.h"
+#include "compiler/plan/PlanAcceptance.h"
 #include "compiler/planning/PlanJudge.h"
 #include "compiler/search/AcceptanceLog.h"
 #include "runtime/base/Checksum.h"
@@ -22,8 +23,8 @@ namespace moec {
 //===-- Rules as text -------------------------------------------------------------------------===//
 
 static constexpr const char *kRuleForms =
-    "wait, lower:T1:T2 or lower:T1:T2:SLICES, skip:T1, substitute:T1:DISTANCE or mask, with T1 <= "
-    "T2 and numbers from 0 to 1";
+    "auto, wait, lower:T1:T2 or lower:T1:T2:SLICES, skip:T1, substitute:T1:DISTANCE or mask, with "
+    "T1 <= T2 and numbers from 0 to 1";
 
 static std::vector<std::string_view> partsOf(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -274,10 +275,6 @@ static Result<double> acceptanceConfidence(const MissRequest &request, const Pla
 
 //===-- Searching -----------------------------------------------------------------------------===//
 
-static std::string milliseconds(double ns) {
-  return strCat(fixed(ns / 1e6, 2), " ms");
-}
-
 /// The rule, and exchanges, without which `mask` is another one.
 static std::string rungText(const Plan &plan) {
   return strCat(missRuleText(plan.miss), plan.rules.exchange.exchanges() ? " with exchanges" : "");
@@ -295,7 +292,7 @@ public:
 
   /// The fastest plan that passed and is forecast to be faster, or `waiting` with a reason.
   Result<Plan> climb(const Plan &waiting, const LossyLadders &found) {
-    tried = strCat("Waiting takes ", milliseconds(found.waitingNs),
+    tried = strCat("Waiting takes ", timeText(found.waitingNs),
                    " a token where plans are decided; ", found.tried, " rules were simulated");
     if (found.ladders.empty())
       return withReason(waiting,
@@ -331,7 +328,7 @@ private:
           judge.measure(plan, confidence,
                         strCat(", rung ", i + 1, " of at most ", ladder.size(), ", ", which)));
       const bool isWithin = loss.upperBound <= *request.target;
-      tried += strCat("; ", rungText(plan), " takes ", milliseconds(rung.tokenNs), " and loses ",
+      tried += strCat("; ", rungText(plan), " takes ", timeText(rung.tokenNs), " and loses ",
                       lossText(loss.metric, loss.loss), ", at most ",
                       lossText(loss.metric, loss.upperBound),
                       isWithin ? "" : strCat(", more than the allowed ", target));

@@ -171,8 +171,12 @@ private:
     const BudgetPlan &plan = *planned;
     outlook.budgetBytes = plan.budgetBytes;
     outlook.isEnough = plan.budgetBytes >= smallest;
-    if (!outlook.isEnough)
+    if (!outlook.isEnough) {
+      PlannedUse shortest = use;
+      shortest.contextTokens = 1;
+      outlook.fitsShorterContext = plan.budgetBytes >= smallestBudget(model.footprint, shortest);
       return outlook;
+    }
     const double pages = static_cast<double>(largestPoolPages(model.footprint.cache));
     outlook.cachedFraction =
         static_cast<double>(plan.allotment.totalPages()) / std::max(1.0, pages);

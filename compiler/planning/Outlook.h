@@ -32,8 +32,9 @@ struct SpeedOutlook {
 };
 
 struct BudgetOutlook {
-  std::string budget;    // As given by the user.
-  bool isEnough = false; // If false, the fields below are not set.
+  std::string budget;              // As given by the user.
+  bool fitsShorterContext = false; // It is too small for this context, but not for the shortest.
+  bool isEnough = false;           // If false, the fields below are not set.
   uint64_t budgetBytes = 0;
   double cachedFraction = 0; // Fraction of the expert bytes, 0 to 1.
   std::optional<SpeedOutlook> speed;

@@ -96,10 +96,11 @@ std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
                  "\n\n", sizesText(outlook));
   for (size_t i = 0; i < request.budgets.size(); ++i)
     text += budgetText(outlook, i, request.device);
-  if (std::ranges::any_of(outlook.widths, [](const WidthOutlook &width) {
-        return !std::ranges::all_of(width.budgets, &BudgetOutlook::isEnough);
-      }))
-    text += "\nA shorter context (--context) may make it fit.\n";
+  const bool helps = std::ranges::any_of(outlook.widths, [](const WidthOutlook &width) {
+    return std::ranges::any_of(width.budgets, &BudgetOutlook::fitsShorterContext);
+  });
+  if (helps)
+    text += "\nA shorter context (--context) makes some of them fit.\n";
   if (!request.device)
     return text + "\nFor a forecast of speed, give --device.\n";
   const std::optional<Origin> origin = worstOrigin(outlook);

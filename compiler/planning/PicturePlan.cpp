@@ -226,9 +226,9 @@ static void pictureWords(const PlannedArtifact &planned, const Plan &plan,
              formatBytes(pages * planned.artifact.pageBytes), " of it for experts: ",
              sharingName(plan.rules.sharing), ", eviction ", evictionName(plan.rules.eviction)),
       strCat("simulated on ", forecast.tokens, " of ", forecast.traceTokens,
-             " traced tokens, held out from planning; Belady: the least that any cache of this "
-             "size reads there, from the same start"),
-      strCat("room for ", plan.contextTokens, " tokens of context"),
+             " traced tokens, held out from planning; room for ", plan.contextTokens,
+             " tokens of context"),
+      "Belady: the least that any cache of this size reads on these tokens, from the same start",
   };
   picture.figures = {
       {fixed(1e9 / forecast.tokenNs, 1), "tokens/s expected"},

@@ -2,6 +2,7 @@
 
 #include "compiler/inspection/InspectSections.h"
 #include "runtime/base/Size.h"
+#include "runtime/format/PlanName.h"
 
 using namespace moert;
 
@@ -35,14 +36,13 @@ std::string plannedText(std::span<const Plan> plans) {
   for (const Plan &plan : plans) {
     if (plan.budgetBytes == 0)
       continue;
-    text += strCat(text.empty() ? ":" : "", "\n  ", plan.name, ": ", formatBytes(plan.budgetBytes),
-                   " with room for ", plan.contextTokens, " tokens of context");
+    text += strCat(text.empty() ? ":" : "", "\n  ", plan.loss ? nameWithRule(plan) : plan.name,
+                   ": ", formatBytes(plan.budgetBytes), " with room for ", plan.contextTokens,
+                   " tokens of context");
     text += prefetchesText(plan);
     if (plan.loss)
-      text += strCat(", ", missRuleText(plan.miss), ": loses ",
-                     lossText(plan.loss->metric, plan.loss->loss), ", at most ",
-                     lossText(plan.loss->metric, plan.loss->upperBound), " with ",
-                     fixed(plan.loss->confidence * 100, 2), "% confidence");
+      text += strCat(", loses ", boundedLossText(plan.loss->metric, plan.loss->loss,
+                                                 plan.loss->upperBound, plan.loss->confidence));
     if (plan.forecast)
       text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1),
                      " tokens/s expected on the calibration text");

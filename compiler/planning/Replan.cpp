@@ -21,6 +21,7 @@
 #include "runtime/base/SystemLimits.h"
 #include "runtime/engine/Footprint.h"
 #include "runtime/format/FilePrefix.h"
+#include "runtime/format/PlanName.h"
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
@@ -279,7 +280,7 @@ static MissSimulation missSimulationOf(const Draft &draft, const Session &sessio
     if (!draft.routing)
       return std::optional<Forecast>();
     if (draft.routing->scores.empty()) {
-      sayTo(session, strCat(plan.name, ", ", missRuleText(plan.miss),
+      sayTo(session, strCat(nameWithRule(plan),
                             ": no forecast, as the trace has no scores of the routers; calibrate "
                             "again with this version"));
       return std::optional<Forecast>();

@@ -99,16 +99,18 @@ Result<GridMatrix> quantizeNearest(const MatrixShape &shape, const Grid &grid,
       const size_t column = size_t(group) * grid.group, begin = size_t(row) * shape.cols + column;
       std::span<const float> values =
           rows.subspan(begin, std::min<size_t>(grid.group, shape.cols - column));
-      auto scales = scaleOf(values, grid);
-      if (!scales.isOk())
-        return scales.status().withContext(strCat("row ", firstRow + row));
       const size_t place = size_t(row) * groups + group;
-      if (!grid.hasByteScales)
+      float offset = 0;
+      if (!grid.hasByteScales) {
+        auto scales = scaleOf(values, grid);
+        if (!scales.isOk())
+          return scales.status().withContext(strCat("row ", firstRow + row));
         matrix.scales[place] = scales->scaleBits;
-      if (grid.hasOffsets)
-        matrix.offsets[place] = scales->offsetBits;
-      quantizeGroup(values, scaleAt(matrix, row, place), f16ToF32(scales->offsetBits), grid,
-                    matrix.codes.data() + begin);
+        if (grid.hasOffsets)
+          matrix.offsets[place] = scales->offsetBits;
+        offset = f16ToF32(scales->offsetBits);
+      }
+      quantizeGroup(values, scaleAt(matrix, row, place), offset, grid, matrix.codes.data() + begin);
     }
   }
   return matrix;

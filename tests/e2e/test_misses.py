@@ -187,7 +187,7 @@ class MissesTest(E2eTest):
     def test_rules_that_cannot_be_read_or_measured_are_refused(self):
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", self.scratch / "none.moe")
         for rule in ("hope", "lower:0.5", "lower:0.9:0.5", "skip", "skip:2", "mask:1", "lower:0:1:0", "wait:0", "skip:"):
-            self.refused(*command, "--miss", rule, *MEASURE, "--reference", pocket("source"), mention="expected wait, lower")
+            self.refused(*command, "--miss", rule, *MEASURE, "--reference", pocket("source"), mention="expected auto, wait, lower")
         self.refused(*command, "--miss", "mask", mention="expected --reference REF.moe.* and --eval-text")
         self.refused(*command, "--miss", "mask", "mask", *MEASURE, "--reference", pocket("source"), mention="given twice")
         self.refused(*command, "--accuracy-loss", "2%", mention="expected --miss RULE, or a preset")

@@ -204,6 +204,12 @@ class ReferenceTest(E2eTest):
         alone = self.evaluate(pocket("4"))
         self.assertTrue(math.isclose(alone["value"], math.exp(loss / 127), rel_tol=1e-9), (alone, loss / 127))
 
+    def test_a_reference_that_is_quantized_is_said(self):
+        said = f"--reference '{pocket('4')}' is quantized (bits 4"
+        for reference, is_said in ((pocket("4"), True), (pocket("source"), False)):
+            done = self.expect(DONE, "moert", "eval", pocket("4"), "--text", self.text, "--window", 64, "--reference", reference)
+            self.assertEqual(said in done.err, is_said, done.err)
+
     def test_metrics_that_compare_need_a_reference(self):
         for metric in ("kl", "top1"):
             self.refused("moert", "eval", pocket("4"), "--text", self.text, "--metric", metric, mention="--reference")

@@ -125,12 +125,26 @@ Status report(const EvalOptions &options, const EvaluationSet &set,
   return {};
 }
 
+/// Says if the reference is not the checkpoint at its own precision: comparing two artifacts is
+/// useful, but the loss relates to the reference.
+void noteQuantized(const Model &reference) {
+  std::string found;
+  for (const auto &[key, value] : reference.artifact().provenance)
+    if ((key == "bits" || key == "resident_bits" || key == "head_bits") && value != "source")
+      found += strCat(found.empty() ? "" : ", ", key, " ", value);
+  if (!found.empty())
+    printError(strCat("--reference '", reference.path(), "' is quantized (", found,
+                      "): losses relate to it, not to the checkpoint, which --bits source "
+                      "--resident-bits source keeps"));
+}
+
 Status evaluate(const EvalOptions &options) {
   MOERT_RETURN_IF_ERROR(checkOptions(options));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
   std::unique_ptr<Model> referenceModel;
   if (options.reference) {
     MOERT_ASSIGN_OR_RETURN(referenceModel, Model::open(*options.reference));
+    noteQuantized(*referenceModel);
   }
   MOERT_ASSIGN_OR_RETURN(const EvaluationSet set,
                          EvaluationSet::read(options.request, *model,

@@ -1,6 +1,7 @@
 #include "tools/moert/Numbers.h"
 
 #include "runtime/base/Size.h"
+#include "runtime/format/PlanName.h"
 #include "tools/console/WrappedLines.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ static std::string planText(const LoadedModel &loaded) {
   const Plan &plan = planOf(loaded);
   if (!loaded.engine->isLossy())
     return plan.name;
-  const std::string rule = strCat(plan.name, ", ", missRuleText(plan.miss), " on misses");
+  const std::string rule = strCat(nameWithRule(plan), " on misses");
   if (!plan.loss)
     return rule + ", of unknown loss";
   const bool isNats = plan.loss->metric == "kl";

@@ -1,6 +1,7 @@
 // Whatever is written can be read back unchanged.
 #include "runtime/base/Checksum.h"
 #include "runtime/format/Manifest.h"
+#include "runtime/format/PlanName.h"
 #include "runtime/format/Reader.h"
 #include "runtime/format/Writer.h"
 #include "tests/unit/format/TinyArtifact.h"
@@ -10,6 +11,17 @@
 #include <cstring>
 
 using namespace moert;
+
+TEST_CASE("a plan is named with its miss rule once") {
+  Plan plan;
+  plan.miss.action = MissAction::kMask;
+  plan.name = "25%";
+  CHECK(nameWithRule(plan) == "25%, mask");
+  plan.name = "25% mask";
+  CHECK(nameWithRule(plan) == "25% mask");
+  plan.miss = {};
+  CHECK(nameWithRule(plan) == "25% mask, wait");
+}
 
 TEST_CASE("the tiny artifact survives a round trip") {
   Artifact written = tinyArtifact();

@@ -14,6 +14,12 @@
 #include <utility>
 
 using namespace moec;
+
+TEST_CASE("times have four significant digits, and more for whole milliseconds") {
+  CHECK(timeText(12'345'678) == "12.35 ms");
+  CHECK(timeText(123'456) == "0.1235 ms");
+  CHECK(timeText(12'345'600'000) == "12346 ms");
+}
 using namespace moert;
 
 /// Four layers of twelve experts of two pages, of which a token takes two; 30 records fit.

@@ -36,7 +36,7 @@ TEST_CASE("any other text is refused with the forms that there are") {
     CAPTURE(text);
     const Status refused = parseMissRule(text).status();
     CHECK(refused.code() == StatusCode::kInvalidInput);
-    CHECK(refused.message().find("expected wait, lower:T1:T2") != std::string::npos);
+    CHECK(refused.message().find("expected auto, wait, lower:T1:T2") != std::string::npos);
   }
 }
 

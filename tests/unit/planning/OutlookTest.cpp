@@ -21,7 +21,10 @@ TEST_CASE("text and JSON mark budgets that do not fit") {
   OutlookRequest request;
   request.budgets = {"1MiB"};
   CHECK(outlookText(outlook, request).find("does not fit") != std::string::npos);
+  CHECK(outlookText(outlook, request).find("--context") == std::string::npos);
+  width.budgets.front().fitsShorterContext = true;
   CHECK(outlookText(outlook, request).find("shorter context (--context)") != std::string::npos);
+  width.budgets.front().fitsShorterContext = false;
   // If nothing fits, no times are printed.
   const DeviceProfile device;
   request.device = &device;

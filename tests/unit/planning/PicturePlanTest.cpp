@@ -148,3 +148,9 @@ TEST_CASE("settings that the artifact's pool does not hold are not drawn") {
   planned.artifact.plans[0].stagingPages = 0;
   CHECK(refusal(planned) != "");
 }
+
+TEST_CASE("no line of a picture is too long for it") {
+  auto made = picturePlan(tinyPlanned(), "tiny.moe");
+  REQUIRE(made.isOk());
+  CHECK(drawPlan(*made).find("\u2026") == std::string::npos);
+}

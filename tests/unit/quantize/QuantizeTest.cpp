@@ -137,6 +137,17 @@ TEST_CASE("values that are not finite or too large for f16's scales are refused 
   }
 }
 
+TEST_CASE("values too large for f16's scales are quantized with scales of one byte") {
+  auto rows = randomValues(size_t(kShape.rows) * kShape.cols, 1, 7);
+  rows[100] = 1e9f;
+  const Grid grid = {.bits = 4, .group = 32, .hasByteScales = true};
+  auto matrix = quantizeNearest(kShape, grid, rows);
+  REQUIRE_MESSAGE(matrix.isOk(), matrix.status().message());
+  std::vector<float> values(rows.size());
+  dequantize(*matrix, values);
+  CHECK(values[100] == doctest::Approx(1e9).epsilon(0.02)); // Rounding of the scale to bf16.
+}
+
 TEST_CASE("dequantized values are those of the definition, rounded to f32 at most") {
   const auto rows = randomValues(size_t(kShape.rows) * kShape.cols, 0.05f, 8);
   for (const Grid &grid : kGrids) {
