@@ -16,7 +16,7 @@ struct Steps final : Progress {
   void advanceTo(uint64_t now) override { done.push_back(now); }
   void end() override {}
   std::vector<std::string> names;
-  std::vector<uint64_t> done; // Of all steps.
+  std::vector<uint64_t> done; // Reported by all steps.
 };
 
 } // namespace
