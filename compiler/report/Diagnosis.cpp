@@ -142,8 +142,9 @@ Status Diagnosing::computeBounds() {
   for (const TimePart &part : found.parts)
     if (part.name == "requests" || part.name == "checksums")
       readingCosts += part.ns;
-  found.boundNs = std::max(std::max(0.0, base.tokenNs - base.waitNs - readingCosts),
-                           found.leastBytes / best * 1e9);
+  // A miss rule may read less than the perfect cache that waits.
+  const double leastNs = simulation.isLossy() ? 0 : found.leastBytes / best * 1e9;
+  found.boundNs = std::max(std::max(0.0, base.tokenNs - base.waitNs - readingCosts), leastNs);
   return {};
 }
 
@@ -196,9 +197,16 @@ void Diagnosing::addLimit() {
     return;
   }
   const std::string reads =
-      strCat("the perfect cache of this size would read ", bytesText(found.leastBytes), " of the ",
-             bytesText(measuredBytesPerToken(simulation.run())), " per token");
-  const double first = base.bytesRead > 0 ? found.firstBytes / base.bytesRead : 0;
+      simulation.isLossy()
+          ? strCat("it read ", bytesText(measuredBytesPerToken(simulation.run())),
+                   " per token; the perfect cache of this size that waits for every expert would "
+                   "read ",
+                   bytesText(found.leastBytes))
+          : strCat("the perfect cache of this size would read ", bytesText(found.leastBytes),
+                   " of the ", bytesText(measuredBytesPerToken(simulation.run())), " per token");
+  // With a miss rule the calibration text is replayed, not from the run's start.
+  const bool hasFirst = base.bytesRead > 0 && !simulation.appliesMissRule();
+  const double first = hasFirst ? found.firstBytes / base.bytesRead : 0;
   const double startNs = first >= kFirstReads ? first * found.waitNs : 0;
   const auto memory = std::ranges::find_if(whatIf.advice, [](const Advice &advice) {
     return advice.change.starts_with("more memory: ");

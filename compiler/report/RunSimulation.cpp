@@ -74,11 +74,14 @@ Status RunSimulation::readCalibration() {
     return {};
   MOERT_ASSIGN_OR_RETURN(calibration, routingOf(*given.trace, given.learned.paths, given.facts));
   calibrationFrom = calibration->decidingSteps();
-  // A long trace of a large model is replayed in part, with as large a part that counts.
+  isRuleApplied = isLossy() && !calibration->scores.empty();
+  // A long trace of a large model is replayed in part, with as large a part that counts; with a
+  // miss rule in nearly all replays, which then take as long as those of a run's routes.
+  const uint64_t most = isRuleApplied ? kMostReplayedDemands : 2 * kMostReplayedDemands;
   const size_t layers = calibration->whole.layerExperts.size();
   const size_t steps = calibration->whole.passes.size() / layers;
   size_t taken = 0;
-  for (uint64_t demands = 0; taken < steps && demands <= 2 * kMostReplayedDemands; ++taken)
+  for (uint64_t demands = 0; taken < steps && demands <= most; ++taken)
     demands = calibration->whole.passes[(taken + 1) * layers - 1].end;
   if (taken < steps) {
     calibration->whole = partOf(calibration->whole, 0, taken);
@@ -353,8 +356,16 @@ PlanProblem RunSimulation::problem() const {
 }
 
 PlanProblem RunSimulation::calibrationProblem() const {
-  return problemOf(given.facts, calibration->whole, calibration->predictions, poolPages(), reads,
-                   costs);
+  PlanProblem problem = problemOf(given.facts, calibration->whole, calibration->predictions,
+                                  poolPages(), reads, costs);
+  problem.sliceEnds = given.facts.sliceEnds;
+  problem.scores = calibration->scores;
+  problem.expertNorms = planOf(given, record).expertNorms;
+  return problem;
+}
+
+bool RunSimulation::isLossy() const {
+  return planOf(given, record).miss.isLossy() && record.decode.sum().changed() > 0;
 }
 
 PlanSettings predictedOnly(PlanSettings settings, const PlanProblem &problem) {
@@ -375,7 +386,7 @@ PlanSettings RunSimulation::adjustedSettings(uint64_t pages) const {
   PlanProblem whole = problem();
   whole.poolPages = pages;
   PlanSettings settings = predictedOnly(settingsOf(planOf(given, record)), whole);
-  settings.miss = {}; // A run profile has no scores.
+  settings.miss = {}; // The run's own routes have no scores.
   settings.allotment = adjustAllotment(settings.allotment, shapeOf(whole), pages);
   // As the runtime does, pins that do not fit are left out.
   while (!settings.pinned.empty() && !verify(whole, settings).isOk()) {
@@ -391,15 +402,33 @@ PlanSettings RunSimulation::adjustedSettings(uint64_t pages) const {
   return settings;
 }
 
+namespace {
+
+/// Records of other sizes, with their slices.
+struct ScaledRecords {
+  std::vector<std::vector<uint64_t>> bytes;
+  std::vector<std::vector<std::vector<uint64_t>>> sliceEnds;
+};
+
+} // namespace
+
+/// Slices in proportion to a record that has another size now.
+static void scaleSlices(uint64_t bytes, std::vector<uint64_t> &ends) {
+  const double factor = double(bytes) / double(ends.back());
+  for (uint64_t &end : ends)
+    end = std::min(bytes, static_cast<uint64_t>(std::llround(double(end) * factor)));
+  ends.back() = bytes;
+}
+
 /// All records together take that much more or less. They take whole pages, so some have one page
 /// more than others: if all grew by a byte beyond their pages, all would take one more.
 static void scaleExperts(double factor, const ModelFacts &facts, StepCosts &costs,
-                         std::vector<std::vector<uint64_t>> &records) {
-  records = facts.recordBytes;
+                         ScaledRecords &scaledRecords) {
+  scaledRecords = {facts.recordBytes, facts.sliceEnds};
   const uint64_t page = facts.footprint.pageBytes;
   double wantedPages = 0;
   uint64_t pages = 0; // So far.
-  for (std::vector<uint64_t> &layer : records)
+  for (std::vector<uint64_t> &layer : scaledRecords.bytes)
     for (uint64_t &bytes : layer) {
       wantedPages += factor * static_cast<double>(divideUp(bytes, page));
       const auto own = static_cast<uint64_t>(
@@ -408,6 +437,9 @@ static void scaleExperts(double factor, const ModelFacts &facts, StepCosts &cost
       const auto scaled = static_cast<uint64_t>(std::llround(double(bytes) * factor));
       bytes = std::clamp(scaled, (own - 1) * page + 1, own * page);
     }
+  for (size_t l = 0; l < scaledRecords.sliceEnds.size(); ++l)
+    for (size_t e = 0; e < scaledRecords.sliceEnds[l].size(); ++e)
+      scaleSlices(scaledRecords.bytes[l][e], scaledRecords.sliceEnds[l][e]);
   for (StepCosts::Layer &layer : costs.layers) {
     layer.expert.firstNs *= factor;
     layer.expert.furtherNs *= factor;
@@ -436,31 +468,38 @@ bool RunSimulation::holds(double expertBytes, uint64_t pages) const {
   if (!(largest * expertBytes <= double(changed.poolPages) * double(changed.pageBytes)))
     return false;
   StepCosts changedCosts = costs;
-  std::vector<std::vector<uint64_t>> records;
+  ScaledRecords records;
   scaleExperts(expertBytes, given.facts, changedCosts, records);
-  changed.recordBytes = records;
+  changed.recordBytes = records.bytes;
   return verify(changed, settingsFor(pages)).isOk();
 }
 
 Result<Simulated> RunSimulation::simulate(const Change &change) const {
-  return simulate(change, settingsFor(change.poolPages.value_or(poolPages())));
+  PlanSettings settings = settingsFor(change.poolPages.value_or(poolPages()));
+  if (isRuleApplied) {
+    settings = predictedOnly(std::move(settings), calibrationProblem());
+    settings.miss = planOf(given, record).miss;
+  }
+  return simulate(change, settings);
 }
 
 Result<Simulated> RunSimulation::simulate(const Change &change,
                                           const PlanSettings &settings) const {
-  PlanProblem changed = change.isOnCalibration ? calibrationProblem() : problem();
+  const bool isOnCalibration = change.isOnCalibration || isRuleApplied;
+  PlanProblem changed = isOnCalibration ? calibrationProblem() : problem();
   changed.poolPages = change.poolPages.value_or(poolPages());
   StepCosts changedCosts = costs;
-  std::vector<std::vector<uint64_t>> records;
+  ScaledRecords records;
   if (change.expertBytes != 1) {
     scaleExperts(change.expertBytes, given.facts, changedCosts, records);
-    changed.recordBytes = records;
+    changed.recordBytes = records.bytes;
+    changed.sliceEnds = records.sliceEnds;
   }
   scaleComputing(change.computing, changedCosts);
   const ReadTable changedTable = changedReads(reads, change.readRate, change.readLatency);
   changed.costs = &changedCosts;
   changed.reads = &changedTable;
-  const size_t fromStep = change.isOnCalibration ? calibrationFrom : promptSteps;
+  const size_t fromStep = isOnCalibration ? calibrationFrom : promptSteps;
   MOERT_ASSIGN_OR_RETURN(const TimedResult result,
                          replayInTime(changed, settings, {.fromStep = fromStep}));
   return meansOf(result);

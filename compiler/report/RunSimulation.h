@@ -3,6 +3,10 @@
 // run did. What would change the run is then predicted by changing the model.
 //
 // Only decode steps are fitted and predicted. Prompt chunks are replayed, as they fill the cache.
+//
+// A miss rule decides by the routers' scores, which a run profile does not have and the calibration
+// trace has. A run that a rule changed is therefore replayed on the calibration trace, with the
+// rule; if the trace has no scores, on its own routes, waiting on misses.
 #pragma once
 
 #include "compiler/plan/PlanInputs.h"
@@ -75,7 +79,8 @@ public:
     double expertBytes = 1;                 // Records of another size, computed in proportion.
     bool isOnCalibration = false;           // Routes of the calibration trace instead of the run's.
   };
-  /// Refuses a pool that is smaller than a record.
+  /// With the run's settings, and with its miss rule if appliesMissRule(). Refuses a pool that is
+  /// smaller than a record.
   moert::Result<Simulated> simulate(const Change &change) const;
   /// With other settings, which fit the run's pool.
   moert::Result<Simulated> simulate(const Change &change, const PlanSettings &settings) const;
@@ -84,8 +89,13 @@ public:
   /// many times their bytes. If not, simulate() refuses the change.
   bool holds(double expertBytes, uint64_t pages) const;
 
-  /// The run's settings for a pool of so many pages, as the runtime adjusts the plan.
+  /// The run's settings for a pool of so many pages, as the runtime adjusts the plan, but waiting
+  /// on misses: for the run's own routes.
   PlanSettings settingsFor(uint64_t poolPages) const;
+  /// Whether the plan's miss rule changed the run.
+  bool isLossy() const;
+  /// Whether simulate() replays the calibration trace with that rule.
+  bool appliesMissRule() const { return isRuleApplied; }
 
   const ReportInputs &inputs() const { return given; }
   const RunRecord &run() const { return record; }
@@ -121,6 +131,7 @@ private:
   RoutingTrace routing;
   std::vector<LayerPredictions> predictions;
   size_t promptSteps = 0;
+  bool isRuleApplied = false; // appliesMissRule()
   std::optional<KnownRouting> calibration;
   size_t calibrationFrom = 0;
   std::vector<const RecordedStep *> replayed;

@@ -158,10 +158,17 @@ static void addAdvice(const RunFindings &findings, Section &section) {
       bestChangeText(findings), advice.empty() ? "" : strCat(". How: ", advice[0].action), "."));
   addSmallerBudget(findings, section);
   const Plan &plan = planOf(findings.simulation.inputs(), findings.simulation.run());
-  if (plan.miss.isLossy())
+  if (findings.simulation.appliesMissRule())
+    section.sentences.push_back(strCat("Predictions are for the calibration text under the plan's "
+                                       "miss rule ",
+                                       missRuleText(plan.miss),
+                                       ", which decides by scores that a run does not record."));
+  else if (findings.simulation.isLossy())
     section.sentences.push_back(strCat("Predictions are for waiting for every expert: the plan's "
                                        "miss rule ",
-                                       missRuleText(plan.miss), " is not simulated."));
+                                       missRuleText(plan.miss),
+                                       " decides by scores that the artifact's trace does not "
+                                       "have."));
   if (!findings.whatIf.unsearched.empty())
     section.sentences.push_back(
         strCat("Other plans were not searched: ", findings.whatIf.unsearched, "."));

@@ -4,6 +4,7 @@
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/plan/PlanForecast.h"
 #include "compiler/plan/PlanSearch.h"
+#include "compiler/plan/PresetRules.h"
 #include "compiler/plan/StepCosts.h"
 #include "compiler/report/ReportFacts.h"
 #include "runtime/base/CheckedMath.h"
@@ -94,6 +95,14 @@ private:
                           : simulation.simulate(asked.change);
   }
   Result<std::vector<Simulated>> simulateAll(std::span<const Asked> all) const;
+  /// What is replayed, for advice.
+  std::string routesText() const {
+    return simulation.appliesMissRule()
+               ? strCat("the calibration text's routes under ", missRuleText(plan().miss))
+               : "this run's routes";
+  }
+  const Plan &plan() const { return planOf(simulation.inputs(), simulation.run()); }
+  std::string memoryCommand(uint64_t bytes) const;
   bool mostlyWaits() const { return simulation.base().waitNs > simulation.base().tokenNs / 2; }
   Result<std::vector<Predicted>> predictAll(std::span<const RunSimulation::Change> changes) const;
 
@@ -296,7 +305,7 @@ Status Questions::askProfiledDisk() {
               " instead of ", shownRate(disk.bytesPerSecond)),
        "find what slows it: another program that reads, a limit of the "
        "container, heat",
-       "this run's routes with the profile's rate", false, disk.origin, predicted});
+       routesText() + " with the profile's rate", false, disk.origin, predicted});
   return {};
 }
 
@@ -345,6 +354,18 @@ Status Questions::askPlan() {
   return {};
 }
 
+/// A plan whose miss rule changed the run keeps its own cache in more memory: it is made again.
+std::string Questions::memoryCommand(uint64_t bytes) const {
+  if (!simulation.isLossy())
+    return strCat("moert run ... --memory ", sizeOption(bytes));
+  const Result<Preset> preset = presetOf(plan().preset);
+  const bool hasOwnRule = preset.isOk() && missRuleOf(*preset).isLossy();
+  return strCat("moec replan ", simulation.inputs().artifactPath, " --memory ", sizeOption(bytes),
+                hasOwnRule ? " --preset " + plan().preset
+                           : " --miss " + missRuleText(plan().miss),
+                " --reference SOURCE.moe --eval-text TEXT -o NEW.moe");
+}
+
 void Questions::adviseMemory() {
   const RunFacts &facts = simulation.run().facts;
   const BudgetPoint *best = nullptr;
@@ -361,19 +382,18 @@ void Questions::adviseMemory() {
     answers.advice.push_back({strCat("more memory: ", formatBytes(best->memoryBytes),
                                      " instead of ", formatBytes(facts.budgetBytes), ", for ",
                                      fixed(100 * best->expertFraction, 0), "% of the experts"),
-                              strCat("moert run ... --memory ", sizeOption(best->memoryBytes)),
-                              mostlyWaits()
-                                  ? "this run's routes with a larger pool and its times of "
-                                    "computing, which may be longer than without waits"
-                                  : "this run's routes with a larger pool",
+                              memoryCommand(best->memoryBytes),
+                              strCat(routesText(), " with a larger pool",
+                                     mostlyWaits() ? " and its times of computing, which may be "
+                                                     "longer than without waits"
+                                                   : ""),
                               false, simulation.disk().origin, best->predicted});
   const BudgetPoint &knee = answers.budgets[answers.knee];
   if (knee.memoryBytes > std::max(facts.availableBytes, facts.budgetBytes))
     answers.advice.push_back(
         {strCat("a machine with more memory: a budget of ", formatBytes(knee.memoryBytes),
                 " instead of ", formatBytes(facts.budgetBytes)),
-         strCat("moert run ... --memory ", sizeOption(knee.memoryBytes)),
-         "this run's routes with a larger pool", true, simulation.disk().origin, knee.predicted});
+         memoryCommand(knee.memoryBytes), routesText() + " with a larger pool", true, simulation.disk().origin, knee.predicted});
 }
 
 void Questions::adviseDisk() {
@@ -385,7 +405,7 @@ void Questions::adviseDisk() {
       answers.advice.push_back(
           {strCat("a disk of twice the rate: ", shownRate(point.bytesPerSecond), " instead of ",
                   shownRate(disk.bytesPerSecond)),
-           "another disk for the artifact", "this run's routes with the disk's rates doubled", true,
+           "another disk for the artifact", routesText() + " with the disk's rates doubled", true,
            disk.origin, point.predicted});
 }
 
@@ -409,8 +429,8 @@ bool Questions::adviseCandidate() {
       {strCat("more loss allowed: ", bound, " instead of ", lossText(known.metric, known.target),
               ", experts of ", fixed(100 * next->bytesFactor, 0), "% of the bytes"),
        strCat("moec compile CHECKPOINT --accuracy-loss ", lossOption(known.metric, needed), " ..."),
-       "this run's routes with the records of widths that the search measured, computed in "
-       "proportion to their bytes",
+       routesText() + " with the records of widths that the search measured, computed in "
+                      "proportion to their bytes",
        false, Origin::kAssumed, *next->predicted});
   return true;
 }
@@ -423,7 +443,7 @@ void Questions::adviseWidths() {
       {strCat("fewer bits: experts of ", fixed(next.bits, 0), " bits, ",
               fixed(100 * next.bytesFactor, 0), "% of the bytes"),
        "moec compile CHECKPOINT --accuracy-loss X% finds out if the loss permits it",
-       "this run's routes with smaller records, computed in proportion to their bytes", false,
+       routesText() + " with smaller records, computed in proportion to their bytes", false,
        Origin::kAssumed, next.predicted});
 }
 

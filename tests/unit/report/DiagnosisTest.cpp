@@ -54,6 +54,29 @@ ReportInputs coldInputs(uint32_t decoded) {
 
 } // namespace
 
+TEST_CASE("more memory for a plan with a miss rule is a plan for more memory") {
+  auto commandOf = [](ReportInputs inputs) -> std::string {
+    inputs.runs[0].facts.availableBytes = uint64_t(1) << 30;
+    for (const Advice &advice : Findings(inputs).whatIf.advice)
+      if (advice.change.starts_with("more memory: "))
+        return advice.action + " | " + advice.basis;
+    return "";
+  };
+  CHECK(commandOf(tinyInputs({}, roundRobin)).starts_with("moert run ... --memory "));
+  const std::string replan = commandOf(skippingInputs());
+  CHECK(replan.starts_with("moec replan tiny.moe --memory "));
+  CHECK(replan.find(" --miss skip:0 --reference ") != std::string::npos);
+  CHECK(replan.find(" | the calibration text's routes under skip:0") != std::string::npos);
+  ReportInputs swapping = skippingInputs();
+  swapping.artifact.plans[0].preset = swapping.runs[0].facts.preset = "swapmoe";
+  CHECK(commandOf(swapping).find(" --preset swapmoe --reference ") != std::string::npos);
+}
+
+TEST_CASE("a miss rule may read less than the perfect cache, so computing alone bounds its run") {
+  const Findings lossy(skippingInputs());
+  CHECK(lossy.diagnosis.boundNs <= lossy.diagnosis.computeNs * 1.01);
+}
+
 TEST_CASE("a token's parts add up to its time, the largest first") {
   const ReportInputs inputs = tinyInputs({}, roundRobin);
   const Findings found(inputs);

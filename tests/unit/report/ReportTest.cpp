@@ -136,6 +136,25 @@ TEST_CASE("hits by expert add up to the replayed hit rate") {
         doctest::Approx(findFact(report, "cache.replayed_hit_rate")->value.number()).epsilon(1e-3));
 }
 
+TEST_CASE("a verdict names what predictions for a plan with a miss rule replay") {
+  auto sentences = [](const ReportInputs &inputs) {
+    std::string all;
+    for (const Section &section : makeReport(inputs, {}).value().sections)
+      for (const std::string &sentence : section.sentences)
+        all += sentence + "\n";
+    return all;
+  };
+  const std::string replayed = "Predictions are for the calibration text under the plan's miss rule";
+  const std::string waiting = "Predictions are for waiting for every expert";
+  ReportInputs inputs = skippingInputs();
+  CHECK(sentences(inputs).find(replayed) != std::string::npos);
+  inputs.trace = tinyTrace(roundRobin);
+  CHECK(sentences(inputs).find(waiting) != std::string::npos);
+  for (moert::LayerTotals &layer : inputs.runs[0].decode.layers)
+    layer.skipped = 0; // As with --exact.
+  CHECK(sentences(inputs).find("Predictions are for") == std::string::npos);
+}
+
 TEST_CASE("what a plan's miss rule loses stands beside the loss of the widths") {
   ReportInputs inputs = tinyInputs({}, roundRobin);
   const auto sentence = [](const ReportInputs &of) {

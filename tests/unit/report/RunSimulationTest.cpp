@@ -120,6 +120,49 @@ TEST_CASE("the calibration trace is replayed with the run's disk and plan") {
   CHECK(simulatedNs(*simulation, {.isOnCalibration = true}) < simulation->base().tokenNs);
 }
 
+TEST_CASE("a run that a miss rule changed is replayed with the rule, on the calibration trace") {
+  const ReportInputs lossy = skippingInputs();
+  const auto simulation = simulationOf(lossy);
+  CHECK(simulation->appliesMissRule());
+  const PhaseTotals &decode = lossy.runs[0].decode;
+  const double tokens = double(decode.steps);
+  CHECK(simulation->base().tokenNs == Approx(double(decode.wallNs) / tokens).epsilon(0.006));
+  CHECK(simulatedNs(*simulation, {.readRate = 2}) < simulation->base().tokenNs);
+  CHECK(simulatedNs(*simulation, {.expertBytes = 0.5}) < simulation->base().tokenNs);
+  // Everything that replays the run's own routes waits.
+  CHECK_FALSE(simulation->settingsFor(simulation->poolPages()).miss.isLossy());
+
+  ReportInputs exact = lossy;
+  for (moert::LayerTotals &layer : exact.runs[0].decode.layers)
+    layer.skipped = 0;
+  const auto waiting = simulationOf(exact);
+  CHECK_FALSE(waiting->isLossy());
+  CHECK_FALSE(waiting->appliesMissRule());
+  CHECK(simulation->base().bytesRead < waiting->base().bytesRead);
+}
+
+TEST_CASE("without scores a run that a miss rule changed is replayed waiting") {
+  ReportInputs inputs = skippingInputs();
+  inputs.trace = tinyTrace(roundRobin);
+  const auto simulation = simulationOf(inputs);
+  CHECK(simulation->isLossy());
+  CHECK_FALSE(simulation->appliesMissRule());
+}
+
+TEST_CASE("slices are as much smaller as their records") {
+  ReportInputs inputs = skippingInputs();
+  inputs.artifact.plans[0].miss = {.action = moert::MissAction::kLower};
+  for (size_t l = 0; l < inputs.facts.sliceEnds.size(); ++l)
+    for (size_t e = 0; e < inputs.facts.sliceEnds[l].size(); ++e) {
+      const uint64_t bytes = inputs.facts.recordBytes[l][e];
+      inputs.facts.sliceEnds[l][e] = {bytes / 2, bytes};
+    }
+  const auto simulation = simulationOf(inputs);
+  REQUIRE(simulation->appliesMissRule());
+  const Simulated half = simulation->simulate({.expertBytes = 0.5}).value();
+  CHECK(half.bytesRead == Approx(0.5 * simulation->base().bytesRead).epsilon(0.01));
+}
+
 TEST_CASE("a run whose routes end within its prompt is refused") {
   ReportInputs inputs = tinyInputs({}, roundRobin);
   inputs.runs[0].facts.promptTokens = inputs.runs[0].routedTokens;

@@ -122,4 +122,21 @@ inline ReportInputs tinyInputs(const TinyTimes &times, TinyRoute route) {
   return inputs;
 }
 
+/// A run whose plan skipped half of the experts of the second rank, and a trace with scores.
+inline ReportInputs skippingInputs() {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.artifact.plans[0].miss.action = moert::MissAction::kSkip;
+  inputs.trace = tinyTrace(roundRobin);
+  for (TracedLayer &layer : inputs.trace->layers) {
+    layer.candidates = layer.topK;
+    layer.likeliest = layer.chosen;
+    for (size_t i = 0; i < layer.chosen.size(); ++i)
+      layer.weights.push_back(i % 2 == 0 ? 0.75F : 0.25F);
+    layer.likelihoods = layer.weights;
+  }
+  for (moert::LayerTotals &layer : inputs.runs[0].decode.layers)
+    layer.skipped = 15;
+  return inputs;
+}
+
 } // namespace moec
