@@ -142,15 +142,20 @@ std::string missText(const MissRule &miss) {
                   fraction(miss.substituteWithin), " less likely");
   case MissAction::kMask:
     return "mask: only resident experts take part";
+  case MissAction::kLowerPrompts:
+    return strCat("prompts: experts of a chunk, but for the ", fraction(miss.waitUpTo),
+                  " that most of its tokens use, are computed with ", uint32_t(miss.lowSlices),
+                  miss.lowSlices == 1 ? " slice" : " slices");
   }
   return "wait";
 }
 
-std::string measuredText(const PlanLoss &loss) {
+std::string measuredText(const MissRule &miss, const PlanLoss &loss) {
   return strCat(loss.metric, " ", lossText(loss.metric, loss.loss), ", at most ",
                 lossText(loss.metric, loss.upperBound), " with ", fixed(loss.confidence * 100, 2),
                 "% confidence, KL ", fixed(loss.klNats, 4), " nats, top-1 agreement ",
-                fixed((1 - loss.topDisagreement) * 100, 1), "%; decoding ", loss.windows,
+                fixed((1 - loss.topDisagreement) * 100, 1),
+                miss.changesPrompts() ? "%; reading as prompts " : "%; decoding ", loss.windows,
                 " windows of ", loss.windowTokens, " tokens, ", loss.units,
                 " units, with this plan's cache");
 }
@@ -193,7 +198,7 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
   if (plan.miss.isLossy())
     add("misses", missText(plan.miss));
   if (plan.loss)
-    add("loss", measuredText(*plan.loss));
+    add("loss", measuredText(plan.miss, *plan.loss));
   add("prefetch", plan.prefetches.empty() ? "none" : byLayers(artifact, [&](size_t i) {
         return prefetchText(plan.prefetches[i]);
       }));

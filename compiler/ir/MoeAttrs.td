@@ -80,7 +80,7 @@ def Moe_Survival : Moe_Enum<"Survival", "cache contents kept for a new prompt", 
 def Moe_MissAction : Moe_Enum<"MissAction", "what happens to an expert that is missing", [
   I32EnumAttrCase<"kWait", 0, "wait">, I32EnumAttrCase<"kLower", 1, "lower">,
   I32EnumAttrCase<"kSkip", 2, "skip">, I32EnumAttrCase<"kSubstitute", 3, "substitute">,
-  I32EnumAttrCase<"kMask", 4, "mask">]>;
+  I32EnumAttrCase<"kMask", 4, "mask">, I32EnumAttrCase<"kLowerPrompts", 5, "prompts">]>;
 
 def Moe_Predictor : Moe_Enum<"Predictor", "predictor of a layer's experts", [
   I32EnumAttrCase<"kOff", 0, "off">, I32EnumAttrCase<"kGate", 1, "gate">,

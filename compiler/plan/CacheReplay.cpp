@@ -139,10 +139,8 @@ Result<ReplayResult> replayTrace(const RoutingTrace &trace, const ReplayCache &c
   for (const RoutingPass &pass : trace.passes) {
     if (pass.beginsPrompt)
       replay.beginPrompt();
-    const bool isChanged = misses.isLossy() && pass.tokens == 1 && !pass.isPrompt;
-    const PassDemand demand =
-        isChanged ? misses.decide(replay.cache(), pass.layer, token) : trace.demandOf(pass);
-    const MissCounts changes = isChanged ? misses.counts() : MissCounts();
+    const PassDemand demand = misses.demandOf(replay.cache(), trace, pass, pass.layer, token);
+    const MissCounts changes = misses.counts();
     const CacheCounts counts = replay.runPass(pass.layer, demand);
     result.total += counts;
     result.totalChanges += changes;

@@ -322,9 +322,12 @@ Status verify(const PlanProblem &problem, const PlanSettings &settings) {
                         ", expected ", layers, " or none");
   for (uint32_t layer = 0; layer < settings.prefetches.size(); ++layer)
     MOERT_RETURN_IF_ERROR(checkPrefetch(problem, settings.prefetches[layer], layer));
-  if (settings.miss.isLossy() && (problem.scores.empty() || problem.sliceEnds.empty()))
+  if (settings.miss.changesDecoding() && problem.scores.empty())
     return invalidInput("the miss rule ", missRuleText(settings.miss),
                         " decides by the routers' scores, which the trace does not have");
+  if (settings.miss.isLossy() && problem.sliceEnds.empty())
+    return invalidInput("the miss rule ", missRuleText(settings.miss),
+                        " needs the slices of the records");
   // A cache made of them checks the rest.
   return CacheReplay::create(replayCacheOf(problem, settings)).status();
 }

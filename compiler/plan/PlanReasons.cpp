@@ -64,6 +64,16 @@ static PlanReason evictionReason(Preset preset, EvictionPolicy policy) {
   return {"eviction", name, "the best on most models; nothing was searched", Origin::kAssumed};
 }
 
+/// Without a measured loss.
+static void addPromptsReason(Preset preset, std::vector<PlanReason> &reasons) {
+  if (preset == Preset::kFate)
+    reasons.push_back({std::string(kPromptsReason), "exact",
+                       "Fate 4.5 reads the experts that few tokens of a prompt use at low "
+                       "precision, as many as a loss permits: moec replan with --accuracy-loss, "
+                       "--reference and --eval-text measures it",
+                       Origin::kStated});
+}
+
 //===-- Prefetches with a trace ---------------------------------------------------------------===//
 
 static PlanReason noPrefetchReason(Preset preset) {
@@ -130,6 +140,7 @@ std::vector<PlanReason> reasonsOf(Preset preset, const PlanProblem &problem,
   std::vector<PlanReason> reasons = {evictionReason(preset, settings.rules.eviction),
                                      allotmentReason(preset),
                                      prefetchReason(preset, problem, settings.prefetches)};
+  addPromptsReason(preset, reasons);
   if (preset == Preset::kHobbit)
     reasons.push_back(weightsReason(settings.rules.weights));
   if (preset == Preset::kEdgeMoe)
@@ -225,6 +236,7 @@ std::vector<PlanReason> reasonsOf(Preset preset, const PresetPrefetches &prefetc
   std::vector<PlanReason> reasons = {evictionReason(preset, rulesOf(preset).eviction),
                                      allotmentReason(preset),
                                      predictorReason(preset, prefetches.limit)};
+  addPromptsReason(preset, reasons);
   const std::span<const DecidedPrefetch> layers = prefetches.layers;
   for (size_t first = 0, end = 0; first < layers.size(); first = end) {
     for (end = first + 1; end < layers.size() && layers[end].rule == layers[first].rule &&

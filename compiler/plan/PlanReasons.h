@@ -19,6 +19,9 @@ std::vector<moert::PlanReason> reasonsOf(Preset preset, const PlanProblem &probl
 std::vector<moert::PlanReason> reasonsOf(Preset preset, const PresetPrefetches &prefetches,
                                          std::string_view device);
 
+/// The decision name of the reason why prompts are computed exactly.
+inline constexpr std::string_view kPromptsReason = "prompts";
+
 /// The decision name of a reason that all plans share: widths are not decided per plan.
 inline constexpr std::string_view kWidthsReason = "widths";
 

@@ -19,14 +19,13 @@ static double decodeBytes(const PlanProblem &problem, const MissRule &miss, uint
                           size_t steps, CacheReplay replay) {
   const RoutingTrace &trace = *problem.trace;
   const size_t layers = trace.layerExperts.size();
-  TracedMisses misses(miss, miss.isLossy() ? problem.scores.subspan(index, 1) : problem.scores);
+  TracedMisses misses(miss,
+                      miss.changesDecoding() ? problem.scores.subspan(index, 1) : problem.scores);
   double bytes = 0;
   uint64_t token = 0;
   for (size_t step = 0; step < steps; ++step) {
     const RoutingPass &pass = trace.passes[step * layers + index];
-    const bool isChanged = misses.isLossy() && pass.tokens == 1 && !pass.isPrompt;
-    const PassDemand demand =
-        isChanged ? misses.decide(replay.cache(), 0, token) : trace.demandOf(pass);
+    const PassDemand demand = misses.demandOf(replay.cache(), trace, pass, 0, token);
     const CacheCounts counts = replay.runPass(0, demand);
     bytes += pass.tokens == 1 ? static_cast<double>(counts.bytesRead) : 0;
     token += pass.tokens;

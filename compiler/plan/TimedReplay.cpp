@@ -219,9 +219,7 @@ void Executor::executeLayer(const RoutingPass &pass) {
 }
 
 PassDemand Executor::demandOf(const RoutingPass &pass) {
-  if (!misses.isLossy() || pass.tokens != 1 || pass.isPrompt)
-    return problem.trace->demandOf(pass);
-  const PassDemand demand = misses.decide(machine, pass.layer, token);
+  const PassDemand demand = misses.demandOf(machine, *problem.trace, pass, pass.layer, token);
   times.misses += misses.counts();
   times.displacedWeight += misses.displacedWeight();
   return demand;

@@ -42,6 +42,33 @@ void TracedMisses::addImportances(const LayerScores &known, uint32_t layer, uint
   }
 }
 
+PassDemand TracedMisses::demandOf(const CacheMachine &machine, const RoutingTrace &trace,
+                                  const RoutingPass &pass, uint32_t layer, uint64_t token) {
+  changed = {};
+  displaced = 0;
+  if (rule.changesDecoding() && pass.tokens == 1 && !pass.isPrompt)
+    return decide(machine, layer, token);
+  const PassDemand traced = trace.demandOf(pass);
+  return rule.changesPrompts() && pass.isPrompt ? lowerPrompt(machine, layer, traced) : traced;
+}
+
+PassDemand TracedMisses::lowerPrompt(const CacheMachine &machine, uint32_t layer,
+                                     const PassDemand &traced) {
+  const CacheDirectory &directory = machine.state();
+  wantedSlices.clear();
+  for (uint32_t expert : traced.wanted)
+    wantedSlices.push_back(directory.at(directory.idOf(layer, expert)).unit.slices);
+  lowerUnpopular(rule, wantedSlices);
+  for (size_t i = 0; i < traced.wanted.size(); ++i) {
+    const CacheUnit &unit = directory.at(directory.idOf(layer, traced.wanted[i])).unit;
+    const uint16_t present = unit.isHeld() ? unit.slicesPresent : uint16_t(0);
+    changed.lowered += std::max(present, wantedSlices[i]) < unit.slices;
+  }
+  PassDemand demand = traced;
+  demand.slices = wantedSlices;
+  return demand;
+}
+
 PassDemand TracedMisses::decide(const CacheMachine &machine, uint32_t layer, uint64_t token) {
   const LayerScores &known = scores[layer];
   assert(token < known.tokens());

@@ -8,6 +8,7 @@
 // The norms of routers' inputs are not known, so importances count them as 1.
 #pragma once
 
+#include "compiler/plan/RoutingTrace.h"
 #include "runtime/policy/CacheMachine.h"
 #include "runtime/policy/MissPolicy.h"
 
@@ -47,20 +48,21 @@ struct MissCounts {
 /// ladder, each of which is measured before it is taken.
 constexpr double kLoweredPart = 0.2;
 
-/// Decides the demands of decode steps. Borrows the scores and norms. For one thread.
+/// Decides the demands of layer passes. Borrows the scores and norms. For one thread.
 class TracedMisses {
 public:
-  /// The rule of a plan and the scores of each layer, which may be empty if the rule waits. With
+  /// The rule of a plan and the scores of each layer, which may be empty if decoding waits. With
   /// eviction by importance demands have importances, with the experts' norms
   /// (Plan::expertNorms).
   TracedMisses(const moert::MissRule &missRule, std::span<const LayerScores> traced,
                moert::EvictionPolicy eviction = moert::EvictionPolicy::kLru,
                std::span<const std::vector<uint32_t>> expertNorms = {});
 
-  bool isLossy() const { return rule.isLossy(); }
-  /// What the layer demands for a token, as the engine orders it. Valid until the next call. To be
-  /// called before prefetches of the layer pass are named.
-  moert::PassDemand decide(const moert::CacheMachine &machine, uint32_t layer, uint64_t token);
+  /// What a layer pass demands of the machine's layer, as the engine orders it; `token` is its
+  /// first one. Valid until the next call. To be called before prefetches of the layer pass are
+  /// named.
+  moert::PassDemand demandOf(const moert::CacheMachine &machine, const RoutingTrace &trace,
+                             const RoutingPass &pass, uint32_t layer, uint64_t token);
   /// What the last decision changed.
   const MissCounts &counts() const { return changed; }
   /// The part of the chosen experts' weight that the last decision took from them: all of those
@@ -69,6 +71,9 @@ public:
   double displacedWeight() const { return displaced; }
 
 private:
+  moert::PassDemand decide(const moert::CacheMachine &machine, uint32_t layer, uint64_t token);
+  moert::PassDemand lowerPrompt(const moert::CacheMachine &machine, uint32_t layer,
+                                const moert::PassDemand &traced);
   void countDisplaced(const moert::MissInputs &inputs, const moert::TakenExperts &result);
   void addImportances(const LayerScores &known, uint32_t layer, uint64_t token);
 

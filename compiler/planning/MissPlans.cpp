@@ -4,6 +4,7 @@
 #include "compiler/plan/AcceptanceTests.h"
 #include "compiler/plan/MissSearch.h"
 #include "compiler/plan/PlanAcceptance.h"
+#include "compiler/plan/PlanReasons.h"
 #include "compiler/planning/PlanJudge.h"
 #include "compiler/search/AcceptanceLog.h"
 #include "runtime/base/Checksum.h"
@@ -23,8 +24,8 @@ namespace moec {
 //===-- Rules as text -------------------------------------------------------------------------===//
 
 static constexpr const char *kRuleForms =
-    "auto, wait, lower:T1:T2 or lower:T1:T2:SLICES, skip:T1, substitute:T1:DISTANCE or mask, with "
-    "T1 <= T2 and numbers from 0 to 1";
+    "auto, wait, lower:T1:T2 or lower:T1:T2:SLICES, skip:T1, substitute:T1:DISTANCE, mask, "
+    "prompts:PART or prompts:PART:SLICES, with T1 <= T2 and numbers from 0 to 1";
 
 static std::vector<std::string_view> partsOf(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -70,7 +71,8 @@ Result<MissRule> parseMissRule(const std::string &text) {
     fractions.push_back(&rule.skipBeyond);
   if (rule.action == MissAction::kSubstitute)
     fractions.push_back(&rule.substituteWithin);
-  const bool hasSlices = rule.action == MissAction::kLower && parts.size() == fractions.size() + 2;
+  const bool takesSlices = rule.action == MissAction::kLower || rule.changesPrompts();
+  const bool hasSlices = takesSlices && parts.size() == fractions.size() + 2;
   if (parts.size() != fractions.size() + 1 + hasSlices)
     return refused;
   for (size_t i = 0; i < fractions.size(); ++i) {
@@ -91,11 +93,23 @@ static bool anyIsLossy(std::span<const MissRule> rules) {
                      [](const MissRule &rule) { return rule.isLossy(); });
 }
 
+/// Fate, section 4.5: the part of a prompt's experts in low precision is searched for within a
+/// loss. From safe to lossy; the last one leaves the most popular expert of a chunk alone.
+static std::vector<MissRule> promptRules() {
+  std::vector<MissRule> rules;
+  for (uint32_t eighths : {7, 6, 5, 4, 3, 2, 0})
+    rules.push_back(
+        {.action = MissAction::kLowerPrompts, .waitUpTo = kFixedPointOne / 8 * eighths});
+  return rules;
+}
+
 /// The rules of a plan, which has the name of its preset.
 static std::vector<MissRule> rulesFor(const MissRequest &request, const Plan &plan) {
   if (!request.rules.empty())
     return request.rules;
   const Result<Preset> preset = presetOf(plan.preset);
+  if (request.target && preset.isOk() && *preset == Preset::kFate)
+    return promptRules();
   return {preset.isOk() ? missRuleOf(*preset) : MissRule{}};
 }
 
@@ -120,8 +134,9 @@ static Status checkProfileTexts(const MissRequest &request, std::span<const Pres
 bool measuresLosses(const MissRequest &request, std::span<const Preset> presets) {
   if (request.isSearched || anyIsLossy(request.rules))
     return true;
-  return request.rules.empty() &&
-         std::ranges::any_of(presets, [](Preset preset) { return missRuleOf(preset).isLossy(); });
+  return request.rules.empty() && std::ranges::any_of(presets, [&request](Preset preset) {
+           return missRuleOf(preset).isLossy() || (request.target && preset == Preset::kFate);
+         });
 }
 
 Status checkMissRequest(const MissRequest &request, std::span<const Preset> presets) {
@@ -133,13 +148,13 @@ Status checkMissRequest(const MissRequest &request, std::span<const Preset> pres
   if (!isLossy && request.target)
     return invalidInput("--accuracy-loss is the loss that experts that are missing may cost, "
                         "expected --miss RULE, or a preset that loses accuracy (hobbit, "
-                        "swapmoe, pruning)");
+                        "swapmoe, pruning) or may lose some (fate)");
   if (!isLossy)
     return {};
   if (request.referencePath.empty() || request.texts.files.empty())
     return invalidInput(
-        "--miss and --preset hobbit, swapmoe and pruning change the output, and the "
-        "loss is measured: expected --reference "
+        "--miss, --preset hobbit, swapmoe and pruning, and fate with --accuracy-loss change the "
+        "output, and the loss is measured: expected --reference "
         "REF.moe, the checkpoint compiled with --bits source, and --eval-text");
   if (isOfItems(request.texts.metric))
     return invalidInput("--metric ", metricName(request.texts.metric),
@@ -154,17 +169,22 @@ Status checkMissRequest(const MissRequest &request, std::span<const Preset> pres
 
 //===-- Deciding ------------------------------------------------------------------------------===//
 
-static std::string measuredText(const PlanLoss &loss) {
+static std::string measuredText(const MissRule &rule, const PlanLoss &loss) {
   return strCat("loses ", lossText(loss.metric, loss.loss), ", at most ",
                 lossText(loss.metric, loss.upperBound), " with ", fixed(loss.confidence * 100, 2),
-                "% confidence, decoding ", loss.windows, " windows of ", loss.units,
-                " units with this cache");
+                "% confidence, ", rule.changesPrompts() ? "reading " : "decoding ", loss.windows,
+                " windows of ", loss.units, " units ",
+                rule.changesPrompts()
+                    ? strCat("as prompts of ", loss.windowTokens, " tokens with this cache")
+                    : "with this cache");
 }
 
 static Result<Plan> withRule(Plan plan, const MissRule &rule, const PlanLoss &loss,
                              const std::string &why, const MissSimulation &simulation) {
   plan.miss = rule;
   plan.loss = loss;
+  std::erase_if(plan.reasons,
+                [](const PlanReason &reason) { return reason.decision == kPromptsReason; });
   MOERT_ASSIGN_OR_RETURN(plan.forecast, simulation.forecast(plan));
   plan.reasons.push_back({"miss", missRuleText(rule), why, Origin::kMeasured});
   return plan;
@@ -190,7 +210,7 @@ static Result<std::vector<Plan>> measureRules(const MissRequest &request, PlanJu
     MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(named, 0.95));
     MOERT_ASSIGN_OR_RETURN(Plan lossy,
                            withRule(std::move(named), rule, loss,
-                                    strCat("It was asked for, and ", measuredText(loss), "."),
+                                    strCat("It was asked for, and ", measuredText(rule, loss), "."),
                                     simulation));
     made.push_back(std::move(lossy));
   }
@@ -211,14 +231,14 @@ static Result<Plan> acceptRule(const MissRequest &request, PlanJudge &judge, con
     tried.miss = rule;
     MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(tried, confidence));
     if (!(loss.upperBound <= *request.target)) {
-      reason = strCat(missRuleText(rule), " ", measuredText(loss), ", more than the ", target,
+      reason = strCat(missRuleText(rule), " ", measuredText(rule, loss), ", more than the ", target,
                       " that was allowed.");
       break;
     }
     reason.clear();
     MOERT_ASSIGN_OR_RETURN(accepted, withRule(plan, rule, loss,
-                                              strCat("It ", measuredText(loss), ", within the ",
-                                                     target, " that was allowed."),
+                                              strCat("It ", measuredText(rule, loss),
+                                                     ", within the ", target, " that was allowed."),
                                               simulation));
   }
   if (!accepted.miss.isLossy() && !reason.empty())
@@ -386,11 +406,29 @@ static Result<std::vector<Plan>> acceptSearched(const MissRequest &request, Plan
   return decided;
 }
 
+/// Where every expert is one slice, a rule that lowers experts of prompts would change nothing.
+static Status checkSlices(const MissRule &rule, const std::string &artifactPath) {
+  if (!rule.changesPrompts())
+    return {};
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::open(artifactPath));
+  for (const MoeLayer &layer : model->artifact().moeLayers)
+    for (const Expert &expert : layer.experts)
+      if (expert.slices.size() > rule.lowSlices)
+        return {};
+  return invalidInput(artifactPath, ": ", missRuleText(rule), " computes experts of prompts with ",
+                      uint32_t(rule.lowSlices), rule.lowSlices == 1 ? " slice" : " slices",
+                      ", and no expert has more; expected experts of several slices (moec compile "
+                      "--nested on, with more than 2 bits)");
+}
+
 Result<std::vector<Plan>> decideMissRules(const MissRequest &request,
                                           const std::string &artifactPath,
                                           const std::vector<Plan> &plans,
                                           const MissSimulation &simulation,
                                           const WorkDirectory &work, const Session &session) {
+  for (const Plan &plan : plans)
+    for (const MissRule &rule : rulesFor(request, plan))
+      MOERT_RETURN_IF_ERROR(checkSlices(rule, artifactPath));
   PlanJudge judge({artifactPath, request.referencePath, request.texts, work, request.threads},
                   session);
   MOERT_RETURN_IF_ERROR(judge.open());

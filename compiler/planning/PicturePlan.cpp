@@ -62,9 +62,8 @@ demandsOf(const PlanProblem &problem, const PlanSettings &settings, size_t fromS
     const RoutingPass &pass = passes[p];
     if (pass.beginsPrompt)
       replay.beginPrompt();
-    const bool isChanged = misses.isLossy() && pass.tokens == 1 && !pass.isPrompt;
-    const PassDemand demand = isChanged ? misses.decide(replay.cache(), pass.layer, token)
-                                        : problem.trace->demandOf(pass);
+    const PassDemand demand =
+        misses.demandOf(replay.cache(), *problem.trace, pass, pass.layer, token);
     token += pass.layer + 1 == problem.trace->layerExperts.size() ? pass.tokens : 0;
     if (pass.tokens == 1 && p >= firstPass)
       for (uint32_t expert : demand.wanted) {

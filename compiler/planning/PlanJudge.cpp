@@ -158,7 +158,7 @@ Result<PlanJudge::Scores> PlanJudge::decode(const Plan &plan, const std::string 
   options.threads = inputs.threads;
   options.takesFewerThreads = true;
   options.plan = 0;
-  options.extraBytes = set->memoryBytes(true);
+  options.extraBytes = set->memoryBytes(true, plan.miss.changesPrompts() ? plan.prefillChunk : 1);
   MOERT_ASSIGN_OR_RETURN(const Loaded candidate, load(*model, options));
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ReplayedLogits> rows,
                          ReplayedLogits::open(rowsPath(),
@@ -166,7 +166,8 @@ Result<PlanJudge::Scores> PlanJudge::decode(const Plan &plan, const std::string 
                                               inputs.texts.windows.windowTokens));
   InTurn replayed(*rows);
   return evaluate(*candidate.source, &replayed,
-                  strCat("decoding with ", plan.name, ", ", missRuleText(plan.miss), which));
+                  strCat(plan.miss.changesPrompts() ? "reading with " : "decoding with ", plan.name,
+                         ", ", missRuleText(plan.miss), which));
 }
 
 static constexpr size_t kNumbersOfScore = 7;

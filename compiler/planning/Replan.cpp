@@ -279,7 +279,7 @@ static MissSimulation missSimulationOf(const Draft &draft, const Session &sessio
   simulation.forecast = [&draft, &session](const Plan &plan) -> Result<std::optional<Forecast>> {
     if (!draft.routing)
       return std::optional<Forecast>();
-    if (draft.routing->scores.empty()) {
+    if (plan.miss.changesDecoding() && draft.routing->scores.empty()) {
       sayTo(session, strCat(nameWithRule(plan),
                             ": no forecast, as the trace has no scores of the routers; calibrate "
                             "again with this version"));

@@ -39,7 +39,7 @@ static Table textsTable(const Measured &measured, const Source &source) {
 }
 
 /// What the plan's miss rule does to the output, on top of the widths.
-static void addMissRule(const Plan &plan, const LayerTotals &decode,
+static void addMissRule(const Plan &plan, const RunRecord &run,
                         const std::optional<Measured> &measured, Section &section) {
   if (!plan.miss.isLossy()) {
     section.sentences.push_back("The plan waits for every expert that the router asks for, so that "
@@ -49,17 +49,22 @@ static void addMissRule(const Plan &plan, const LayerTotals &decode,
   const Source stated{Origin::kStated, "artifact: plan"};
   section.facts.push_back(
       {"accuracy.miss_rule", "miss rule", missRuleText(plan.miss), Unit::kNone, stated});
-  const double asked = double(decode.hits + decode.misses + decode.skipped + decode.substituted);
-  section.facts.push_back({"accuracy.changed", "experts that the miss rule changed in this run",
-                           asked > 0 ? Value(double(decode.changed()) / asked) : Value(),
-                           Unit::kFraction,
-                           measuredIn("totals.decode, lowered, skipped and substituted")});
+  const bool isOfPrompts = plan.miss.changesPrompts();
+  const LayerTotals totals = (isOfPrompts ? run.prefill : run.decode).sum();
+  const double asked = double(totals.hits + totals.misses + totals.skipped + totals.substituted);
+  section.facts.push_back(
+      {"accuracy.changed", "experts that the miss rule changed in this run",
+       asked > 0 ? Value(double(totals.changed()) / asked) : Value(), Unit::kFraction,
+       measuredIn(isOfPrompts ? "totals.prefill, lowered"
+                              : "totals.decode, lowered, skipped and substituted")});
   if (!plan.loss) {
     section.sentences.push_back(strCat("The plan's miss rule ", missRuleText(plan.miss),
                                        " changes the output; what it loses was not measured."));
     return;
   }
-  const Source source{Origin::kMeasured, "artifact: loss of the plan, while it decodes"};
+  const Source source{Origin::kMeasured, isOfPrompts
+                                             ? "artifact: loss of the plan, reading prompts"
+                                             : "artifact: loss of the plan, while it decodes"};
   const Unit unit = unitOf(plan.loss->metric);
   const bool isComparable = measured && measured->metric == plan.loss->metric;
   section.facts.push_back({"accuracy.plan_loss",
@@ -187,7 +192,7 @@ Section accuracySection(const RunFindings &findings) {
     section.sentences.push_back("Nothing was measured: the artifact was compiled to given widths. "
                                 "moec compile --accuracy-loss measures the loss.");
   const RunRecord &run = findings.simulation.run();
-  addMissRule(planOf(inputs, run), run.decode.sum(), inputs.artifact.measured, section);
+  addMissRule(planOf(inputs, run), run, inputs.artifact.measured, section);
   return section;
 }
 

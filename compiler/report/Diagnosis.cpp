@@ -143,7 +143,7 @@ Status Diagnosing::computeBounds() {
     if (part.name == "requests" || part.name == "checksums")
       readingCosts += part.ns;
   // A miss rule may read less than the perfect cache that waits.
-  const double leastNs = simulation.isLossy() ? 0 : found.leastBytes / best * 1e9;
+  const double leastNs = simulation.losesDecoding() ? 0 : found.leastBytes / best * 1e9;
   found.boundNs = std::max(std::max(0.0, base.tokenNs - base.waitNs - readingCosts), leastNs);
   return {};
 }

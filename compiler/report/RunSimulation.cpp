@@ -74,7 +74,7 @@ Status RunSimulation::readCalibration() {
     return {};
   MOERT_ASSIGN_OR_RETURN(calibration, routingOf(*given.trace, given.learned.paths, given.facts));
   calibrationFrom = calibration->decidingSteps();
-  isRuleApplied = isLossy() && !calibration->scores.empty();
+  isRuleApplied = losesDecoding() && !calibration->scores.empty();
   // A long trace of a large model is replayed in part, with as large a part that counts; with a
   // miss rule in nearly all replays, which then take as long as those of a run's routes.
   const uint64_t most = isRuleApplied ? kMostReplayedDemands : 2 * kMostReplayedDemands;
@@ -365,7 +365,12 @@ PlanProblem RunSimulation::calibrationProblem() const {
 }
 
 bool RunSimulation::isLossy() const {
-  return planOf(given, record).miss.isLossy() && record.decode.sum().changed() > 0;
+  return planOf(given, record).miss.isLossy() &&
+         record.decode.sum().changed() + record.prefill.sum().changed() > 0;
+}
+
+bool RunSimulation::losesDecoding() const {
+  return isLossy() && planOf(given, record).miss.changesDecoding();
 }
 
 PlanSettings predictedOnly(PlanSettings settings, const PlanProblem &problem) {

@@ -92,8 +92,9 @@ public:
   /// The run's settings for a pool of so many pages, as the runtime adjusts the plan, but waiting
   /// on misses: for the run's own routes.
   PlanSettings settingsFor(uint64_t poolPages) const;
-  /// Whether the plan's miss rule changed the run.
+  /// Whether the plan's miss rule changed the run, and whether it is one that changes decoding.
   bool isLossy() const;
+  bool losesDecoding() const;
   /// Whether simulate() replays the calibration trace with that rule.
   bool appliesMissRule() const { return isRuleApplied; }
 

@@ -163,7 +163,7 @@ static void addAdvice(const RunFindings &findings, Section &section) {
                                        "miss rule ",
                                        missRuleText(plan.miss),
                                        ", which decides by scores that a run does not record."));
-  else if (findings.simulation.isLossy())
+  else if (findings.simulation.losesDecoding())
     section.sentences.push_back(strCat("Predictions are for waiting for every expert: the plan's "
                                        "miss rule ",
                                        missRuleText(plan.miss),

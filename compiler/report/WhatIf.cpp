@@ -361,8 +361,7 @@ std::string Questions::memoryCommand(uint64_t bytes) const {
   const Result<Preset> preset = presetOf(plan().preset);
   const bool hasOwnRule = preset.isOk() && missRuleOf(*preset).isLossy();
   return strCat("moec replan ", simulation.inputs().artifactPath, " --memory ", sizeOption(bytes),
-                hasOwnRule ? " --preset " + plan().preset
-                           : " --miss " + missRuleText(plan().miss),
+                hasOwnRule ? " --preset " + plan().preset : " --miss " + missRuleText(plan().miss),
                 " --reference SOURCE.moe --eval-text TEXT -o NEW.moe");
 }
 
@@ -393,7 +392,8 @@ void Questions::adviseMemory() {
     answers.advice.push_back(
         {strCat("a machine with more memory: a budget of ", formatBytes(knee.memoryBytes),
                 " instead of ", formatBytes(facts.budgetBytes)),
-         memoryCommand(knee.memoryBytes), routesText() + " with a larger pool", true, simulation.disk().origin, knee.predicted});
+         memoryCommand(knee.memoryBytes), routesText() + " with a larger pool", true,
+         simulation.disk().origin, knee.predicted});
 }
 
 void Questions::adviseDisk() {

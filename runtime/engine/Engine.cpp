@@ -247,7 +247,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
     hear(artifact.residentBytes + std::min(done, startBytes));
   }));
   hear(artifact.residentBytes + startBytes); // Some experts of the start may not fit.
-  if (options.decodesInBatches && account.sessions == 1 && engine->missRule.isLossy() &&
+  if (options.decodesInBatches && account.sessions == 1 && engine->missRule.changesDecoding() &&
       isByLayers(plan))
     engine->decodedCache = std::make_unique<CacheMachine>(engine->cache->decisions());
   return std::unique_ptr<Engine>(new Engine(std::move(engine)));
@@ -267,6 +267,9 @@ uint32_t Engine::prefillChunk() const {
 }
 bool Engine::isLossy() const {
   return impl->missRule.isLossy();
+}
+bool Engine::losesDecoding() const {
+  return impl->missRule.changesDecoding();
 }
 bool Engine::decodesInBatches() const {
   return impl->decodedCache != nullptr;

@@ -127,7 +127,8 @@ struct MissScratch {
   std::vector<uint16_t> rankSlices, rowSlices;
   std::vector<uint32_t> rowWanted;
   CacheCounts rowCounts;
-  uint32_t lowered = 0, skipped = 0, substituted = 0; // Since the layer's route.
+  // Since the layer's route: ranks of its rows, or experts of a prompt's chunk.
+  uint32_t lowered = 0, skipped = 0, substituted = 0;
 
   void resize(const Artifact &artifact, uint64_t rows, bool decodesBatches);
   /// Bytes of it for so many rows that are decoded as a batch.
@@ -174,7 +175,8 @@ struct Engine::Impl {
 
   // State of the current step; sized once, for `chunk` tokens.
   bool isStepping = false;
-  bool isLossy = false; // The miss rule applies to this step.
+  bool isLossy = false;      // The miss rule applies to the tokens of this step.
+  bool lowersPrompt = false; // It applies to the experts of this chunk of a prompt.
   const Program *program = nullptr;
   StepObserver *observer = nullptr;
   std::vector<BatchRow> batch;

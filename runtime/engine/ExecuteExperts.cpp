@@ -48,12 +48,14 @@ Grouping Grouping::make(Engine::Impl &engine, const MoeLayerTables &layer, int32
     begin[e] = begin[e + 1];
   begin[expertCount] = pairs;
   Grouping grouping = {topK, wanted, std::span(engine.wantedUses.data(), distinct), {}};
-  if (!engine.isLossy)
+  if (!engine.isLossy && !engine.lowersPrompt)
     return grouping;
-  std::vector<uint16_t> &slices = engine.misses.wantedSlices;
+  const std::span<uint16_t> slices(engine.misses.wantedSlices.data(), distinct);
   for (uint32_t i = 0; i < distinct; ++i)
-    slices[i] = engine.misses.demanded[wanted[i]];
-  grouping.slices = std::span(slices.data(), distinct);
+    slices[i] = engine.isLossy ? engine.misses.demanded[wanted[i]] : layer.planned[wanted[i]];
+  if (engine.lowersPrompt)
+    lowerUnpopular(engine.missRule, slices);
+  grouping.slices = slices;
   return grouping;
 }
 
@@ -266,10 +268,11 @@ static Status computeDemanded(Engine::Impl &engine, const ExpertsInstruction &in
       MOERT_RETURN_IF_ERROR(engine.cache->release(index));
       continue;
     }
+    const uint16_t slices = engine.cache->slicesOf(index);
+    engine.misses.lowered += engine.lowersPrompt && slices < layer.planned[expert];
     if (!tasks.hasRoom(pairs.size()))
       MOERT_RETURN_IF_ERROR(compute());
-    tasks.add({&layer.templateOf(expert, engine.cache->slicesOf(index)), expert,
-               engine.cache->bytes(index), pairs});
+    tasks.add({&layer.templateOf(expert, slices), expert, engine.cache->bytes(index), pairs});
     handedOut[held++] = index;
     if (!isTogether)
       MOERT_RETURN_IF_ERROR(compute());
@@ -283,6 +286,8 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
   if (!openExperts) // Layerwise execution begins no reads earlier.
     MOERT_RETURN_IF_ERROR(beginExperts(instruction.moeLayer, instruction.experts));
   const Grouping grouping = *std::exchange(openExperts, std::nullopt);
+  if (lowersPrompt)
+    misses.lowered = misses.skipped = misses.substituted = 0;
   MOERT_RETURN_IF_ERROR(computeDemanded(*this, instruction, layer, grouping));
   MOERT_RETURN_IF_ERROR(cache->endLayer());
 
@@ -305,7 +310,7 @@ Status Engine::Impl::executeExperts(const ExpertsInstruction &instruction,
   layerProfile.stalled += static_cast<uint32_t>(counts.stalled);
   layerProfile.cancelled += static_cast<uint32_t>(counts.cancelled);
   layerProfile.promoted += static_cast<uint32_t>(counts.promoted);
-  if (isLossy) {
+  if (isLossy || lowersPrompt) {
     layerProfile.lowered += misses.lowered;
     layerProfile.skipped += misses.skipped;
     layerProfile.substituted += misses.substituted;

@@ -280,6 +280,19 @@ Status refuseLossyBudget(const Model &model, const EngineOptions &options,
       " for experts; exact mode (--exact) waits for every expert and runs with less");
 }
 
+/// A rule that lowers experts of prompts decides by the experts of a whole chunk.
+Status checkPromptChunk(const Model &model, const EngineOptions &options, const Plan &plan) {
+  const uint32_t planned = std::min(plan.prefillChunk, options.contextTokens);
+  if (options.isExact || !plan.miss.changesPrompts() ||
+      std::min(options.prefillChunk.value_or(planned), options.contextTokens) == planned)
+    return {};
+  return invalidInput("a prefill chunk of ", *options.prefillChunk, " tokens, but plan '",
+                      plan.name, "' of ", model.path(), " lowers experts by chunks of ",
+                      plan.prefillChunk,
+                      " tokens, with which its loss was measured; expected no other "
+                      "chunk, or exact mode (--exact)");
+}
+
 /// What an account is computed from.
 struct AccountInput {
   std::vector<uint32_t> plans; // To choose from.
@@ -336,8 +349,10 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
   std::optional<MemoryAccount> account =
       accountOfLargestPlan(artifact, input.plans, input.footprint, input.process, input.request,
                            budget, !options.isExact);
-  if (account)
+  if (account) {
+    MOERT_RETURN_IF_ERROR(checkPromptChunk(model, options, artifact.plans[account->plan]));
     return *account;
+  }
   const MemoryAccount smallestPlan = smallestPlanAccount(
       artifact, input.plans, input.footprint, input.process, input.request, !options.isExact);
   const uint64_t smallest = smallestPlan.totalBytes();

@@ -73,7 +73,9 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
     }
   }
   program = isDecode ? decode : prefill;
-  isLossy = (isDecode || decodedCache) && !hasPrompt && missRule.isLossy();
+  isLossy = (isDecode || decodedCache) && !hasPrompt && missRule.changesDecoding();
+  // Beside other sequences, which it must not change, a prompt is computed exactly.
+  lowersPrompt = hasPrompt && parts.size() == 1 && missRule.changesPrompts();
   Status executed = executeProgram();
   if (!executed.isOk())
     cache->abandonPass();

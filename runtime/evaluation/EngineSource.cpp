@@ -27,10 +27,14 @@ Result<std::unique_ptr<EngineSource>> EngineSource::create(Engine &loadedEngine)
   return std::unique_ptr<EngineSource>(new EngineSource(loadedEngine, std::move(session)));
 }
 
+uint32_t EngineSource::wholeTokens() const {
+  return engine.isLossy() && !engine.losesDecoding() ? engine.prefillChunk() : 1;
+}
+
 Status EngineSource::append(std::span<const int32_t> tokens, const TakeRow &takeRow) {
   RowObserver observer(session->length(), takeRow);
   const LogitsWanted wanted = takeRow ? LogitsWanted::kAll : LogitsWanted::kNowhere;
-  if (!engine.isLossy())
+  if (!engine.losesDecoding())
     return engine.prefill({session.get(), tokens, wanted}, observer);
   const size_t most = engine.decodesInBatches() ? engine.prefillChunk() : 1;
   for (size_t i = 0; i < tokens.size(); i += most) {

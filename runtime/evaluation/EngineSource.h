@@ -8,10 +8,11 @@
 
 namespace moert {
 
-/// Borrows the engine and owns a session of it: the engine must outlive the source. An engine with
-/// a miss rule decodes every token alone, as it would generate it, with the cache that the tokens
-/// before it left; the first sequence begins with the cache as it was loaded. Where
-/// Engine::decodesInBatches() is true, many tokens are computed at once, with the same results.
+/// Borrows the engine and owns a session of it: the engine must outlive the source. An engine whose
+/// miss rule changes decoding decodes every token alone, as it would generate it, with the cache
+/// that the tokens before it left; the first sequence begins with the cache as it was loaded. Where
+/// Engine::decodesInBatches() is true, many tokens are computed at once, with the same results. An
+/// engine that lowers experts of prompts reads every sequence as a prompt.
 class EngineSource : public LogitsSource {
 public:
   static Result<std::unique_ptr<EngineSource>> create(Engine &loadedEngine);
@@ -21,6 +22,7 @@ public:
   }
   void reset() override { session->reset(); }
   Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override;
+  uint32_t wholeTokens() const override;
 
 private:
   EngineSource(Engine &loadedEngine, std::unique_ptr<Session> ownSession)

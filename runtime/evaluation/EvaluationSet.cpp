@@ -20,12 +20,13 @@ constexpr uint64_t kCopiesOfFile = 3;
 /// Copies of a text while it is read: the file and its documents.
 constexpr uint64_t kCopiesOfText = 2;
 
-/// Tokens to append at a time: whole sequences, unless a reference's rows would take too much.
-static uint32_t stepTokensOf(uint32_t longestTokens, uint32_t vocabularySize, bool hasReference) {
+uint32_t stepTokensOf(uint32_t longestTokens, uint32_t vocabularySize, bool hasReference,
+                      uint32_t wholeTokens) {
   if (!hasReference)
     return longestTokens;
   const uint64_t rows = kReferenceRowsBytes / (uint64_t(vocabularySize) * sizeof(float));
-  return static_cast<uint32_t>(std::clamp<uint64_t>(rows, 1, longestTokens));
+  const uint64_t whole = std::max(rows / wholeTokens, uint64_t(1)) * wholeTokens;
+  return static_cast<uint32_t>(std::min<uint64_t>(whole, longestTokens));
 }
 
 static Status checkAnswers(const AnswerOptions &options) {
@@ -188,11 +189,11 @@ uint64_t EvaluationSet::samples() const {
   return count;
 }
 
-uint64_t EvaluationSet::memoryBytes(bool hasReference) const {
+uint64_t EvaluationSet::memoryBytes(bool hasReference, uint32_t wholeTokens) const {
   uint64_t bytes = heldBytes + samples() * sizeof(SampleScore);
   if (hasReference)
-    bytes += uint64_t(stepTokensOf(longestTokens, vocabularySize, true)) * vocabularySize *
-             sizeof(float);
+    bytes += uint64_t(stepTokensOf(longestTokens, vocabularySize, true, wholeTokens)) *
+             vocabularySize * sizeof(float);
   return bytes;
 }
 
@@ -207,7 +208,8 @@ Result<std::vector<SampleScore>> EvaluationSet::evaluate(LogitsSource &artifact,
                                                          LogitsSource *reference,
                                                          const EvaluationProgress &progress,
                                                          const std::atomic<bool> *stop) const {
-  const uint32_t stepTokens = stepTokensOf(longestTokens, vocabularySize, reference != nullptr);
+  const uint32_t stepTokens =
+      stepTokensOf(longestTokens, vocabularySize, reference != nullptr, artifact.wholeTokens());
   if (metric == LossMetric::kChoice)
     return evaluateChoices(choiceItems, stepTokens, artifact, reference, progress, stop);
   if (isOfItems(metric))
@@ -232,8 +234,9 @@ Result<SampleScore> EvaluationSet::evaluateItem(uint64_t item, LogitsSource &art
                                                 LogitsSource *reference,
                                                 const std::atomic<bool> *stop) const {
   MOERT_RETURN_IF_ERROR(checkVocabularies(artifact, reference));
-  PairedPass pass(stepTokensOf(longestTokens, vocabularySize, reference != nullptr), artifact,
-                  reference, stop);
+  PairedPass pass(
+      stepTokensOf(longestTokens, vocabularySize, reference != nullptr, artifact.wholeTokens()),
+      artifact, reference, stop);
   if (metric == LossMetric::kChoice)
     return evaluateChoice(choiceItems[item], pass);
   return evaluateAnswer(answerItems[item], {metric, answers, *tokenizer, artifact, reference, stop},

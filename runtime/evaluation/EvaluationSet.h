@@ -45,6 +45,11 @@ struct EvaluatedModel {
   const Tokenizer *tokenizer;
 };
 
+/// Tokens to append at a time: whole sequences, unless a reference's rows would take too much; a
+/// multiple of wholeTokens (LogitsSource).
+uint32_t stepTokensOf(uint32_t longestTokens, uint32_t vocabularySize, bool hasReference,
+                      uint32_t wholeTokens);
+
 /// Borrows the model's tokenizer: the model must outlive it. Used by one thread.
 class EvaluationSet {
 public:
@@ -67,8 +72,8 @@ public:
   std::span<const EvaluatedText> textsRead() const { return identities; }
 
   /// Bytes that it holds and that evaluate() needs, including the peak while the largest file is
-  /// read.
-  uint64_t memoryBytes(bool hasReference) const;
+  /// read. `wholeTokens`: the artifact's (LogitsSource).
+  uint64_t memoryBytes(bool hasReference, uint32_t wholeTokens = 1) const;
 
   /// The given options with the context and the rows of logits that evaluate() needs.
   EngineOptions engineOptions(EngineOptions engine) const;

@@ -104,7 +104,7 @@ Status ManifestDecoder::decodeRules(const fb::Plan &plan, CacheRules &value) {
 
 Status ManifestDecoder::decodeMiss(const fb::MissRule &miss, MissRule &value) {
   value = {{}, miss.low_slices(), miss.wait_up_to(), miss.skip_beyond(), miss.substitute_within()};
-  return decodeEnum(miss.action(), MissAction::kMask, "miss rule", value.action);
+  return decodeEnum(miss.action(), MissAction::kLowerPrompts, "miss rule", value.action);
 }
 
 Status ManifestDecoder::decodePlanLoss(const fb::PlanLoss &loss, PlanLoss &value) {

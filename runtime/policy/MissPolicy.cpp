@@ -10,8 +10,8 @@
 namespace moert {
 
 std::string_view missActionName(MissAction action) {
-  static constexpr std::array<std::string_view, kMissActions> kNames = {"wait", "lower", "skip",
-                                                                        "substitute", "mask"};
+  static constexpr std::array<std::string_view, kMissActions> kNames = {
+      "wait", "lower", "skip", "substitute", "mask", "prompts"};
   return kNames[static_cast<size_t>(action)];
 }
 
@@ -38,7 +38,7 @@ std::string missRuleText(const MissRule &rule) {
     text += fractionText(rule.skipBeyond);
   if (rule.action == MissAction::kSubstitute)
     text += fractionText(rule.substituteWithin);
-  if (rule.action == MissAction::kLower && rule.lowSlices != 1)
+  if ((rule.action == MissAction::kLower || rule.changesPrompts()) && rule.lowSlices != 1)
     text += ":" + std::to_string(rule.lowSlices);
   return text;
 }
@@ -121,6 +121,16 @@ static void decideMissing(int32_t expert, bool isLeftOut, const MissRule &rule,
     taken.add(expert, slices);
 }
 
+uint32_t exactInPrompt(const MissRule &rule, uint32_t experts) {
+  return std::max(1u, static_cast<uint32_t>(uint64_t(experts) * rule.waitUpTo / kFixedPointOne));
+}
+
+void lowerUnpopular(const MissRule &rule, std::span<uint16_t> slices) {
+  const uint32_t exact = exactInPrompt(rule, static_cast<uint32_t>(slices.size()));
+  for (size_t i = exact; i < slices.size(); ++i)
+    slices[i] = std::min<uint16_t>(rule.lowSlices, slices[i]);
+}
+
 void decideMisses(const MissRule &rule, const MissInputs &inputs, TakenExperts &taken) {
   assert(!inputs.chosen.empty() && inputs.weights.size() == inputs.chosen.size());
   if (rule.action == MissAction::kMask)
@@ -135,7 +145,7 @@ void decideMisses(const MissRule &rule, const MissInputs &inputs, TakenExperts &
     before += inputs.weights[rank];
     const bool isResident = at(inputs.resident, expert) == at(inputs.planned, expert);
     const bool isImportant = rank == 0 || !(score > static_cast<float>(rule.waitUpTo));
-    if (isResident || isImportant || rule.action == MissAction::kWait)
+    if (isResident || isImportant || !rule.changesDecoding())
       taken.add(expert, at(inputs.planned, expert));
     else
       decideMissing(expert,

@@ -20,29 +20,46 @@ enum class MissAction : uint8_t {
   kSkip = 2,       // The less important ones are left out.
   kSubstitute = 3, // A resident expert that is almost as likely takes its place.
   kMask = 4,       // Only resident experts take part.
+  /// Fewer slices of the experts that few tokens of a prompt's chunk use; decoding waits.
+  kLowerPrompts = 5,
 };
-constexpr size_t kMissActions = 5;
+constexpr size_t kMissActions = 6;
 
-/// "wait", "lower", "skip", "substitute", "mask".
+/// "wait", "lower", "skip", "substitute", "mask", "prompts".
 std::string_view missActionName(MissAction action);
 
 /// Importance is counted from the best rank on: the score of a rank is the part that the better
 /// ranks have of the weights that the router gave (HOBBIT, arXiv 2411.01433, equation 2), so the
-/// best rank has 0 and is always computed as planned. Fractions are in units of kFixedPointOne.
+/// best rank has 0 and is always computed as planned. In prompts, for kLowerPrompts, the score of
+/// an expert is the part of the chunk's experts up to and including it, the most popular first.
+/// Fractions are in units of kFixedPointOne.
 struct MissRule {
   MissAction action = MissAction::kWait;
-  uint8_t lowSlices = 1;                // kLower: slices of an expert of lower precision; not 0.
-  uint32_t waitUpTo = 0;                // Ranks with at most this score are waited for; not kMask.
+  uint8_t lowSlices = 1; // kLower, kLowerPrompts: slices of an expert of lower precision; not 0.
+  uint32_t waitUpTo = 0; // Ranks with at most this score are waited for; not kMask.
   uint32_t skipBeyond = kFixedPointOne; // kLower: ranks with a larger score are left out.
   uint32_t substituteWithin = 0; // kSubstitute: how much less likely a substitute may be, relative
                                  // to the expert that it replaces.
   friend bool operator==(const MissRule &, const MissRule &) = default;
 
   bool isLossy() const { return action != MissAction::kWait; }
+  bool changesPrompts() const { return action == MissAction::kLowerPrompts; }
+  /// Whether it changes what is computed for decoded tokens, not only for their prompt.
+  bool changesDecoding() const { return isLossy() && !changesPrompts(); }
 };
 
-/// "lower:0.6:0.9", "skip:0.9", "substitute:0.5:0.2", "mask", "wait": the action, then the scores
-/// and the distance that it uses as fractions; "lower:0.6:0.9:2" for other than one slice.
+/// How many of the experts that a prompt's chunk uses, the most popular ones, are computed as
+/// planned; at least one (Fate, arXiv 2502.12224, section 4.5: a part p of the experts is
+/// transferred in INT2).
+uint32_t exactInPrompt(const MissRule &rule, uint32_t experts);
+
+/// The slices that a prompt's chunk demands of its experts, the most popular first, instead of the
+/// planned ones.
+void lowerUnpopular(const MissRule &rule, std::span<uint16_t> slices);
+
+/// "lower:0.6:0.9", "skip:0.9", "substitute:0.5:0.2", "mask", "prompts:0.75", "wait": the action,
+/// then the scores and the distance that it uses as fractions, then the slices if they are not one:
+/// "lower:0.6:0.9:2".
 std::string missRuleText(const MissRule &rule);
 
 /// Experts and ranks of one token. Slices are counted from the first of a record.

@@ -48,7 +48,8 @@ void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
       .add_option(
           "--miss", flags.rules,
           "What happens to experts that are not in memory, while decoding: wait, "
-          "lower:T1:T2 (fewer slices), skip:T1, substitute:T1:DISTANCE, mask. A plan is made "
+          "lower:T1:T2 (fewer slices), skip:T1, substitute:T1:DISTANCE, mask; in prompts: "
+          "prompts:PART (fewer slices of all but this part, the most used). A plan is made "
           "for each, and its loss is measured. auto: searches for the fastest rule within "
           "--accuracy-loss, or none (default: the preset's, which for all but hobbit, swapmoe and "
           "pruning is wait and loses nothing)")
@@ -60,7 +61,8 @@ void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
           "--accuracy-loss", flags.loss,
           "Take for each plan the last rule of --miss, from safe to lossy, whose loss is at "
           "most this with confidence; wait if there is none. The loss of the widths counts. With "
-          "--miss auto the fastest one that was found")
+          "--miss auto the fastest one that was found, with preset fate the last of its rules for "
+          "prompts")
       ->check(someWord())
       ->type_name("LOSS");
   command

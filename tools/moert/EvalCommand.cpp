@@ -138,6 +138,15 @@ void noteQuantized(const Model &reference) {
                       "--resident-bits source keeps"));
 }
 
+/// LogitsSource::wholeTokens() of any plan that may be taken.
+uint32_t wholeTokensOf(const Model &model, const EngineOptions &engine) {
+  uint32_t tokens = 1;
+  for (const Plan &plan : model.artifact().plans)
+    if (plan.miss.changesPrompts() && !engine.isExact)
+      tokens = std::max(tokens, plan.prefillChunk);
+  return tokens;
+}
+
 Status evaluate(const EvalOptions &options) {
   MOERT_RETURN_IF_ERROR(checkOptions(options));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
@@ -154,8 +163,8 @@ Status evaluate(const EvalOptions &options) {
   EngineOptions engine = set.engineOptions(engineOptionsOf(options.engine));
   EngineOptions referenceEngine = engine;
   referenceEngine.preset.reset(); // --preset applies to the artifact only.
-  engine.extraBytes =
-      set.memoryBytes(referenceModel != nullptr) + (recorded ? recorded->memoryBytes() : 0);
+  engine.extraBytes = set.memoryBytes(referenceModel != nullptr, wholeTokensOf(*model, engine)) +
+                      (recorded ? recorded->memoryBytes() : 0);
   referenceEngine.sharesProcess = true;
   if (referenceModel)
     MOERT_RETURN_IF_ERROR(setBudgets(options, *model, engine, *referenceModel, referenceEngine));

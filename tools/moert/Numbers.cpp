@@ -82,7 +82,7 @@ void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
   text << "\n";
   if (all.prefetches() > 0)
     text << prefetchLine(all, numbers.decodeSteps);
-  text << missLine(numbers.decode);
+  text << missLine(all);
   text << machineLines(loaded);
   writeErrorLines(text.str());
 }

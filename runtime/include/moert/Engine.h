@@ -154,8 +154,9 @@ struct SessionTokens {
   Session *session = nullptr;
   std::span<const int32_t> tokens;
   LogitsWanted wanted = LogitsWanted::kLast;
-  /// The tokens of a prompt are computed exactly, even a single one. What a plan's miss rule loses
-  /// must not depend on how a prompt is divided into chunks.
+  /// The tokens of a prompt are computed exactly, even a single one: what a plan's miss rule loses
+  /// must not depend on how a prompt is divided into chunks. A rule that lowers experts of prompts
+  /// applies to batches of one prompt alone, of prefillChunk() tokens but for the last.
   bool isPrompt = false;
 };
 
@@ -174,8 +175,11 @@ public:
   const KernelTable &kernels() const;
   const std::string &ioDescription() const; // "io_uring, direct, registered buffers"
   uint32_t prefillChunk() const;
-  /// Whether a miss rule may change what steps of single tokens compute.
+  /// Whether a miss rule may change what steps compute.
   bool isLossy() const;
+  /// Whether it may change steps of single tokens. If not, a lossy engine lowers experts of
+  /// prompts.
+  bool losesDecoding() const;
   /// EngineOptions::decodesInBatches was set and applies: there is one session, and the plan has a
   /// miss rule, quotas per layer, no prefetches and no eviction by importance, so that what a
   /// layer's cache holds depends on that layer's demands alone.

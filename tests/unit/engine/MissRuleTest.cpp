@@ -5,6 +5,7 @@
 
 #include "runtime/engine/Footprint.h"
 #include "runtime/engine/PlannedCache.h"
+#include "runtime/evaluation/EngineSource.h"
 #include "tests/unit/policy/LossyRules.h"
 #include "tests/unit/support/CountAllocations.h"
 
@@ -239,6 +240,107 @@ TEST_CASE("a prompt is computed exactly, however it is divided") {
   const Run expected = prompt(waiting, 16);
   for (uint32_t chunk : {1, 7, 16})
     CHECK(sameBytes(prompt(model, chunk).logits, expected.logits));
+}
+
+TEST_CASE(
+    "experts that few tokens of a prompt use are lowered, everywhere alike, and decoding waits") {
+  const MissFixture waiting({});
+  const Run exact = waiting.runWith(waiting.options);
+  for (bool prefetches : {false, true}) {
+    const MissFixture model({.action = MissAction::kLowerPrompts, .waitUpTo = part(0.5)},
+                            prefetches);
+    const Run lowered = checkSameEverywhere(model);
+    CHECK_FALSE(sameBytes(lowered.logits, exact.logits));
+    CHECK(lowered.sum.lowered + lowered.sum.skipped + lowered.sum.substituted == 0);
+    EngineOptions options = model.options;
+    options.isExact = true;
+    CHECK(sameBytes(model.runWith(options).logits, exact.logits));
+  }
+  const MissFixture none({.action = MissAction::kLowerPrompts, .waitUpTo = kFixedPointOne});
+  CHECK(none.runWith(none.options).isSame(exact));
+}
+
+TEST_CASE("a prompt beside other sequences is computed exactly, and so are they") {
+  auto logitsOf = [](const MissRule &rule) {
+    const MissFixture model(rule);
+    EngineOptions options = model.options;
+    options.sessions = 2;
+    options.sessionTokens = 0;
+    Loaded loaded = load(model.artifact.path, options);
+    auto other = loaded.engine->createSession();
+    REQUIRE(other.isOk());
+    Run run;
+    const SessionTokens both[] = {
+        {loaded.session.get(), std::span(kPrompt).first(6), LogitsWanted::kAll, true},
+        {other->get(), std::span(kPrompt).first(1), LogitsWanted::kAll}};
+    const Status done = loaded.engine->step(both, run);
+    REQUIRE_MESSAGE(done.isOk(), done.message());
+    return run.logits;
+  };
+  CHECK(sameBytes(logitsOf({.action = MissAction::kLowerPrompts}), logitsOf({})));
+}
+
+TEST_CASE("a plan that lowers experts of prompts refuses other chunks than its own") {
+  const MissFixture model({.action = MissAction::kLowerPrompts});
+  const auto opened = Model::open(model.artifact.path);
+  EngineOptions options = model.options;
+  options.prefillChunk = 16; // The plan's.
+  CHECK(accountMemory(**opened, options).isOk());
+  options.prefillChunk = 7;
+  const Status refused = accountMemory(**opened, options).status();
+  CHECK(refused.code() == StatusCode::kInvalidInput);
+  CHECK(refused.message().find("a prefill chunk of 7 tokens") != std::string::npos);
+  CHECK(refused.message().find("by chunks of 16 tokens") != std::string::npos);
+  options.isExact = true;
+  CHECK(accountMemory(**opened, options).isOk());
+}
+
+TEST_CASE("an evaluation reads prompts as a run does") {
+  const MissFixture model({.action = MissAction::kLowerPrompts});
+  EngineOptions options = model.options;
+  options.decodesInBatches = true;
+  Loaded loaded = load(model.artifact.path, options);
+  CHECK_FALSE(loaded.engine->decodesInBatches());
+  loaded.session.reset(); // The source has its own.
+  const auto source = EngineSource::create(*loaded.engine);
+  REQUIRE(source.isOk());
+  CHECK((*source)->wholeTokens() == loaded.engine->prefillChunk());
+  std::vector<float> evaluated;
+  REQUIRE((*source)
+              ->append(kPrompt,
+                       [&](uint32_t, std::span<const float> row) {
+                         evaluated.insert(evaluated.end(), row.begin(), row.end());
+                         return Status();
+                       })
+              .isOk());
+  Loaded again = load(model.artifact.path, model.options);
+  Run run;
+  REQUIRE(again.engine->prefill({again.session.get(), kPrompt, LogitsWanted::kAll}, run).isOk());
+  CHECK(sameBytes(evaluated, run.logits));
+}
+
+TEST_CASE("a prompt reads less with experts lowered, and counts them") {
+  auto promptOf = [](const MissRule &rule) {
+    const MissFixture model(rule);
+    Loaded loaded = load(model.artifact.path, model.options);
+    Run logits;
+    REQUIRE(loaded.engine
+                ->prefill({loaded.session.get(), std::span(kPrompt).first(6), LogitsWanted::kLast},
+                          logits)
+                .isOk());
+    LayerProfile sum;
+    for (const LayerProfile &layer : loaded.engine->lastStep()) {
+      sum.bytesRead += layer.bytesRead;
+      sum.lowered += layer.lowered;
+    }
+    return sum;
+  };
+  const LayerProfile exact = promptOf({});
+  const LayerProfile lowered =
+      promptOf({.action = MissAction::kLowerPrompts, .waitUpTo = part(0.5)});
+  CHECK(exact.lowered == 0);
+  CHECK(lowered.lowered > 0);
+  CHECK(lowered.bytesRead < exact.bytesRead);
 }
 
 TEST_CASE("a lossy plan has its own cache whatever the budget, and refuses one that is too small") {

@@ -1,4 +1,5 @@
 #include "runtime/evaluation/Evaluation.h"
+#include "runtime/evaluation/EvaluationSet.h"
 
 #include <doctest/doctest.h>
 
@@ -62,6 +63,16 @@ SampleScore scoreOf(uint32_t text, uint64_t tokens, double loss, double referenc
 }
 
 } // namespace
+
+TEST_CASE("steps hold 32 MiB of a reference's rows, but at least a whole chunk") {
+  constexpr uint32_t kLargeVocabulary = 1 << 17; // Rows of 512 KiB.
+  CHECK(stepTokensOf(512, kLargeVocabulary, true, 1) == 64);
+  CHECK(stepTokensOf(512, kLargeVocabulary, true, 48) == 48);
+  CHECK(stepTokensOf(512, kLargeVocabulary, true, 24) == 48);
+  CHECK(stepTokensOf(512, kLargeVocabulary, true, 100) == 100);
+  CHECK(stepTokensOf(80, kLargeVocabulary, true, 100) == 80);
+  CHECK(stepTokensOf(512, kLargeVocabulary, false, 100) == 512);
+}
 
 TEST_CASE("windows do not overlap, their first tokens are not scored, a rest is left out") {
   SuccessorSource source(2);

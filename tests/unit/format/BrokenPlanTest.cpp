@@ -36,8 +36,8 @@ TEST_CASE("unknown rules and texts that harm a terminal are refused") {
        "plan 0: unknown cache sharing 2, this reads 0 to 1"},
       {"an unknown survival", [](Plan &p) { p.rules.survival = PromptSurvival(3); },
        "plan 0: unknown prompt survival 3, this reads 0 to 2"},
-      {"an unknown miss rule", [](Plan &p) { p.miss.action = MissAction(5); },
-       "plan 0: unknown miss rule 5, this reads 0 to 4"},
+      {"an unknown miss rule", [](Plan &p) { p.miss.action = MissAction(6); },
+       "plan 0: unknown miss rule 6, this reads 0 to 5"},
       {"a preset with a line end", [](Plan &p) { p.preset.push_back('\n'); },
        "plan 0: the preset is not plain UTF-8"},
   });

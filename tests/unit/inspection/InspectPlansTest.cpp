@@ -48,6 +48,8 @@ TEST_CASE("every miss rule is described, and the weights of the weighted evictio
       {{.action = MissAction::kSkip, .waitUpTo = quarter}, "  misses    skip: ranks whose better"},
       {{.action = MissAction::kSubstitute, .substituteWithin = quarter},
        "are replaced by a resident expert at most 0.250 less likely\n"},
+      {{.action = MissAction::kLowerPrompts, .waitUpTo = quarter},
+       "  misses    prompts: experts of a chunk, but for the 0.250 that most"},
       {{.action = MissAction::kMask}, "  misses    mask: only resident experts take part\n"}};
   for (const auto &[rule, part] : kRules) {
     plan.miss = rule;

@@ -35,6 +35,16 @@ struct Recording : StepObserver {
   }
 };
 
+struct RouteRecorder : StepObserver {
+  std::vector<uint16_t> chosen[kLayers];
+
+  Status onLogits(Session &, uint32_t, std::span<const float>) override { return {}; }
+  void onRoute(Session &, uint32_t layer, uint32_t, std::span<const int32_t> experts,
+               std::span<const float>) override {
+    chosen[layer].insert(chosen[layer].end(), experts.begin(), experts.end());
+  }
+};
+
 Plan planWith(const MissRule &rule, CacheSharing sharing, bool prefetches) {
   Plan plan = smallPlan();
   plan.quotaPages.assign(kLayers, 9);
@@ -192,6 +202,58 @@ TEST_CASE("a trace that was recorded waiting is exact for the first MoE layer of
       REQUIRE(result.passes[token * kLayers].bytesRead == counted.bytesRead);
     }
   }
+}
+
+TEST_CASE("a replay counts what an engine counts that lowers experts of prompts") {
+  Plan plan = planWith({.action = MissAction::kLowerPrompts, .waitUpTo = part(0.5)},
+                       CacheSharing::kLayerQuotas, false);
+  plan.prefillChunk = 5;
+  SyntheticOptions synthetic = modelWith({plan});
+  synthetic.slices = {{WeightKind::kInt2, WeightKind::kInt2}};
+  const TemporaryArtifact file(synthetic);
+  const auto model = Model::open(file.path);
+  EngineOptions options = optionsOf(**model, plan);
+  options.readQueue = makeSynchronousQueue;
+  Loaded loaded = load(file.path, options);
+  RouteRecorder routed;
+  std::vector<TraceStep> steps;
+  std::vector<LayerProfile> counted;
+  constexpr size_t kPromptTokens = 9; // A chunk of five tokens, and one of four.
+  for (size_t begin = 0; begin < kPrompt.size(); begin += steps.back().tokens) {
+    const bool isPrompt = begin < kPromptTokens;
+    const size_t count = isPrompt ? std::min<size_t>(5, kPromptTokens - begin) : 1;
+    const SessionTokens part = {loaded.session.get(), std::span(kPrompt).subspan(begin, count),
+                                LogitsWanted::kNowhere, isPrompt};
+    REQUIRE(loaded.engine->step({&part, 1}, routed).isOk());
+    steps.push_back({static_cast<uint32_t>(count), begin == 0, isPrompt});
+    const auto layers = loaded.engine->lastStep();
+    counted.insert(counted.end(), layers.begin(), layers.begin() + kLayers);
+  }
+  ReplayCache cache;
+  cache.pageBytes = 4096;
+  cache.stagingPages = plan.stagingPages;
+  cache.rules = plan.rules;
+  std::vector<LayerRoutes> routes;
+  for (uint32_t l = 0; l < kLayers; ++l) {
+    ReplayLayer &layer = cache.layers.emplace_back();
+    layer.recordBytes = recordBytesOf((*model)->artifact().moeLayers[l]);
+    layer.quotaPages = plan.quotaPages[l];
+    for (const Expert &expert : (*model)->artifact().moeLayers[l].experts)
+      layer.sliceEnds.push_back({expert.slices[0].bytes, expert.bytes});
+    routes.push_back({kExperts, kTopK, routed.chosen[l]});
+  }
+  const ReplayResult replayed =
+      replayTrace(makeTrace(routes, steps).value(), cache, plan.miss).value();
+  REQUIRE(replayed.passes.size() == counted.size());
+  for (size_t pass = 0; pass < counted.size(); ++pass) {
+    CAPTURE(pass);
+    CHECK(replayed.changes[pass] == changesOf(counted[pass]));
+    CHECK(replayed.passes[pass].hits == counted[pass].hits);
+    CHECK(replayed.passes[pass].misses == counted[pass].misses);
+    CHECK(replayed.passes[pass].lowMisses == counted[pass].lowMisses);
+    CHECK(replayed.passes[pass].bytesRead == counted[pass].bytesRead);
+  }
+  CHECK(replayed.totalChanges.lowered > 0);
 }
 
 TEST_CASE("prompts are replayed as if the rule waited") {

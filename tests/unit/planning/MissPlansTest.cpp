@@ -18,6 +18,8 @@ TEST_CASE("every rule is read as it is written, to the last bit") {
       rule.skipBeyond = rule.waitUpTo + random() % (kFixedPointOne + 1 - rule.waitUpTo);
       rule.lowSlices = static_cast<uint8_t>(1 + random() % 3);
     }
+    if (rule.changesPrompts())
+      rule.lowSlices = static_cast<uint8_t>(1 + random() % 3);
     if (rule.action == MissAction::kSubstitute)
       rule.substituteWithin = random() % (kFixedPointOne + 1);
     const std::string text = missRuleText(rule);
@@ -29,10 +31,28 @@ TEST_CASE("every rule is read as it is written, to the last bit") {
 }
 
 TEST_CASE("any other text is refused with the forms that there are") {
-  for (const char *text :
-       {"", "hope", "lower", "lower:0.5", "lower:0.9:0.5", "lower:0:1:0", "lower:0:1:256",
-        "lower:0:1:x", "skip", "skip:", "skip:2", "skip:-1", "skip:nan", "skip:0.5x", "skip:0.5:1",
-        "mask:1", "wait:0", "substitute:0.5", "Mask"}) {
+  for (const char *text : {"",
+                           "hope",
+                           "lower",
+                           "lower:0.5",
+                           "lower:0.9:0.5",
+                           "lower:0:1:0",
+                           "lower:0:1:256",
+                           "lower:0:1:x",
+                           "skip",
+                           "skip:",
+                           "skip:2",
+                           "skip:-1",
+                           "skip:nan",
+                           "skip:0.5x",
+                           "skip:0.5:1",
+                           "mask:1",
+                           "prompts",
+                           "prompts:0.5:0",
+                           "prompts:2",
+                           "wait:0",
+                           "substitute:0.5",
+                           "Mask"}) {
     CAPTURE(text);
     const Status refused = parseMissRule(text).status();
     CHECK(refused.code() == StatusCode::kInvalidInput);
@@ -55,6 +75,12 @@ TEST_CASE("a request that loses accuracy needs a reference and texts, one that w
   CHECK_FALSE(checkMissRequest(request, lru).isOk());
   request.texts.files = {"a.jsonl"};
   CHECK(checkMissRequest(request, lru).isOk());
+  // Fate is exact unless it may lose something.
+  MissRequest ofFate;
+  const Preset fate[] = {Preset::kFate};
+  CHECK(checkMissRequest(ofFate, fate).isOk());
+  ofFate.target = 0.01;
+  CHECK(checkMissRequest(ofFate, fate).message().find("expected --reference") != std::string::npos);
   request.texts.metric = LossMetric::kChoice;
   CHECK(checkMissRequest(request, lru).message().find("is measured on items") != std::string::npos);
 }

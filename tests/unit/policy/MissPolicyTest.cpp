@@ -215,3 +215,21 @@ TEST_CASE("rules are written with the numbers that they use") {
                       .substituteWithin = part(0.125)}) == "substitute:0.5:0.125");
   CHECK(missRuleText({.action = MissAction::kMask, .waitUpTo = 5}) == "mask");
 }
+
+TEST_CASE("in a prompt the least popular experts are lowered, never the most popular one") {
+  const MissRule quarter = {.action = MissAction::kLowerPrompts, .waitUpTo = part(0.75)};
+  CHECK(exactInPrompt(quarter, 32) == 24);
+  CHECK(exactInPrompt(quarter, 4) == 3);
+  CHECK(exactInPrompt(quarter, 3) == 2);
+  CHECK(exactInPrompt(quarter, 1) == 1);
+  CHECK(exactInPrompt({.action = MissAction::kLowerPrompts}, 32) == 1);
+  CHECK(exactInPrompt({.action = MissAction::kLowerPrompts, .waitUpTo = kFixedPointOne}, 7) == 7);
+  CHECK(quarter.isLossy());
+  CHECK_FALSE(quarter.changesDecoding());
+  CHECK(missRuleText(quarter) == "prompts:0.75");
+  std::vector<uint16_t> slices = {3, 3, 1, 3};
+  lowerUnpopular(quarter, slices);
+  CHECK(slices == std::vector<uint16_t>{3, 3, 1, 1});
+  lowerUnpopular({.action = MissAction::kLowerPrompts, .lowSlices = 2}, slices);
+  CHECK(slices == std::vector<uint16_t>{3, 2, 1, 1});
+}

@@ -139,12 +139,14 @@ TEST_CASE("hits by expert add up to the replayed hit rate") {
 TEST_CASE("a verdict names what predictions for a plan with a miss rule replay") {
   auto sentences = [](const ReportInputs &inputs) {
     std::string all;
-    for (const Section &section : makeReport(inputs, {}).value().sections)
+    const Report report = makeReport(inputs, {}).value();
+    for (const Section &section : report.sections)
       for (const std::string &sentence : section.sentences)
         all += sentence + "\n";
     return all;
   };
-  const std::string replayed = "Predictions are for the calibration text under the plan's miss rule";
+  const std::string replayed =
+      "Predictions are for the calibration text under the plan's miss rule";
   const std::string waiting = "Predictions are for waiting for every expert";
   ReportInputs inputs = skippingInputs();
   CHECK(sentences(inputs).find(replayed) != std::string::npos);
