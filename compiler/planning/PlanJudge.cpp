@@ -2,6 +2,7 @@
 
 #include "compiler/search/RecordedLogits.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/SystemLimits.h"
 #include "runtime/evaluation/EngineSource.h"
 #include "runtime/evaluation/LossBound.h"
 #include "runtime/evaluation/UnitSpread.h"
@@ -131,6 +132,12 @@ Result<PlanJudge::Scores> PlanJudge::evaluate(LogitsSource &artifact, LogitsSour
   return scores;
 }
 
+/// Every token reads again what the one before has read: from the page cache, if it holds the file.
+static IoBackend backendFor(const Model &model) {
+  const bool isHeld = model.artifact().fileBytes <= systemMemory().room.bytes / 2;
+  return isHeld ? IoBackend::kBuffered : IoBackend::kAuto;
+}
+
 Status PlanJudge::recordReference() {
   const std::string key = "whole";
   if (inputs.work.isMarked(rowsStep, key))
@@ -138,6 +145,7 @@ Status PlanJudge::recordReference() {
   EngineOptions options = set->engineOptions({});
   options.threads = inputs.threads;
   options.takesFewerThreads = true;
+  options.io = backendFor(*reference);
   options.extraBytes = set->memoryBytes(false);
   Result<Loaded> loaded = load(*reference, options);
   if (!loaded.isOk())
@@ -158,6 +166,7 @@ Result<PlanJudge::Scores> PlanJudge::decode(const Plan &plan, const std::string 
   options.threads = inputs.threads;
   options.takesFewerThreads = true;
   options.plan = 0;
+  options.io = backendFor(*model);
   options.extraBytes = set->memoryBytes(true, plan.miss.changesPrompts() ? plan.prefillChunk : 1);
   MOERT_ASSIGN_OR_RETURN(const Loaded candidate, load(*model, options));
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ReplayedLogits> rows,
