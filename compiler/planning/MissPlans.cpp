@@ -154,8 +154,8 @@ Status checkMissRequest(const MissRequest &request, std::span<const Preset> pres
   if (request.referencePath.empty() || request.texts.files.empty())
     return invalidInput(
         "--miss, --preset hobbit, swapmoe and pruning, and fate with --accuracy-loss change the "
-        "output, and the loss is measured: expected --reference "
-        "REF.moe, the checkpoint compiled with --bits source, and --eval-text");
+        "output, and the loss is measured: expected --reference REF.moe, the checkpoint compiled "
+        "with --bits source and --resident-bits source, and --eval-text");
   if (isOfItems(request.texts.metric))
     return invalidInput("--metric ", metricName(request.texts.metric),
                         " is measured on items; the loss of a miss rule is measured on texts, by "
