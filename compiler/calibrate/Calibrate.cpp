@@ -156,21 +156,22 @@ Status Calibration::startOver(CalibrationInfo info, uint64_t stateBytes) {
 
 Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
   if (journal.fingerprint != fingerprint)
-    return invalidInput(CalibrationJournal::pathOf(options.outputPath),
-                        " is for another checkpoint, other texts or other options; start without "
-                        "--resume");
+    return invalidInput(
+        CalibrationJournal::pathOf(options.outputPath),
+        " is for another checkpoint, other texts or other options; --restart begins "
+        "anew");
   // A refusal from here on must not remove what can be resumed.
   MOERT_ASSIGN_OR_RETURN(StateFile file, StateFile::open(options.outputPath, stateBytes, true));
   file.keep();
   uint64_t bytes = executor->stateBytes(journal.segments) * journal.header.info.tokens.size();
   auto checksum = file.checksumOf(journal.segments, bytes);
   if (checksum.status().code() == StatusCode::kInvalidInput)
-    return invalidInput(checksum.status().message(), "; start without --resume");
+    return invalidInput(checksum.status().message(), "; --restart begins anew");
   MOERT_ASSIGN_OR_RETURN(const uint64_t found, std::move(checksum));
   if (found != journal.stateChecksum)
     return invalidInput(StateFile::pathOf(options.outputPath), ": the states have checksum ",
                         formatChecksum(found), ", the journal has ",
-                        formatChecksum(journal.stateChecksum), "; start without --resume");
+                        formatChecksum(journal.stateChecksum), "; --restart begins anew");
   MOERT_ASSIGN_OR_RETURN(
       ProfileWriter resumed,
       ProfileWriter::resume(options.outputPath, std::move(journal.header), journal.finishedLayers));

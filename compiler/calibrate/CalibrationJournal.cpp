@@ -119,7 +119,7 @@ Result<std::optional<CalibrationJournal>> loadJournal(const std::string &outputP
   MOERT_RETURN_IF_ERROR(file.read(0, bytes).withContext(path));
   auto journal = decodeJournal(bytes);
   if (!journal.isOk())
-    return invalidInput(path, ": ", journal.status().message(), "; start without --resume");
+    return invalidInput(path, ": ", journal.status().message(), "; --restart begins anew");
   return std::optional<CalibrationJournal>(std::move(journal).value());
 }
 

@@ -23,7 +23,7 @@ Result<StateFile> StateFile::open(const std::string &outputPath, uint64_t halfBy
   int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (resume ? 0 : O_CREAT | O_TRUNC);
   int file = ::open(path.c_str(), flags, 0666);
   if (file < 0 && resume && errno == ENOENT)
-    return invalidInput(path, " is gone, but its journal exists; start without --resume");
+    return invalidInput(path, " is gone, but its journal exists; --restart begins anew");
   if (file < 0)
     return systemError(errno, strCat("opening ", path));
   // Readahead would fill the page cache with pages that are dropped at once.

@@ -90,7 +90,7 @@ Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &a
   if (!std::filesystem::exists(path, ignored))
     return std::optional<EmitState>();
   if (!std::filesystem::is_regular_file(path, ignored)) // Opening a pipe would block.
-    return invalidInput(path, " is not a regular file; start without --resume");
+    return invalidInput(path, " is not a regular file; --restart begins anew");
   std::ifstream file(path);
   std::stringstream content;
   content << file.rdbuf();
@@ -98,16 +98,16 @@ Result<std::optional<EmitState>> Journal::load(uint64_t fingerprint, Artifact &a
   auto takeLine = [&] { return std::getline(content, line) && !content.eof(); };
   std::string expected = firstLineOf(fingerprint);
   if (!takeLine() || line.rfind("moec-journal ", 0) != 0)
-    return invalidInput(path, " is not a journal; start without --resume");
+    return invalidInput(path, " is not a journal; --restart begins anew");
   if (line != expected)
     return invalidInput(path, " has the line '", line, "', expected '", expected,
-                        "': the checkpoint, the options or the program have changed since; start "
-                        "without --resume");
+                        "': the checkpoint, the options or the program have changed since; "
+                        "--restart begins anew");
   LineReader reader(artifact);
   while (takeLine())
     if (!reader.take(wordsOf(line)))
       return invalidInput(path, " has the line '", line,
-                          "', which is unexpected there; start without --resume");
+                          "', which is unexpected there; --restart begins anew");
   return std::optional<EmitState>(reader.state);
 }
 

@@ -24,7 +24,8 @@ namespace moec {
 //===-- Rules as text -------------------------------------------------------------------------===//
 
 static constexpr const char *kRuleForms =
-    "auto, wait, lower:T1:T2 or lower:T1:T2:SLICES, skip:T1, substitute:T1:DISTANCE, mask, "
+    "auto alone, or wait, lower:T1:T2 or lower:T1:T2:SLICES, skip:T1, substitute:T1:DISTANCE, "
+    "mask, "
     "prompts:PART or prompts:PART:SLICES, with T1 <= T2 and numbers from 0 to 1";
 
 static std::vector<std::string_view> partsOf(std::string_view text) {
@@ -149,6 +150,9 @@ Status checkMissRequest(const MissRequest &request, std::span<const Preset> pres
     return invalidInput("--accuracy-loss is the loss that experts that are missing may cost, "
                         "expected --miss RULE, or a preset that loses accuracy (hobbit, "
                         "swapmoe, pruning) or may lose some (fate)");
+  if (!isLossy && !request.profileFiles.empty())
+    return invalidInput("--profile-text profiles virtual experts, which --miss wait does not use; "
+                        "expected another --miss or none");
   if (!isLossy)
     return {};
   if (request.referencePath.empty() || request.texts.files.empty())
@@ -241,9 +245,12 @@ static Result<Plan> acceptRule(const MissRequest &request, PlanJudge &judge, con
                                                      ", within the ", target, " that was allowed."),
                                               simulation));
   }
-  if (!accepted.miss.isLossy() && !reason.empty())
-    accepted.reasons.push_back(
-        {"miss", missRuleText({}), strCat("No loss on misses: ", reason), Origin::kMeasured});
+  if (!accepted.miss.isLossy() && !reason.empty()) {
+    std::erase_if(accepted.reasons,
+                  [](const PlanReason &old) { return old.decision == kPromptsReason; });
+    accepted.reasons.push_back({"miss", missRuleText({}),
+                                strCat("No rule is within the loss: ", reason), Origin::kMeasured});
+  }
   return accepted;
 }
 
@@ -380,7 +387,7 @@ static Result<std::vector<Plan>> acceptSearched(const MissRequest &request, Plan
                                                 const std::string &artifactPath,
                                                 const std::vector<Plan> &plans,
                                                 const MissSimulation &simulation) {
-  // All ladders stand before anything is measured: they divide the level.
+  // All ladders are made before anything is measured, because they divide the level.
   std::vector<LossyLadders> ladders;
   size_t chains = 0;
   std::vector<MissRule> rules;
@@ -426,9 +433,10 @@ Result<std::vector<Plan>> decideMissRules(const MissRequest &request,
                                           const std::vector<Plan> &plans,
                                           const MissSimulation &simulation,
                                           const WorkDirectory &work, const Session &session) {
-  for (const Plan &plan : plans)
-    for (const MissRule &rule : rulesFor(request, plan))
-      MOERT_RETURN_IF_ERROR(checkSlices(rule, artifactPath));
+  if (!request.isSearched)
+    for (const Plan &plan : plans)
+      for (const MissRule &rule : rulesFor(request, plan))
+        MOERT_RETURN_IF_ERROR(checkSlices(rule, artifactPath));
   PlanJudge judge({artifactPath, request.referencePath, request.texts, work, request.threads},
                   session);
   MOERT_RETURN_IF_ERROR(judge.open());

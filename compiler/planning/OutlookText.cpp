@@ -100,7 +100,7 @@ std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
     return std::ranges::any_of(width.budgets, &BudgetOutlook::fitsShorterContext);
   });
   if (helps)
-    text += "\nA shorter context (--context) makes some of them fit.\n";
+    text += "\nA shorter context (--context) makes some of these budgets large enough.\n";
   if (!request.device)
     return text + "\nFor a forecast of speed, give --device.\n";
   const std::optional<Origin> origin = worstOrigin(outlook);

@@ -2,6 +2,7 @@
 
 #include "compiler/search/RecordedLogits.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/evaluation/EngineSource.h"
 #include "runtime/evaluation/LossBound.h"
@@ -34,10 +35,11 @@ static Status checkIsSource(const Model &reference) {
   return {};
 }
 
-/// Equal for artifacts with equal weights, programs and plans.
+/// Differs for artifacts with other weights, tokenizers, programs or plans: the prefix has the
+/// checksums of all sections.
 static Result<uint64_t> checksumOf(Artifact artifact) {
   MOERT_ASSIGN_OR_RETURN(const SealedArtifact sealed, sealArtifact(artifact));
-  return checksum64(std::as_bytes(std::span(sealed.manifest)));
+  return checksum64(std::as_bytes(std::span(sealed.prefix)));
 }
 
 Status PlanJudge::open() {
@@ -51,6 +53,9 @@ Status PlanJudge::open() {
   MOERT_ASSIGN_OR_RETURN(const uint64_t ofReference, checksumOf(reference->artifact()));
   std::vector<uint64_t> identity = {ofReference, inputs.texts.windows.windowTokens,
                                     inputs.texts.windows.scoreFrom};
+  const std::string &separator = inputs.texts.documentSeparator;
+  identity.push_back(checksum64(std::as_bytes(std::span(separator))));
+  identity.push_back(judged->artifact().tokenizerChecksum);
   for (const EvaluatedText &text : texts()) {
     identity.push_back(text.hash);
     identity.insert(identity.end(), text.units.begin(), text.units.end());
@@ -132,16 +137,30 @@ Result<PlanJudge::Scores> PlanJudge::evaluate(LogitsSource &artifact, LogitsSour
   return scores;
 }
 
-/// Every token reads again what the one before has read: from the page cache, if it holds the file.
+/// Each token reads many of the experts of the token before again. Reads go through the page cache
+/// if it can hold the file.
 static IoBackend backendFor(const Model &model) {
   const bool isHeld = model.artifact().fileBytes <= systemMemory().room.bytes / 2;
   return isHeld ? IoBackend::kBuffered : IoBackend::kAuto;
+}
+
+/// Fails before the reference decodes, not after hours.
+static Status checkSpace(const std::string &directory, uint64_t bytes) {
+  std::error_code error;
+  const std::filesystem::space_info disk = std::filesystem::space(directory, error);
+  if (error || disk.available >= bytes)
+    return {};
+  return failed(directory, ": ", formatBytes(bytes), " needed for the reference's logits, ",
+                formatBytes(disk.available), " free on the disk");
 }
 
 Status PlanJudge::recordReference() {
   const std::string key = "whole";
   if (inputs.work.isMarked(rowsStep, key))
     return {};
+  const uint64_t rowCount = set->samples() * inputs.texts.windows.windowTokens;
+  MOERT_RETURN_IF_ERROR(checkSpace(
+      inputs.work.path(), rowCount * reference->artifact().model.vocabularySize * sizeof(float)));
   EngineOptions options = set->engineOptions({});
   options.threads = inputs.threads;
   options.takesFewerThreads = true;

@@ -359,8 +359,8 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
     return writeMeasuredPlans(request, inputs, session);
   if (request.resume)
     return invalidInput(
-        "--resume continues with losses that were measured, expected --miss RULE, or a preset "
-        "that loses accuracy (hobbit, swapmoe, pruning)");
+        "--resume continues with losses that were measured, expected --miss RULE, a preset "
+        "that loses accuracy (hobbit, swapmoe, pruning), or fate with --accuracy-loss");
   MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
                          WorkDirectory::findLeft(request.outputPath, inputs));
   if (left)

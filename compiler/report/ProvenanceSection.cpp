@@ -34,7 +34,7 @@ static std::string repeatCommand(const RunFindings &findings) {
     command += strCat(" ", quotedWord(word));
   command += " --profile RUN.json";
   if (!facts.options)
-    command += "  # and its options, which profiles of this older program lack";
+    command += "  # add the run's other options, which a profile of this older program lacks";
   return command;
 }
 

@@ -167,8 +167,8 @@ static void addAdvice(const RunFindings &findings, Section &section) {
     section.sentences.push_back(strCat("Predictions are for waiting for every expert: the plan's "
                                        "miss rule ",
                                        missRuleText(plan.miss),
-                                       " decides by scores that the artifact's trace does not "
-                                       "have."));
+                                       " decides by scores of the routers, for which the artifact "
+                                       "has no calibration trace, or one without scores."));
   if (!findings.whatIf.unsearched.empty())
     section.sentences.push_back(
         strCat("Other plans were not searched: ", findings.whatIf.unsearched, "."));

@@ -358,10 +358,13 @@ Status Questions::askPlan() {
 std::string Questions::memoryCommand(uint64_t bytes) const {
   if (!simulation.isLossy())
     return strCat("moert run ... --memory ", sizeOption(bytes));
-  const Result<Preset> preset = presetOf(plan().preset);
-  const bool hasOwnRule = preset.isOk() && missRuleOf(*preset).isLossy();
+  // A plan of several rules has its rule after the preset's name.
+  const std::string name = plan().preset.substr(0, plan().preset.find(' '));
+  const Result<Preset> preset = presetOf(name);
+  const bool hasOwnRule = preset.isOk() && missRuleOf(*preset) == plan().miss;
   return strCat("moec replan ", simulation.inputs().artifactPath, " --memory ", sizeOption(bytes),
-                hasOwnRule ? " --preset " + plan().preset : " --miss " + missRuleText(plan().miss),
+                preset.isOk() ? " --preset " + name : "",
+                hasOwnRule ? "" : " --miss " + missRuleText(plan().miss),
                 " --reference SOURCE.moe --eval-text TEXT -o NEW.moe");
 }
 

@@ -136,13 +136,13 @@ Result<OutputFile> OutputFile::resume(const std::string &path, uint64_t bytes,
   struct stat found;
   if (::lstat(partial.c_str(), &found) != 0 && errno == ENOENT)
     return invalidInput("'", partial,
-                        "' is gone, its journal is still there; start without --resume");
+                        "' is gone, its journal is still there; --restart begins anew");
   MOERT_ASSIGN_OR_RETURN(OutputFile resumed, open(path, 0));
   if (::fstat(resumed.file, &found) != 0)
     return systemError(errno, partial);
   if (uint64_t(found.st_size) < bytes)
     return invalidInput("'", partial, "' has ", uint64_t(found.st_size),
-                        " bytes, its journal expects ", bytes, "; start without --resume");
+                        " bytes, its journal expects ", bytes, "; --restart begins anew");
   MOERT_RETURN_IF_ERROR(checkSpace(place, partial, expectedBytes));
   if (::ftruncate(resumed.file, off_t(bytes)) != 0)
     return systemError(errno, strCat("cannot cut '", partial, "'"));

@@ -155,7 +155,7 @@ class InterruptTest(CalibrateTest):
                 path = self.scratch / name
                 whole = path.read_bytes()
                 path.write_bytes(whole[:len(whole) // 2] if name.endswith("journal") else whole[:100])
-                self.refused("moec", *self.command, "--resume", "-o", output, mention=f"{name}.*; start without --resume")
+                self.refused("moec", *self.command, "--resume", "-o", output, mention=f"{name}.*; --restart begins anew")
                 path.write_bytes(whole)
         self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
 
@@ -205,7 +205,7 @@ class InterruptTest(CalibrateTest):
 
     def test_another_seed_does_not_go_on_with_what_was_left(self):
         output, _ = self.killed_with_journal()
-        self.refused("moec", *self.command, "--seed", "5", "--resume", "-o", output, mention="without --resume")
+        self.refused("moec", *self.command, "--seed", "5", "--resume", "-o", output, mention="--restart begins anew")
         self.expect(DONE, "moec", *self.command, "--resume", "-o", output)
 
 

@@ -8,8 +8,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from support import (BUILD, DONE, FULL, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, calibrated_pocket, documents, ended,
-                     plain_text, pocket, run, start, wait_for)
+from support import (BUILD, DONE, FAILED, FULL, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, calibrated_pocket, documents, ended,
+                     plain_text, pocket, program, run, small_disks, start, wait_for)
 
 RULES = ("wait", "lower:0.3:0.8", "skip:0.4", "substitute:0.3:0.5", "mask")
 TEXT = documents("validation", 24)
@@ -140,7 +140,7 @@ class MissesTest(E2eTest):
         self.assertEqual(self.accepted("any.moe", "1000%", *rules)["miss"]["action"], "skip")
         plan = self.accepted("none.moe", "0.000001%", *rules)
         self.assertEqual(plan["miss"]["action"], "wait")
-        self.assertRegex(plan["reasons"][-1]["reason"], r"^No loss on misses: lower:0\.9:1 loses .*, more than the 0\.00%")
+        self.assertRegex(plan["reasons"][-1]["reason"], r"^No rule is within the loss: lower:0\.9:1 loses .*, more than the 0\.00%")
 
     def test_an_interrupted_measurement_is_resumed_with_what_was_measured_and_gives_the_same_artifact(self):
         output = self.scratch / "planned.moe"
@@ -184,10 +184,22 @@ class MissesTest(E2eTest):
         self.assertEqual(output.read_bytes(), whole)
         self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--resume", "-o", output, mention="expected --miss RULE")
 
+    def test_a_disk_without_room_for_the_reference_s_logits_is_named_before_it_decodes(self):
+        unshare = small_disks(self.scratch)
+        if not unshare:
+            self.skipTest("no disk of a chosen size can be mounted here")
+        command = [program("moec"), "replan", pocket("4"), "--memory", "25%", "--miss", "skip:0.4", "--reference", pocket("source"),
+                   *MEASURE, "-o", self.scratch / "no.moe"]
+        script = 'mount -t tmpfs -o size=24m none "$1" && shift && exec "$@"'  # The artifact has 10 MiB, the logits some 100 MiB.
+        done = subprocess.run([*unshare, "sh", "-c", script, "sh", *map(str, [self.scratch, *command])], capture_output=True,
+                              text=True, timeout=120)
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertRegex(done.stderr, r"no\.moe\.work: \d.* needed for the reference's logits, \d.* free on the disk")
+
     def test_rules_that_cannot_be_read_or_measured_are_refused(self):
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "-o", self.scratch / "none.moe")
         for rule in ("hope", "lower:0.5", "lower:0.9:0.5", "skip", "skip:2", "mask:1", "lower:0:1:0", "wait:0", "skip:"):
-            self.refused(*command, "--miss", rule, *MEASURE, "--reference", pocket("source"), mention="expected auto, wait, lower")
+            self.refused(*command, "--miss", rule, *MEASURE, "--reference", pocket("source"), mention="expected auto alone, or wait, lower")
         self.refused(*command, "--miss", "mask", mention="expected --reference REF.moe.* and --eval-text")
         self.refused(*command, "--miss", "mask", "mask", *MEASURE, "--reference", pocket("source"), mention="given twice")
         self.refused(*command, "--accuracy-loss", "2%", mention="expected --miss RULE, or a preset")
@@ -247,7 +259,7 @@ class MissesTest(E2eTest):
         self.assertIn(("prompts", "exact"), [(reason["decision"], reason["value"]) for reason in exact["reasons"]])
         self.expect(DONE, *command, "--accuracy-loss", "0.000001%")
         self.assertRegex(self.plans(output)["fate"]["reasons"][-1]["reason"],
-                         r"^No loss on misses: prompts:0\.875 loses .*, reading .* as prompts of 64 tokens")
+                         r"^No rule is within the loss: prompts:0\.875 loses .*, reading .* as prompts of 64 tokens")
         self.expect(DONE, *command, "--accuracy-loss", "1000%")
         plan = self.plans(output)["fate"]
         self.assertEqual((plan["miss"]["action"], plan["miss"]["wait_up_to"]), ("prompts", 0))

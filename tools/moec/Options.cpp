@@ -84,8 +84,8 @@ void addRunning(CLI::App &command, unsigned &threads, bool *resume, bool *restar
       command.add_flag("--resume", *resume, "Resume this command after an interruption");
   command
       .add_flag("--restart", *restart,
-                "Remove what an interrupted command with this output left, which is refused "
-                "otherwise, and begin anew")
+                "Remove what an interrupted command with this output left and begin anew. Without "
+                "--resume or --restart a command that could resume it is refused")
       ->excludes(resuming)
       ->group("Running");
   resuming->group("Running");

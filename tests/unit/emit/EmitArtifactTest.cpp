@@ -279,7 +279,7 @@ static std::string refusalToResume(Fixture &fixture) {
   options.resume = true;
   Status status = fixture.emit(options).status();
   REQUIRE(status.code() == StatusCode::kInvalidInput);
-  CHECK(status.message().find("start without --resume") != std::string::npos);
+  CHECK(status.message().find("--restart begins anew") != std::string::npos);
   return status.message();
 }
 

@@ -56,7 +56,7 @@ TEST_CASE("any other text is refused with the forms that there are") {
     CAPTURE(text);
     const Status refused = parseMissRule(text).status();
     CHECK(refused.code() == StatusCode::kInvalidInput);
-    CHECK(refused.message().find("expected auto, wait, lower:T1:T2") != std::string::npos);
+    CHECK(refused.message().find("expected auto alone, or wait, lower:T1:T2") != std::string::npos);
   }
 }
 
@@ -99,4 +99,7 @@ TEST_CASE("profiling texts are for swapmoe, need a reference, and are not those 
         std::string::npos);
   request.texts.files = {"a.jsonl"};
   CHECK(checkMissRequest(request, swapmoe).isOk());
+  request.rules = {MissRule{}};
+  CHECK(checkMissRequest(request, swapmoe).message().find("which --miss wait does not use") !=
+        std::string::npos);
 }

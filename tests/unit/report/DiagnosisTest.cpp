@@ -1,5 +1,6 @@
 #include "compiler/report/Diagnosis.h"
 
+#include "compiler/plan/PresetRules.h"
 #include "tests/unit/report/TinyRun.h"
 
 #include <doctest/doctest.h>
@@ -69,7 +70,11 @@ TEST_CASE("more memory for a plan with a miss rule is a plan for more memory") {
   CHECK(replan.find(" | the calibration text's routes under skip:0") != std::string::npos);
   ReportInputs swapping = skippingInputs();
   swapping.artifact.plans[0].preset = swapping.runs[0].facts.preset = "swapmoe";
-  CHECK(commandOf(swapping).find(" --preset swapmoe --reference ") != std::string::npos);
+  CHECK(commandOf(swapping).find(" --preset swapmoe --miss skip:0 ") != std::string::npos);
+  ReportInputs lowering = skippingInputs();
+  lowering.artifact.plans[0].preset = lowering.runs[0].facts.preset = "hobbit";
+  lowering.artifact.plans[0].miss = missRuleOf(Preset::kHobbit);
+  CHECK(commandOf(lowering).find(" --preset hobbit --reference ") != std::string::npos);
 }
 
 TEST_CASE("a miss rule may read less than the perfect cache, so computing alone bounds its run") {

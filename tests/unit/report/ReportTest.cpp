@@ -100,7 +100,7 @@ TEST_CASE("the command that repeats a run has its options, quoted for a shell") 
   inputs.runs[0].facts.options = {{"--memory=25%"}};
   CHECK(command(inputs).find(" --memory ") == std::string::npos);
   inputs.runs[0].facts.options.reset();
-  CHECK(command(inputs).find("RUN.json  # and its options") != std::string::npos);
+  CHECK(command(inputs).find("RUN.json  # add the run's other options") != std::string::npos);
 }
 
 TEST_CASE("the verdict has the bytes per token that its facts have") {
