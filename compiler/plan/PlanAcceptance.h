@@ -28,7 +28,7 @@ inline constexpr const char *kSilence = "layers not prefetched";
 SearchedPlan acceptPlan(const PlanProblem &problem, PlanTrials &trials,
                         std::span<const Finalist> finalists, size_t searched);
 
-/// Four significant digits, more for whole ones that have them: "12.34 ms", "12345 ms".
+/// In ms: four significant digits below 1 s, whole milliseconds above: "12.34 ms", "12345 ms".
 std::string timeText(double ns);
 
 } // namespace moec

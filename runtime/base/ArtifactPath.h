@@ -1,4 +1,4 @@
-// Tells artifacts from checkpoints, for the errors about a path that was given as the other one.
+// Distinguishes artifacts from checkpoints, for the errors about a path of the wrong kind.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -14,8 +14,8 @@ inline constexpr unsigned char kArtifactMagic[8] = {0x89, 'M', 'O', 'E', '\r', '
 /// Whether the regular file begins as an artifact does.
 bool beginsAsArtifact(const std::string &path);
 
-/// The error about a path that was given as an artifact, exists and is not a regular file. Has the
-/// command that fits if it is the folder of a checkpoint.
+/// The error about an existing path that is not a regular file, where an artifact was expected.
+/// Names the command that compiles it if it is a checkpoint's folder.
 Status noArtifact(const std::string &path);
 
 } // namespace moert

@@ -25,8 +25,8 @@ public:
   /// Appends tokens and passes the logits after each of them to takeRow, in order; without takeRow
   /// no logits are computed.
   virtual Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) = 0;
-  /// What is appended has to be a multiple of so many tokens, up to the end of a sequence, as
-  /// results depend on how it is divided; 1: they do not.
+  /// Unless this is 1, results depend on how a sequence is divided: append multiples of so many
+  /// tokens, except at its end.
   virtual uint32_t wholeTokens() const { return 1; }
 };
 

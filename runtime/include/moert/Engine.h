@@ -156,7 +156,8 @@ struct SessionTokens {
   LogitsWanted wanted = LogitsWanted::kLast;
   /// The tokens of a prompt are computed exactly, even a single one: what a plan's miss rule loses
   /// must not depend on how a prompt is divided into chunks. A rule that lowers experts of prompts
-  /// applies to batches of one prompt alone, of prefillChunk() tokens but for the last.
+  /// applies to batches of one prompt alone. Its results depend on how the prompt is divided;
+  /// prefill() divides it into prefillChunk() tokens.
   bool isPrompt = false;
 };
 
