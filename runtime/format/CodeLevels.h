@@ -54,17 +54,17 @@ constexpr LevelTables makeLevelTables() {
 }
 constexpr LevelTables kLevelTables = makeLevelTables();
 
-/// The levels of both codes of 2 bits in half a byte, the low one first, for codes that are the
-/// first 2 bits of 2 to kMaxLevelBits.
+/// The levels of both codes of 2 bits in half a byte: 16 of the low code, then 16 of the high one.
+/// For codes that are the first 2 bits of 2 to kMaxLevelBits.
 struct PairLevels {
-  uint8_t of[2][16];
+  uint8_t of[32];
 };
 constexpr PairLevels pairLevelsOf(uint32_t missing) {
   const CodeLevels levels = levelsOf(2 + missing, missing);
   PairLevels pairs = {};
   for (uint32_t both = 0; both < 16; ++both) {
-    pairs.of[0][both] = levels.of[both & 3];
-    pairs.of[1][both] = levels.of[both >> 2];
+    pairs.of[both] = levels.of[both & 3];
+    pairs.of[16 + both] = levels.of[both >> 2];
   }
   return pairs;
 }

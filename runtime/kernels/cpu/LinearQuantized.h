@@ -143,7 +143,7 @@ inline void addProducts(const QuantizedTask &task, uint32_t panel, Lanes *sums) 
   const ScaleReader scales(task.w, panel);
   const uint8_t *levels = nullptr;
   if constexpr (P::kLooksUp && P::template is<2>())
-    levels = kPairLevels[task.w.missingBits].of[0];
+    levels = kPairLevels[task.w.missingBits].of;
   else if constexpr (P::kLooksUp)
     levels = kLevelTables.levels[P::kBits + task.w.missingBits - 2][task.w.missingBits].of;
   for (uint32_t group = 0; group < groups;) {
