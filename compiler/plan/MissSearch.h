@@ -34,8 +34,8 @@ struct MissLadders {
 
 /// What a rule has to gain over waiting: a fraction of the time.
 constexpr double kMinRungGain = 0.02;
-/// What a rung has to gain over the one before. Each is measured by decoding, so steps are not
-/// finer than what a plan may lose by them.
+/// A rung's least gain over the rung before it: a fraction of the time. Every rung is measured by
+/// decoding all texts, which takes long, and smaller steps mean more rungs.
 constexpr double kMinRungStep = 0.05;
 
 /// For settings that wait. The ladder of substitutes ends with `mask`, where only experts in memory

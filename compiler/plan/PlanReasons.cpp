@@ -247,4 +247,9 @@ std::vector<PlanReason> reasonsOf(Preset preset, const PresetPrefetches &prefetc
   return reasons;
 }
 
+void eraseReasons(std::string_view decision, std::vector<PlanReason> &reasons) {
+  std::erase_if(reasons,
+                [decision](const PlanReason &reason) { return reason.decision == decision; });
+}
+
 } // namespace moec

@@ -19,6 +19,9 @@ std::vector<moert::PlanReason> reasonsOf(Preset preset, const PlanProblem &probl
 std::vector<moert::PlanReason> reasonsOf(Preset preset, const PresetPrefetches &prefetches,
                                          std::string_view device);
 
+/// Removes the reasons of a decision that is made again or no longer applies.
+void eraseReasons(std::string_view decision, std::vector<moert::PlanReason> &reasons);
+
 /// The decision name of the reason why prompts are computed exactly.
 inline constexpr std::string_view kPromptsReason = "prompts";
 

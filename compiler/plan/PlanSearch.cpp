@@ -1,6 +1,7 @@
 #include "compiler/plan/PlanSearch.h"
 
 #include "compiler/plan/PlanAcceptance.h"
+#include "compiler/plan/PlanReasons.h"
 #include "compiler/plan/PlanRecipe.h"
 #include "compiler/plan/PlanTrials.h"
 
@@ -304,7 +305,7 @@ void Search::decidePrefetches() {
   const Variant with{best, prefetchName(best)};
   decide("prefetches", {without, with});
   if (best.prefetch.predictor == Predictor::kOff)
-    std::erase_if(decisions, [](const PlanReason &made) { return made.decision == kSilence; });
+    eraseReasons(kSilence, decisions);
   else
     finalists.push_back(unprefetched);
 }

@@ -58,9 +58,9 @@ public:
                moert::EvictionPolicy eviction = moert::EvictionPolicy::kLru,
                std::span<const std::vector<uint32_t>> expertNorms = {});
 
-  /// What a layer pass demands of the machine's layer, as the engine orders it; `token` is its
-  /// first one. Valid until the next call. To be called before prefetches of the layer pass are
-  /// named.
+  /// The experts that a layer pass demands under the rule, in the engine's order. layer: the
+  /// machine's. token: the first one of the pass, counted from the beginning of the trace. Valid
+  /// until the next call. Call it before naming the prefetches of the layer pass.
   moert::PassDemand demandOf(const moert::CacheMachine &machine, const RoutingTrace &trace,
                              const RoutingPass &pass, uint32_t layer, uint64_t token);
   /// What the last decision changed.

@@ -187,8 +187,7 @@ static Result<Plan> withRule(Plan plan, const MissRule &rule, const PlanLoss &lo
                              const std::string &why, const MissSimulation &simulation) {
   plan.miss = rule;
   plan.loss = loss;
-  std::erase_if(plan.reasons,
-                [](const PlanReason &reason) { return reason.decision == kPromptsReason; });
+  eraseReasons(kPromptsReason, plan.reasons);
   MOERT_ASSIGN_OR_RETURN(plan.forecast, simulation.forecast(plan));
   plan.reasons.push_back({"miss", missRuleText(rule), why, Origin::kMeasured});
   return plan;
@@ -246,8 +245,7 @@ static Result<Plan> acceptRule(const MissRequest &request, PlanJudge &judge, con
                                               simulation));
   }
   if (!accepted.miss.isLossy() && !reason.empty()) {
-    std::erase_if(accepted.reasons,
-                  [](const PlanReason &old) { return old.decision == kPromptsReason; });
+    eraseReasons(kPromptsReason, accepted.reasons);
     accepted.reasons.push_back({"miss", missRuleText({}),
                                 strCat("No rule is within the loss: ", reason), Origin::kMeasured});
   }

@@ -137,11 +137,15 @@ Result<PlanJudge::Scores> PlanJudge::evaluate(LogitsSource &artifact, LogitsSour
   return scores;
 }
 
-/// Each token reads many of the experts of the token before again. Reads go through the page cache
-/// if it can hold the file.
-static IoBackend backendFor(const Model &model) {
+EngineOptions PlanJudge::engineOptions(const Model &model) const {
+  EngineOptions options = set->engineOptions({});
+  options.threads = inputs.threads;
+  options.takesFewerThreads = true;
+  // Each token reads many of the experts of the token before again. Reads go through the page cache
+  // if it can hold the file.
   const bool isHeld = model.artifact().fileBytes <= systemMemory().room.bytes / 2;
-  return isHeld ? IoBackend::kBuffered : IoBackend::kAuto;
+  options.io = isHeld ? IoBackend::kBuffered : IoBackend::kAuto;
+  return options;
 }
 
 /// Fails before the reference decodes, not after hours.
@@ -161,10 +165,7 @@ Status PlanJudge::recordReference() {
   const uint64_t rowCount = set->samples() * inputs.texts.windows.windowTokens;
   MOERT_RETURN_IF_ERROR(checkSpace(
       inputs.work.path(), rowCount * reference->artifact().model.vocabularySize * sizeof(float)));
-  EngineOptions options = set->engineOptions({});
-  options.threads = inputs.threads;
-  options.takesFewerThreads = true;
-  options.io = backendFor(*reference);
+  EngineOptions options = engineOptions(*reference);
   options.extraBytes = set->memoryBytes(false);
   Result<Loaded> loaded = load(*reference, options);
   if (!loaded.isOk())
@@ -181,11 +182,8 @@ Result<PlanJudge::Scores> PlanJudge::decode(const Plan &plan, const std::string 
   MOERT_RETURN_IF_ERROR(recordReference());
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                          Model::openWith(inputs.artifactPath, {plan}));
-  EngineOptions options = set->engineOptions({});
-  options.threads = inputs.threads;
-  options.takesFewerThreads = true;
+  EngineOptions options = engineOptions(*model);
   options.plan = 0;
-  options.io = backendFor(*model);
   options.extraBytes = set->memoryBytes(true, plan.miss.changesPrompts() ? plan.prefillChunk : 1);
   MOERT_ASSIGN_OR_RETURN(const Loaded candidate, load(*model, options));
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ReplayedLogits> rows,

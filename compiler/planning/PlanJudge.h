@@ -44,6 +44,8 @@ public:
 private:
   using Scores = std::vector<moert::SampleScore>;
   std::string rowsPath() const { return inputs.work.path() + "/" + rowsStep; }
+  /// For decoding all texts with a model; extraBytes is left to the caller.
+  moert::EngineOptions engineOptions(const moert::Model &model) const;
   moert::Status recordReference();
   moert::Result<Scores> decode(const moert::Plan &plan, const std::string &which);
   moert::Result<Scores> scoresOf(const moert::Plan &plan, const std::string &which);

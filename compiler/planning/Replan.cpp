@@ -265,10 +265,9 @@ Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session
 static Plan withRung(Plan plan, const MissRung &rung, const ModelFacts &facts) {
   takeSettings(rung.settings, facts.expertNorms, plan);
   for (const PlanReason &made : rung.decisions)
-    std::erase_if(plan.reasons,
-                  [&made](const PlanReason &old) { return old.decision == made.decision; });
+    eraseReasons(made.decision, plan.reasons);
   if (!prefetchesAnything(plan.prefetches))
-    std::erase_if(plan.reasons, [](const PlanReason &old) { return old.decision == kSilence; });
+    eraseReasons(kSilence, plan.reasons);
   plan.reasons.insert(plan.reasons.end(), rung.decisions.begin(), rung.decisions.end());
   return plan;
 }

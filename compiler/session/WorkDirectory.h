@@ -13,7 +13,7 @@ namespace moec {
 /// What a command does with the work that an interrupted command with the same output left.
 enum class LeftWork { kRefuse, kResume, kRemove };
 
-/// What the options --resume and --restart choose; one of them at most is given.
+/// From the options --resume and --restart, which exclude each other.
 constexpr LeftWork leftWorkOf(bool resume, bool restart) {
   return resume ? LeftWork::kResume : restart ? LeftWork::kRemove : LeftWork::kRefuse;
 }
