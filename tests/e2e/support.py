@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("MOE_BUILD", ROOT / "build/release")).resolve()
 DATA = ROOT / "tests/data"
 POCKET = DATA / "pocket-moe"
-SCRATCH = ROOT / "build/e2e"
+SCRATCH = ROOT / "build/e2e" / os.environ.get("MOE_E2E_WORKER", "")
 FULL = os.environ.get("MOE_FULL") == "1"
 
 # Exit codes of the command line.
