@@ -1,6 +1,7 @@
 #include "compiler/accuracy/WidthItems.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace moert;
 
@@ -14,24 +15,49 @@ constexpr size_t kMaxLayerGroups = 12;
 // give it few bits: this many tokens with the layer's mean error are added to each expert.
 constexpr double kPriorTokens = 8;
 
+// A few tokens have activations that are thousands of times as large as those of all others, and
+// norms divide them away. The expert that computes them has a squared error per token far beyond
+// its layer's others, which would then seem free: it counts for at most this multiple of their
+// median.
+constexpr double kMostOfMedian = 4;
+
+// Per expert of a layer, at one grid.
+static std::vector<double> boundedErrors(const ExpertPool &pool, size_t layer, size_t grid,
+                                         const std::vector<uint64_t> &counts) {
+  std::vector<double> errors, perToken;
+  for (size_t e = 0; e < pool.expertsOf(layer); ++e) {
+    errors.push_back(pool.expert(layer, e).grids[grid].squaredError);
+    if (counts[e] > 0)
+      perToken.push_back(errors[e] / double(counts[e]));
+  }
+  if (perToken.empty())
+    return errors;
+  const auto middle = perToken.begin() + std::ptrdiff_t(perToken.size() / 2);
+  std::nth_element(perToken.begin(), middle, perToken.end());
+  for (size_t e = 0; e < errors.size(); ++e)
+    errors[e] = std::min(errors[e], kMostOfMedian * *middle * double(counts[e]));
+  return errors;
+}
+
 void WidthItems::addLayer(size_t layer, const CalibrationInfo::MoeLayer &seen, uint32_t group) {
   const std::vector<Grid> &grids = pool->grids();
   double tokens = 0;
   for (uint64_t count : seen.counts)
     tokens += double(count);
-  std::vector<double> meanErrors(grids.size());
+  std::vector<std::vector<double>> errors;
+  std::vector<double> meanErrors;
   for (size_t g = 0; g < grids.size(); ++g) {
-    for (size_t e = 0; e < pool->expertsOf(layer); ++e)
-      meanErrors[g] += pool->expert(layer, e).grids[g].squaredError;
-    meanErrors[g] /= std::max(tokens, 1.0);
+    const std::vector<double> &ofGrid =
+        errors.emplace_back(boundedErrors(*pool, layer, g, seen.counts));
+    meanErrors.push_back(std::accumulate(ofGrid.begin(), ofGrid.end(), 0.0) /
+                         std::max(tokens, 1.0));
   }
   for (size_t e = 0; e < pool->expertsOf(layer); ++e) {
     WidthItem item;
     item.name = strCat("layer ", seen.layer, " expert ", e);
     for (size_t g = 0; g < grids.size(); ++g)
-      item.options.push_back(
-          {grids[g].bits, double(pool->payloadBytesOf(layer, g)),
-           pool->expert(layer, e).grids[g].squaredError + kPriorTokens * meanErrors[g]});
+      item.options.push_back({grids[g].bits, double(pool->payloadBytesOf(layer, g)),
+                              errors[g][e] + kPriorTokens * meanErrors[g]});
     search.problem.items.push_back(std::move(item));
     search.groups.push_back(group);
     search.isProbedDirectly.push_back(false);

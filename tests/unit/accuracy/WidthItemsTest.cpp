@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace moec;
 using namespace moert;
 
@@ -74,6 +76,26 @@ TEST_CASE_FIXTURE(ItemsFixture, "an error counts as if 8 more tokens of the mean
   const double seen = pool->expert(0, 0).grids[4].squaredError;
   CHECK(made.input().problem.items[0].options[4].loss ==
         doctest::Approx(seen + 8 * errors / tokens));
+}
+
+TEST_CASE_FIXTURE(ItemsFixture, "an expert's error per token counts for at most 4 medians") {
+  std::vector<uint64_t> &counts = info.moeLayers[0].counts;
+  auto errorOf = [&](size_t expert) { return pool->expert(0, expert).grids[4].squaredError; };
+  REQUIRE(counts.size() >= 3);
+  for (size_t e = 0; e < counts.size(); ++e)
+    counts[e] = e == 0 ? 1 : 1'000'000;
+  std::vector<double> perToken = {errorOf(0)};
+  double tokens = 1, errors = 0;
+  for (size_t e = 1; e < counts.size(); ++e) {
+    perToken.push_back(errorOf(e) / 1e6);
+    tokens += 1e6;
+    errors += errorOf(e);
+  }
+  std::sort(perToken.begin(), perToken.end());
+  const double most = 4 * perToken[perToken.size() / 2];
+  REQUIRE(most < errorOf(0));
+  CHECK(itemsWith({}).input().problem.items[0].options[4].loss ==
+        doctest::Approx(most + 8 * (errors + most) / tokens));
 }
 
 TEST_CASE_FIXTURE(ItemsFixture, "a class of resident matrices is an item of 16, 8 and 4 bits") {
