@@ -390,7 +390,8 @@ TEST_CASE("the experts' input is found before its quantization and its weights")
         return std::pair(segment.routerInput, segment.expertsInput);
     return std::pair(kNone, kNone);
   };
-  const auto [routerInput, shared] = inputOf();
+  const auto inputs = inputOf();
+  const auto routerInput = inputs.first, shared = inputs.second;
   CHECK(shared == routerInput);
 
   // A norm for the experts alone, and then also weights that multiply its result.

@@ -48,9 +48,9 @@ TEST_CASE("what is not supported is refused by its name and line") {
       {"{{ (-8) ** 0.5 }}", "test: line 1: a negative number to a fractional power is a complex "
                             "number, which is not supported"},
   };
-  for (const auto &[source, message] : cases) {
-    CAPTURE(source);
-    CHECK(messageOf(source) == message);
+  for (const auto &refused : cases) {
+    CAPTURE(refused.first);
+    CHECK(messageOf(refused.first) == refused.second);
   }
 }
 

@@ -25,8 +25,8 @@ TEST_CASE("conversations render as jinja2 renders them, and are refused where it
   for (const auto &[family, cells] : rendered.items()) {
     const std::string source = readChatFile("templates/" + family + ".jinja");
     for (const auto &[name, expected] : cells.items()) {
-      CAPTURE(family);
-      CAPTURE(name);
+      const std::string which = family + ", " + name;
+      CAPTURE(which);
       const Result<std::string> text = renderText(source, conversations[name]);
       const std::string summary = expected;
       ++compared;

@@ -74,7 +74,7 @@ TEST_CASE("an invalid line is refused with its number, what was found and what w
   struct Broken {
     const char *line, *found;
   };
-  for (auto [line, found] :
+  for (const Broken &broken :
        {Broken{"{\"txt\": \"a\"}", "no key \"text\", expected one document a line as"},
         Broken{"{\"text\": 3}", "another kind of value for \"text\""},
         Broken{"{\"text\": [\"a\"]}", "another kind of value for \"text\""},
@@ -92,13 +92,13 @@ TEST_CASE("an invalid line is refused with its number, what was found and what w
         Broken{"{\"text\": \"a\"", "no JSON from byte"},
         Broken{"{\"text\": \"a\"} {\"text\": \"b\"}", "no JSON from byte"},
         Broken{"{\"text\": \"\\ud800\"}", "no JSON from byte"}, Broken{"plain text", "no JSON"}}) {
-    CAPTURE(line);
+    CAPTURE(broken.line);
     auto documents =
-        parseDocumentLines(std::string("{\"text\": \"good\"}\n") + line + "\n", "FILE");
+        parseDocumentLines(std::string("{\"text\": \"good\"}\n") + broken.line + "\n", "FILE");
     CHECK(documents.status().code() == StatusCode::kInvalidInput);
     INFO(documents.status().message());
     CHECK(documents.status().message().find("FILE line 2: found ") == 0);
-    CHECK(documents.status().message().find(found) != std::string::npos);
+    CHECK(documents.status().message().find(broken.found) != std::string::npos);
   }
 }
 

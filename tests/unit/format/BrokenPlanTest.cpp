@@ -129,12 +129,12 @@ TEST_CASE("exchanges belong to eviction by importance in layers, and have number
        },
        "norm of an expert is 16777217, expected 0 to 16777216"},
   };
-  for (const auto &[change, message] : kCases) {
-    CAPTURE(message);
+  for (const auto &broken : kCases) {
+    CAPTURE(broken.second);
     Artifact artifact = tinyPlannedArtifact();
-    artifact.plans[0] = exchangingPlan(change);
+    artifact.plans[0] = exchangingPlan(broken.first);
     const Status refused = readBack(artifact);
-    CHECK_MESSAGE(refused.message().find(message) != std::string::npos, refused.message());
+    CHECK_MESSAGE(refused.message().find(broken.second) != std::string::npos, refused.message());
   }
   Artifact artifact = tinyPlannedArtifact();
   artifact.plans[0] = exchangingPlan([](Plan &) {});

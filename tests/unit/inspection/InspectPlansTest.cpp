@@ -51,10 +51,10 @@ TEST_CASE("every miss rule is described, and the weights of the weighted evictio
       {{.action = MissAction::kLowerPrompts, .waitUpTo = quarter},
        "  misses    prompts: experts of a chunk, but for the 0.250 that most"},
       {{.action = MissAction::kMask}, "  misses    mask: only resident experts take part\n"}};
-  for (const auto &[rule, part] : kRules) {
-    plan.miss = rule;
+  for (const auto &described : kRules) {
+    plan.miss = described.first;
     const std::string text = describeArtifact(artifact, "tiny.moe");
-    CHECK_MESSAGE(text.find(part) != std::string::npos, part, "\n", text);
+    CHECK_MESSAGE(text.find(described.second) != std::string::npos, described.second, "\n", text);
   }
   plan.rules.eviction = EvictionPolicy::kWeighted;
   plan.rules.weights = {2 * quarter, quarter, 0, quarter};

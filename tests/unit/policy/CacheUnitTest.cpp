@@ -104,9 +104,9 @@ namespace {
 /// A unit of three slices after these events; with those of a demand, so many slices are wanted.
 CacheUnit after(std::initializer_list<std::pair<Event, uint16_t>> events) {
   CacheUnit unit{.slices = 3};
-  for (const auto &[event, slices] : events) {
-    CAPTURE(int(event));
-    REQUIRE(unit.apply(event, slices));
+  for (const auto &each : events) {
+    CAPTURE(int(each.first));
+    REQUIRE(unit.apply(each.first, each.second));
     CHECK(unit.slicesPresent <= unit.slicesWanted);
     CHECK(unit.slicesWanted <= unit.slices);
     if (unit.isResident() || unit.state == State::kPrefetched)
