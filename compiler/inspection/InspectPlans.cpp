@@ -197,6 +197,10 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
     add("exchanges", exchangeText(plan.rules.exchange));
   if (plan.miss.isLossy())
     add("misses", missText(plan.miss));
+  if (plan.rules.baseSlices > 0)
+    add("held alone", strCat("the first ", uint32_t(plan.rules.baseSlices),
+                             plan.rules.baseSlices == 1 ? " slice" : " slices",
+                             " of a record; the others leave by themselves"));
   if (plan.loss)
     add("loss", measuredText(plan.miss, *plan.loss));
   add("prefetch", plan.prefetches.empty() ? "none" : byLayers(artifact, [&](size_t i) {

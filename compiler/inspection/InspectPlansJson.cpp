@@ -132,6 +132,7 @@ void writePlans(JsonWriter &json, const Artifact &artifact) {
       writeExchange(json, plan);
     json.key("sharing").string(sharingName(plan.rules.sharing));
     json.key("survival").string(survivalName(plan.rules.survival));
+    json.key("base_slices").number(uint32_t(plan.rules.baseSlices));
     writeLists(json, plan);
     writePrefetches(json, plan);
     writeMiss(json, plan.miss);

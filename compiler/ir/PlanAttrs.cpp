@@ -124,13 +124,17 @@ LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*b
                                uint32_t startTokens, ArrayAttr prefetches,
                                ForecastAttr /*forecast*/, ArrayAttr reasons, MissAttr miss,
                                PlanLossAttr loss, DenseI32ArrayAttr evictionWeights,
-                               ExchangeAttr /*exchange*/, ArrayAttr expertNorms) {
+                               ExchangeAttr /*exchange*/, ArrayAttr expertNorms,
+                               uint32_t baseSlices) {
   if (name.empty())
     return emitError() << "a plan without a name";
   if (contextTokens == 0 || prefillChunk == 0)
     return emitError() << "plan '" << name << "' with " << contextTokens
                        << " tokens of context and " << prefillChunk
                        << " of prefill, expected at least 1";
+  if (baseSlices > UINT8_MAX)
+    return emitError() << "plan '" << name << "' with " << baseSlices
+                       << " slices held alone, expected at most " << UINT8_MAX;
   if (startTokens == 0)
     return emitError() << "plan '" << name << "' with a start of 0 tokens, expected at least 1";
   for (int64_t pages : quotaPages.asArrayRef())
@@ -235,6 +239,7 @@ moert::Plan toPlan(PlanAttr from) {
   if (ArrayAttr norms = from.getExpertNorms())
     for (auto layer : norms.getAsRange<DenseI32ArrayAttr>())
       plan.expertNorms.push_back(toNumbers(layer));
+  plan.rules.baseSlices = static_cast<uint8_t>(from.getBaseSlices());
   plan.startTokens = from.getStartTokens();
   if (ArrayAttr pinned = from.getPinned())
     for (auto layer : pinned.getAsRange<DenseI32ArrayAttr>())
@@ -342,7 +347,7 @@ PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan) {
       plan.startTokens, lists.list(plan.prefetches),
       plan.forecast ? lists.forecast(*plan.forecast) : ForecastAttr(), lists.list(plan.reasons),
       lists.miss(plan.miss), lists.loss(plan.loss), lists.weights(plan.rules.weights),
-      lists.exchange(plan.rules.exchange), lists.list(plan.expertNorms));
+      lists.exchange(plan.rules.exchange), lists.list(plan.expertNorms), plan.rules.baseSlices);
 }
 
 std::vector<moert::Plan> plansOf(ModuleOp module) {

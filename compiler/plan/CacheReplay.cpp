@@ -66,11 +66,10 @@ static CacheDirectory directoryOf(const ReplayCache &cache) {
     directory.addLayer(layer.quotaPages, layer.repeatsEveryStep);
     for (size_t expert = 0; expert < layer.recordBytes.size(); ++expert) {
       const uint64_t bytes = layer.recordBytes[expert];
-      const auto pages = static_cast<uint32_t>(divideUp(bytes, cache.pageBytes));
       if (layer.sliceEnds.empty())
-        directory.addExpert(pages, bytes);
+        directory.addExpert(static_cast<uint32_t>(divideUp(bytes, cache.pageBytes)), bytes);
       else
-        directory.addExpert(pages, layer.sliceEnds[expert]);
+        directory.addExpert(layer.sliceEnds[expert], cache.pageBytes);
     }
   }
   return directory;

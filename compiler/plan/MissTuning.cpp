@@ -28,7 +28,7 @@ std::vector<PlanSettings> MissTuning::variantsOf(const MissRule &rule) {
       book.setStart(without);
   }
   for (PlanSettings &settings : variants)
-    settings.miss = rule;
+    settings.setMiss(rule);
   return variants;
 }
 
@@ -106,7 +106,7 @@ std::vector<PlanSettings> MissTuning::maskVariants() {
   const std::vector<PlanSettings> waits = variantsOf({}); // The last one does not prefetch.
   book.setStart(variants.emplace_back(waits.back()));
   for (PlanSettings &settings : variants)
-    settings.miss.action = MissAction::kMask;
+    settings.setMiss({.action = MissAction::kMask});
   return variants;
 }
 
@@ -119,7 +119,7 @@ MissRung MissTuning::rungOf(const PlanSettings &settings, const Trial &trial) co
     rung.decisions.push_back(
         {decision, std::move(value), reason, worseOf(Origin::kDerived, problem.costs->origin)});
   };
-  if (settings.rules != waiting.rules)
+  if (settings.rules.eviction != waiting.rules.eviction)
     decide("eviction", strCat(evictionName(settings.rules.eviction), ", ",
                               sharingName(settings.rules.sharing)));
   if (settings.allotment != waiting.allotment)

@@ -91,6 +91,12 @@ struct PlanSettings {
   uint32_t startTokens = 1;
   std::vector<moert::PrefetchRule> prefetches; // Per MoE layer; empty: none.
   moert::MissRule miss = {};
+
+  /// With the rules of the cache that go with it.
+  void setMiss(const moert::MissRule &rule) {
+    miss = rule;
+    rules.baseSlices = rule.baseSlices();
+  }
   friend bool operator==(const PlanSettings &, const PlanSettings &) = default;
 };
 

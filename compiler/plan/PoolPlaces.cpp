@@ -1,23 +1,21 @@
 #include "compiler/plan/PoolPlaces.h"
 
-#include "runtime/base/CheckedMath.h"
-
 #include <cassert>
-
-using moert::divideUp;
+#include <span>
 
 namespace moec {
 
-PoolPlaces::PoolPlaces(const ReadTable &reads, uint64_t pages, uint64_t bytesOfPage, size_t experts)
-    : reusedFactors(reads), pageBytes(bytesOfPage), pool(reusedFactors.isAlike() ? 0 : pages),
+PoolPlaces::PoolPlaces(const ReadTable &reads, uint64_t pages, size_t experts)
+    : reusedFactors(reads), pool(reusedFactors.isAlike() ? 0 : pages),
       pagesOf(reusedFactors.isAlike() ? 0 : experts), readAt(reusedFactors.isAlike() ? 0 : pages) {}
 
-double PoolPlaces::take(uint32_t id, uint64_t bytes) {
-  if (reusedFactors.isAlike())
+double PoolPlaces::take(uint32_t id, uint64_t count, uint64_t bytes) {
+  if (reusedFactors.isAlike() || count == pagesOf[id].size())
     return 1;
-  std::vector<uint32_t> &pages = pagesOf[id];
-  assert(pages.empty());
-  pages.resize(divideUp(bytes, pageBytes));
+  const size_t before = pagesOf[id].size();
+  assert(before < count);
+  pagesOf[id].resize(count);
+  const std::span<uint32_t> pages = std::span(pagesOf[id]).subspan(before);
   const bool isTaken = pool.allocate(pages);
   assert(isTaken && "the directory lets nobody have more than the pool");
   (void)isTaken;
@@ -34,11 +32,11 @@ double PoolPlaces::take(uint32_t id, uint64_t bytes) {
   return static_cast<double>(pages.size()) / time;
 }
 
-void PoolPlaces::giveBack(uint32_t id) {
+void PoolPlaces::giveBack(uint32_t id, uint64_t left) {
   if (reusedFactors.isAlike())
     return;
-  pool.release(pagesOf[id]);
-  pagesOf[id].clear();
+  pool.release(std::span(pagesOf[id]).subspan(left));
+  pagesOf[id].resize(left);
 }
 
 } // namespace moec

@@ -16,16 +16,16 @@ namespace moec {
 /// Invariant: the lists of experts that have places and the pool's free pages are all pages.
 class PoolPlaces {
 public:
-  PoolPlaces(const ReadTable &reads, uint64_t pages, uint64_t pageBytes, size_t experts);
+  PoolPlaces(const ReadTable &reads, uint64_t pages, size_t experts);
 
-  /// Gives the expert's record places, of which there are enough, for a read that begins. Returns
-  /// the factor on the table's rates for the read.
-  double take(uint32_t id, uint64_t bytes);
-  void giveBack(uint32_t id);
+  /// Gives an expert as many pages as are missing to so many, for a read of `bytes` that begins.
+  /// There are enough. Returns the factor on the table's rates for the read: 1 without new pages.
+  double take(uint32_t id, uint64_t pages, uint64_t bytes);
+  /// Takes back all but the first pages.
+  void giveBack(uint32_t id, uint64_t left);
 
 private:
   ReusedFactors reusedFactors;
-  uint64_t pageBytes;
   moert::PagePool pool;
   std::vector<std::vector<uint32_t>> pagesOf; // By expert.
   std::vector<uint64_t> readAt;          // By page: `bytesRead` when its last read began; 0: none.

@@ -119,13 +119,12 @@ Executor::Executor(const PlanProblem &given, const PlanSettings &settings, Cache
       misses(settings.miss, given.scores, settings.rules.eviction, given.expertNorms),
       prefetchesAt(machine.state().layerCount()), paces(*given.reads),
       disk(paces, given.costs->contention.wakeNs),
-      memory(*given.reads, settings.allotment.totalPages(), given.pageBytes,
-             machine.state().size().experts) {
+      memory(*given.reads, settings.allotment.totalPages(), machine.state().size().experts) {
   for (uint32_t id = 0; id < machine.state().size().experts; ++id) {
     const DirectoryEntry &entry = machine.at(id);
     experts.push_back({paces.sizeOf(entry.bytes)});
     if (entry.isHeld())
-      memory.take(id, entry.bytes);
+      memory.take(id, machine.state().pagesHeldBy(id), entry.bytes);
   }
   for (uint32_t layer = 0; layer < settings.prefetches.size(); ++layer) {
     const PrefetchRule &rule = settings.prefetches[layer];
@@ -337,7 +336,7 @@ void Executor::act() {
     if (action->isRead)
       read(*action);
     else
-      memory.giveBack(action->id);
+      memory.giveBack(action->id, machine.state().pagesFor(action->id, action->firstSlice));
 }
 
 void Executor::read(const CacheAction &action) {
@@ -350,8 +349,8 @@ void Executor::read(const CacheAction &action) {
   unchecked += isWhole ? problem.costs->layers[entry.layer].checks.slices
                        : static_cast<uint32_t>(action.endSlice - action.firstSlice);
   disk.advanceTo(now, ended);
-  // One that is read further has its pages; they count as not used before.
-  const double speed = action.firstSlice == 0 ? memory.take(id, entry.bytes) : 1;
+  // One that is read further may have its pages; they count as not used before.
+  const double speed = memory.take(id, machine.state().pagesFor(id, action.endSlice), bytes);
   disk.begin(id, isWhole ? experts[id].size : paces.sizeOf(bytes), speed);
   compute(problem.costs->contention.submitNsPerByte * static_cast<double>(bytes));
 }

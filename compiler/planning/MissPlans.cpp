@@ -183,9 +183,15 @@ static std::string measuredText(const MissRule &rule, const PlanLoss &loss) {
                     : "with this cache");
 }
 
+/// With the rules of the cache that go with it.
+static void setMiss(const MissRule &rule, Plan &plan) {
+  plan.miss = rule;
+  plan.rules.baseSlices = rule.baseSlices();
+}
+
 static Result<Plan> withRule(Plan plan, const MissRule &rule, const PlanLoss &loss,
                              const std::string &why, const MissSimulation &simulation) {
-  plan.miss = rule;
+  setMiss(rule, plan);
   plan.loss = loss;
   eraseReasons(kPromptsReason, plan.reasons);
   MOERT_ASSIGN_OR_RETURN(plan.forecast, simulation.forecast(plan));
@@ -209,7 +215,7 @@ static Result<std::vector<Plan>> measureRules(const MissRequest &request, PlanJu
       named.name = strCat(named.name, " ", text);
       named.preset = strCat(named.preset, named.preset.empty() ? "" : " ", text);
     }
-    named.miss = rule;
+    setMiss(rule, named);
     MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(named, 0.95));
     MOERT_ASSIGN_OR_RETURN(Plan lossy,
                            withRule(std::move(named), rule, loss,
@@ -231,7 +237,7 @@ static Result<Plan> acceptRule(const MissRequest &request, PlanJudge &judge, con
     if (!rule.isLossy())
       continue;
     Plan tried = plan;
-    tried.miss = rule;
+    setMiss(rule, tried);
     MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(tried, confidence));
     if (!(loss.upperBound <= *request.target)) {
       reason = strCat(missRuleText(rule), " ", measuredText(rule, loss), ", more than the ", target,

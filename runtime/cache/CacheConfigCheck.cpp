@@ -19,10 +19,14 @@ uint64_t largestRecordPages(const CacheLayer &layer, uint64_t pageBytes) {
   return pages;
 }
 
-uint64_t smallestRecordPages(const CacheLayer &layer, uint64_t pageBytes) {
+uint64_t smallestRecordPages(const CacheLayer &layer, const CacheConfig &config) {
+  const size_t base = config.rules.baseSlices;
   uint64_t pages = layer.records.empty() ? 0 : UINT64_MAX;
-  for (const ExpertRecord &record : layer.records)
-    pages = std::min(pages, divideUp(record.bytes, pageBytes));
+  for (const ExpertRecord &record : layer.records) {
+    const bool isHeldInPart = base > 0 && base < record.slices.size();
+    const uint64_t bytes = isHeldInPart ? record.slices[base].offset : record.bytes;
+    pages = std::min(pages, divideUp(bytes, config.pageBytes));
+  }
   return pages;
 }
 
@@ -35,7 +39,7 @@ uint64_t mostExpertsHeld(const CacheConfig &config) {
   uint64_t between = 0, mostMore = 0;
   uint64_t records = 0, quotas = 0, smallestOfAll = UINT64_MAX;
   for (const CacheLayer &layer : config.layers) {
-    uint64_t smallest = smallestRecordPages(layer, config.pageBytes);
+    uint64_t smallest = smallestRecordPages(layer, config);
     uint64_t kept = mostRecordsIn(layer.quotaPages, smallest, layer.records.size());
     uint64_t executed =
         mostRecordsIn(layer.quotaPages + config.stagingPages, smallest, layer.records.size());

@@ -1,6 +1,7 @@
 // A cache gets other quotas and another pool while it is at work.
 #include "runtime/cache/CacheConfigCheck.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -26,10 +27,10 @@ Status ExpertCache::reconfigure(const CacheConfig &config) {
     Expert &entry = experts[id];
     if (entry.pageList == kNoPages)
       continue;
-    for (uint64_t i = 0; i < machine.at(id).pages && next.at(id).isHeld(); ++i)
+    for (uint64_t i = 0; i < next.state().pagesHeldBy(id); ++i)
       pagesBefore[id].push_back(static_cast<uint32_t>(
           (listsBefore[entry.pageList * listPages + i] - poolMemory) >> pageShift));
-    entry = {kNoPages, next.at(id).isHeld() ? entry.verifiedSlices : uint16_t(0)};
+    entry = {kNoPages, 0, std::min(entry.verifiedSlices, next.at(id).unit.slicesPresent)};
   }
   machine = std::move(next);
   makeLists(mostExpertsHeld(config));
@@ -51,6 +52,7 @@ void ExpertCache::moveExperts(std::span<std::vector<uint32_t>> pagesOfExperts,
       continue;
     experts[id].pageList = freeLists.back();
     freeLists.pop_back();
+    experts[id].pages = static_cast<uint32_t>(pagesOfExperts[id].size());
     std::span<std::byte *> pages = pagesOf(id);
     for (size_t i = 0; i < pages.size(); ++i) {
       uint32_t page = pagesOfExperts[id][i];

@@ -36,8 +36,7 @@ CacheDirectory directoryOf(const CacheConfig &config) {
       sliceEnds.clear();
       for (const RecordSlice &slice : record.slices)
         sliceEnds.push_back(slice.offset + slice.bytes);
-      directory.addExpert(static_cast<uint32_t>(divideUp(record.bytes, config.pageBytes)),
-                          sliceEnds);
+      directory.addExpert(sliceEnds, config.pageBytes);
     }
   }
   return directory;
@@ -126,16 +125,21 @@ Status ExpertCache::act() {
     if (action->isRead)
       MOERT_RETURN_IF_ERROR(read(*action));
     else
-      givePagesBack(action->id);
+      givePagesBack(*action);
   return {};
 }
 
-void ExpertCache::takePages(uint32_t id) {
-  Expert &entry = experts[id];
-  assert(entry.pageList == kNoPages && !freeLists.empty());
-  entry.pageList = freeLists.back();
-  freeLists.pop_back();
-  std::span<std::byte *> pages = pagesOf(id);
+/// For the slices that are read, behind the pages of those before them.
+void ExpertCache::takePages(const CacheAction &read) {
+  Expert &entry = experts[read.id];
+  if (entry.pageList == kNoPages) {
+    assert(!freeLists.empty());
+    entry.pageList = freeLists.back();
+    freeLists.pop_back();
+  }
+  const uint32_t before = entry.pages;
+  entry.pages = machine.state().pagesFor(read.id, read.endSlice);
+  const std::span<std::byte *> pages = pagesOf(read.id).subspan(before);
   pageNumbers.resize(pages.size());
   bool isAllocated = pool.allocate(pageNumbers);
   assert(isAllocated);
@@ -149,8 +153,7 @@ void ExpertCache::takePages(uint32_t id) {
 Status ExpertCache::read(const CacheAction &action) {
   const uint32_t id = action.id;
   const ExpertRecord &record = recordOf(id);
-  if (action.firstSlice == 0)
-    takePages(id);
+  takePages(action);
   experts[id].verifiedSlices = std::min(experts[id].verifiedSlices, action.firstSlice);
   const std::span<std::byte *> pages = pagesOf(id);
   const RecordSlice &last = record.slices[action.endSlice - 1u];
@@ -377,19 +380,20 @@ const ExpertRecord &ExpertCache::recordOf(uint32_t id) const {
   return layers[machine.at(id).layer].records[machine.state().expertOf(id)];
 }
 
-std::span<std::byte *> ExpertCache::pagesOf(uint32_t id) {
-  return {&pageLists[experts[id].pageList * listPages], machine.at(id).pages};
-}
-
-void ExpertCache::givePagesBack(uint32_t id) {
-  Expert &entry = experts[id];
+void ExpertCache::givePagesBack(const CacheAction &action) {
+  Expert &entry = experts[action.id];
   assert(entry.pageList != kNoPages);
+  const uint32_t left = machine.state().pagesFor(action.id, action.firstSlice);
   pageNumbers.clear();
-  for (const std::byte *page : pagesOf(id))
+  for (const std::byte *page : pagesOf(action.id).subspan(left))
     pageNumbers.push_back(static_cast<uint32_t>((page - poolMemory) >> pageShift));
   pool.release(pageNumbers);
+  entry.pages = left;
+  entry.verifiedSlices = std::min(entry.verifiedSlices, action.firstSlice);
+  if (left > 0)
+    return;
   freeLists.push_back(entry.pageList);
-  entry = {};
+  entry.pageList = kNoPages;
 }
 
 bool ExpertCache::isReady(uint32_t layer, uint32_t expert) const {

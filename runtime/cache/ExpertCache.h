@@ -92,9 +92,9 @@ struct ReadTimes {
 ///
 /// Invariants, between calls:
 ///  - Those of CacheMachine and CacheDirectory: layers and prefetches keep within their pages.
-///  - An expert has a list of pages, for its whole record, if and only if its unit has an owner
-///    (CacheUnit.h). The bytes of the slices that are present are complete; they are checked before
-///    they are handed out.
+///  - An expert has a list of pages, for the slices that its unit holds (CacheDirectory::pagesFor),
+///    if and only if the unit has an owner (CacheUnit.h). The bytes of the slices that are present
+///    are complete; they are checked before they are handed out.
 ///  - An expert in use, a demanded one before its release and a pinned one are never evicted.
 ///  - Between layer passes only prefetches and promotions are being read.
 class ExpertCache {
@@ -205,6 +205,7 @@ private:
   /// Beside the expert's entry in the directory.
   struct Expert {
     uint32_t pageList = kNoPages;
+    uint32_t pages = 0;          // In the list.
     uint16_t verifiedSlices = 0; // The first ones, whose bytes match their checksums.
   };
 
@@ -219,7 +220,9 @@ private:
   Status checkCall(bool needsPass, const char *function) const;
   bool isInUse(int index) const;
   const ExpertRecord &recordOf(uint32_t id) const;
-  std::span<std::byte *> pagesOf(uint32_t id);
+  std::span<std::byte *> pagesOf(uint32_t id) {
+    return {&pageLists[experts[id].pageList * listPages], experts[id].pages};
+  }
   std::string nameOf(uint32_t id) const;
   Status refuseDemand(uint32_t layer, std::span<const uint32_t> experts) const;
 
@@ -227,7 +230,7 @@ private:
   Status settlePromotions();
   Status advanceReads();
   Status read(const CacheAction &action);
-  void takePages(uint32_t id);
+  void takePages(const CacheAction &action);
   Status complete(uint32_t id, Status result);
   Status collect(bool wait);
   void drain();
@@ -236,7 +239,7 @@ private:
   static size_t mostChecks(const CacheConfig &config);
   void makeLists(uint64_t lists);
   void moveExperts(std::span<std::vector<uint32_t>> pagesOfExperts, std::span<std::byte> memory);
-  void givePagesBack(uint32_t id);
+  void givePagesBack(const CacheAction &action);
   Status fail(Status reason);
 
   std::string fileName;

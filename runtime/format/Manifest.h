@@ -7,6 +7,7 @@
 #include "runtime/format/Artifact.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,15 @@ namespace moert {
 /// Far beyond any model (a description of 100,000 experts takes some 20 MB); refuses an absurd size
 /// before it is allocated.
 constexpr uint64_t kMaxManifestBytes = uint64_t(1) << 28;
+
+/// How a manifest numbers a miss rule's action: as MissAction does, and beyond that those whose low
+/// slices are held alone (CacheRules::baseSlices). Their loss was measured so.
+enum class StoredMissAction : uint8_t {
+  kLower = 1,
+  kLowerPrompts = 5,
+  kLowerAlone = 6,
+  kLowerPromptsAlone = 7,
+};
 
 std::vector<std::byte> encodeManifest(const Artifact &artifact);
 

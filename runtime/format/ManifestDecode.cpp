@@ -102,9 +102,18 @@ Status ManifestDecoder::decodeRules(const fb::Plan &plan, CacheRules &value) {
   return decodeEnum(plan.survival(), PromptSurvival::kPins, "prompt survival", value.survival);
 }
 
-Status ManifestDecoder::decodeMiss(const fb::MissRule &miss, MissRule &value) {
-  value = {{}, miss.low_slices(), miss.wait_up_to(), miss.skip_beyond(), miss.substitute_within()};
-  return decodeEnum(miss.action(), MissAction::kLowerPrompts, "miss rule", value.action);
+Status ManifestDecoder::decodeMiss(const fb::MissRule &miss, Plan &plan) {
+  StoredMissAction action = {};
+  MOERT_RETURN_IF_ERROR(
+      decodeEnum(miss.action(), StoredMissAction::kLowerPromptsAlone, "miss rule", action));
+  const bool isAlone = action > StoredMissAction::kLowerPrompts;
+  if (isAlone)
+    action = action == StoredMissAction::kLowerAlone ? StoredMissAction::kLower
+                                                     : StoredMissAction::kLowerPrompts;
+  plan.miss = {MissAction(action), miss.low_slices(), miss.wait_up_to(), miss.skip_beyond(),
+               miss.substitute_within()};
+  plan.rules.baseSlices = isAlone ? plan.miss.baseSlices() : uint8_t(0);
+  return {};
 }
 
 Status ManifestDecoder::decodePlanLoss(const fb::PlanLoss &loss, PlanLoss &value) {
@@ -189,7 +198,7 @@ Status ManifestDecoder::decodePlan(const fb::Plan &plan, Plan &value) {
         decodeEach(*plan.expert_norms(), sizeof(uint32_t), value.expertNorms, "list of norms",
                    [this](const auto &in, auto &out) { return decodeScalars(*in.norms(), out); }));
   if (plan.miss())
-    MOERT_RETURN_IF_ERROR(decodeMiss(*plan.miss(), value.miss));
+    MOERT_RETURN_IF_ERROR(decodeMiss(*plan.miss(), value));
   if (plan.loss())
     MOERT_RETURN_IF_ERROR(decodePlanLoss(*plan.loss(), value.loss.emplace()).withContext("loss"));
   if (!plan.reasons())

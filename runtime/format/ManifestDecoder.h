@@ -93,7 +93,7 @@ private:
   Status decodeStep(const fb::Step &step, Instruction &value);
   Status decodeProgram(const fb::Program &program, Program &value);
   Status decodeRules(const fb::Plan &plan, CacheRules &value);
-  Status decodeMiss(const fb::MissRule &miss, MissRule &value);
+  Status decodeMiss(const fb::MissRule &miss, Plan &plan);
   Status decodePlanLoss(const fb::PlanLoss &loss, PlanLoss &value);
   Status decodeStart(const fb::LayerStart &start, LayerStart &value);
   Status decodeForecast(const fb::Forecast &forecast, Forecast &value);

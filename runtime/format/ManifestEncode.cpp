@@ -182,7 +182,11 @@ Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
   const ExchangeRule &rule = plan.rules.exchange;
   const fb::ExchangeRule exchange(rule.everyTokens, rule.afterTokens, rule.fadeShift);
   auto norms = encodeIfAny<fb::ExpertNorms>(builder, plan.expertNorms, encodeNorms);
-  const fb::MissRule miss(uint8_t(plan.miss.action), plan.miss.lowSlices, plan.miss.waitUpTo,
+  auto action = StoredMissAction(plan.miss.action);
+  if (plan.rules.baseSlices > 0)
+    action = action == StoredMissAction::kLower ? StoredMissAction::kLowerAlone
+                                                : StoredMissAction::kLowerPromptsAlone;
+  const fb::MissRule miss(uint8_t(action), plan.miss.lowSlices, plan.miss.waitUpTo,
                           plan.miss.skipBeyond, plan.miss.substituteWithin);
   return fb::CreatePlan(
       builder, name, plan.budgetBytes, plan.prefillChunk, plan.contextTokens, plan.stagingPages,

@@ -215,12 +215,17 @@ static Status checkExchange(const Artifact &artifact, const Plan &plan) {
   return {};
 }
 
-static Status checkMiss(const MissRule &miss) {
+static Status checkMiss(const Plan &plan) {
+  const MissRule &miss = plan.miss;
   MOERT_RETURN_IF_ERROR(checkRange("number of low slices", miss.lowSlices, 1, UINT8_MAX));
   MOERT_RETURN_IF_ERROR(
       checkRange("largest score that is not left out", miss.skipBeyond, 0, kFixedPointOne));
   MOERT_RETURN_IF_ERROR(
       checkRange("largest score that is waited for", miss.waitUpTo, 0, miss.skipBeyond));
+  if (plan.rules.baseSlices != 0 && plan.rules.baseSlices != miss.baseSlices())
+    return invalidInput(uint32_t(plan.rules.baseSlices), " slices that are held alone, expected 0",
+                        miss.baseSlices() == 0 ? "" : strCat(" or ", uint32_t(miss.baseSlices())),
+                        " for ", missRuleText(miss));
   return checkRange("largest distance of a substitute", miss.substituteWithin, 0, kFixedPointOne);
 }
 
@@ -286,7 +291,7 @@ static Status checkPlan(const Artifact &artifact, const Plan &plan,
   MOERT_RETURN_IF_ERROR(checkPrefetches(artifact, plan, programPrefetches));
   MOERT_RETURN_IF_ERROR(checkWeights(plan.rules));
   MOERT_RETURN_IF_ERROR(checkExchange(artifact, plan));
-  MOERT_RETURN_IF_ERROR(checkMiss(plan.miss).withContext("miss rule"));
+  MOERT_RETURN_IF_ERROR(checkMiss(plan).withContext("miss rule"));
   MOERT_RETURN_IF_ERROR(checkLoss(artifact, plan).withContext("loss"));
   if (plan.forecast)
     MOERT_RETURN_IF_ERROR(checkForecast(*plan.forecast).withContext("forecast"));

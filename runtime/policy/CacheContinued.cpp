@@ -16,11 +16,11 @@ void CacheDirectory::continueFrom(const CacheDirectory &before) {
   }
   for (size_t id = 0; id < entries.size(); ++id) {
     entries[id].history = before.entries[id].history;
+    entries[id].upperHistory = before.entries[id].upperHistory;
     // Frequencies and importances fade with each layer pass, and only where they are used.
-    if (before.rules.eviction != rules.eviction) {
-      entries[id].history.recentFrequency = entries[id].history.longFrequency = 0;
-      entries[id].history.importance = 0;
-    }
+    if (before.rules.eviction != rules.eviction)
+      for (ExpertHistory *history : {&entries[id].history, &entries[id].upperHistory})
+        history->recentFrequency = history->longFrequency = history->importance = 0;
   }
   for (QuotaGroup &group : groups)
     takeHeld(before, group);
@@ -32,9 +32,17 @@ void CacheDirectory::takeHeld(const CacheDirectory &before, QuotaGroup &group) {
   candidates.clear();
   for (uint32_t layer = group.firstLayer; layer < group.endLayer; ++layer) {
     const LayerDistance distance = distanceTo(layer);
-    for (uint32_t i = 0; i < layers[layer].experts; ++i)
-      if (before.entries[layers[layer].firstId + i].unit.state == UnitState::kReady)
-        addCandidate(layers[layer].firstId + i, distance);
+    for (uint32_t i = 0; i < layers[layer].experts; ++i) {
+      const uint32_t id = layers[layer].firstId + i;
+      const uint16_t present = before.entries[id].unit.slicesPresent;
+      // One that was held in part without pages for the rest is not, where it would need them.
+      if (before.entries[id].unit.state != UnitState::kReady ||
+          pagesFor(id, present) > before.pagesHeldBy(id))
+        continue;
+      addCandidate(id, false, distance);
+      if (pagesFor(id, present) > entries[id].basePages)
+        addCandidate(id, true, distance);
+    }
   }
   auto isPinned = [&](const PassCandidate &one) { return before.at(one.use.expert).pins > 0; };
   std::sort(candidates.begin(), candidates.end(),
@@ -43,12 +51,16 @@ void CacheDirectory::takeHeld(const CacheDirectory &before, QuotaGroup &group) {
             });
   for (const PassCandidate &candidate : candidates) {
     const uint32_t id = candidate.use.expert;
-    if (group.heldPages + candidate.pages > group.pages)
+    if (group.heldPages + candidate.pages > group.pages ||
+        (candidate.use.isUpper && !entries[id].isHeld()))
       continue;
-    entries[id].demanded = before.entries[id].unit.slicesPresent;
-    for (UnitEvent event : {UnitEvent::kDemanded, UnitEvent::kReadBegun, UnitEvent::kReadCompleted})
+    const bool isPart = !candidate.use.isUpper && candidate.pages < entries[id].pages;
+    const uint16_t present = before.entries[id].unit.slicesPresent;
+    entries[id].demanded = isPart ? std::min<uint16_t>(present, rules.baseSlices) : present;
+    demand(id);
+    for (UnitEvent event : {UnitEvent::kReadBegun, UnitEvent::kReadCompleted})
       apply(id, event);
-    if (rules.eviction == EvictionPolicy::kArc)
+    if (rules.eviction == EvictionPolicy::kArc && !candidate.use.isUpper)
       group.arc.use(entries[id].arcList, entries[id].pages, group.pages);
   }
 }

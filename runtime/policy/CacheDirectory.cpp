@@ -1,5 +1,7 @@
 #include "runtime/policy/CacheDirectory.h"
 
+#include "runtime/base/CheckedMath.h"
+
 #include <algorithm>
 #include <cassert>
 #include <optional>
@@ -25,9 +27,10 @@ CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInSta
   entries.reserve(size.experts);
   wantedIds.reserve(size.widestLayer);
   unkeptIds.reserve(mostCandidates(rules, size));
-  candidates.reserve(mostCandidates(rules, size));
+  reducedIds.reserve(mostCandidates(rules, size));
+  candidates.reserve(2 * mostCandidates(rules, size)); // Experts and their upper slices.
   if (rules.sharing == CacheSharing::kOnePool)
-    leavingOrder.reserve(size.experts);
+    leavingOrder.reserve(2 * size.experts);
 }
 
 void CacheDirectory::addLayer(uint64_t quotaPages, bool repeatsEveryStep) {
@@ -51,17 +54,21 @@ void CacheDirectory::addExpert(uint32_t pages, uint64_t bytes, uint16_t slices) 
   group.largestRecordPages = std::max<uint64_t>(group.largestRecordPages, pages);
   DirectoryEntry &entry = entries.emplace_back();
   entry.bytes = bytes;
-  entry.pages = pages;
+  entry.pages = entry.basePages = pages;
   entry.layer = static_cast<uint32_t>(layers.size() - 1);
   entry.unit.slices = slices;
   if (rules.sharing == CacheSharing::kOnePool)
-    leavingOrder.push_back(0);
+    leavingOrder.resize(2 * entries.size());
 }
 
-void CacheDirectory::addExpert(uint32_t pages, std::span<const uint64_t> ends) {
-  addExpert(pages, ends.back(), static_cast<uint16_t>(ends.size()));
+void CacheDirectory::addExpert(std::span<const uint64_t> ends, uint64_t pageBytes) {
+  addExpert(static_cast<uint32_t>(divideUp(ends.back(), pageBytes)), ends.back(),
+            static_cast<uint16_t>(ends.size()));
   if (ends.size() == 1)
     return;
+  if (rules.baseSlices > 0 && rules.baseSlices < ends.size())
+    entries.back().basePages =
+        static_cast<uint32_t>(divideUp(ends[rules.baseSlices - 1u], pageBytes));
   entries.back().firstSliceEnd = static_cast<uint32_t>(sliceEnds.size());
   sliceEnds.insert(sliceEnds.end(), ends.begin(), ends.end());
 }
@@ -75,6 +82,19 @@ uint64_t CacheDirectory::bytesOf(uint32_t id, uint16_t first, uint16_t end) cons
     return slices == 0 ? 0 : sliceEnds[entry.firstSliceEnd + slices - 1];
   };
   return endOf(end) - endOf(first);
+}
+
+uint32_t CacheDirectory::pagesFor(uint32_t id, uint16_t slices) const {
+  const DirectoryEntry &entry = entries[id];
+  if (slices == 0)
+    return 0;
+  return slices <= rules.baseSlices ? entry.basePages : entry.pages;
+}
+
+uint32_t CacheDirectory::missingPages(uint32_t id) const {
+  const DirectoryEntry &entry = entries[id];
+  const uint32_t held = entry.isHeld() ? pagesHeldBy(id) : 0;
+  return std::max(held, pagesFor(id, entry.demanded)) - held;
 }
 
 //===-- A layer pass -------------------------------------------------------------------------===//
@@ -119,23 +139,30 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
   bool needsProbabilities = rules.eviction == EvictionPolicy::kReuseDistance;
   FrequencyStep step(needsProbabilities ? demand.tokens : 1);
   if (needsProbabilities)
-    for (uint32_t expert = 0; expert < layer.experts; ++expert)
-      step.fade(entries[layer.firstId + expert].history);
+    for (DirectoryEntry &entry : std::span(entries).subspan(layer.firstId, layer.experts)) {
+      step.fade(entry.history);
+      step.fade(entry.upperHistory);
+    }
   for (uint32_t rank = 0; rank < wantedIds.size(); ++rank) {
     DirectoryEntry &entry = entries[wantedIds[rank]];
-    uint32_t uses = demand.uses.empty() ? 1 : demand.uses[rank];
-    if (needsProbabilities)
-      step.add(entry.history, uses);
-    entry.history.lastUse = passes;
-    entry.history.rank = rank;
-    entry.history.lastTurn = layer.turn;
-    entry.history.tokens += std::min(uses, UINT32_MAX - entry.history.tokens);
-    entry.history.lastToken = layer.tokens;
-    if (entry.demanded == entry.unit.slices)
-      entry.history.fullTokens += std::min(uses, UINT32_MAX - entry.history.fullTokens);
+    const uint32_t uses = demand.uses.empty() ? 1 : demand.uses[rank];
+    auto addTo = [&](ExpertHistory &history) {
+      if (needsProbabilities)
+        step.add(history, uses);
+      history.lastUse = passes;
+      history.rank = rank;
+      history.lastTurn = layer.turn;
+      history.tokens += std::min(uses, UINT32_MAX - history.tokens);
+      history.lastToken = layer.tokens;
+      if (entry.demanded == entry.unit.slices)
+        history.fullTokens += std::min(uses, UINT32_MAX - history.fullTokens);
+    };
+    addTo(entry.history);
+    if (demandsUpper(entry))
+      addTo(entry.upperHistory);
     if (rules.eviction == EvictionPolicy::kArc)
       groups[layer.group].arc.use(entry.arcList, entry.pages, groups[layer.group].pages);
-    entry.isKept = true;
+    entry.keptSlices = entry.unit.slices;
   }
   if (rules.eviction == EvictionPolicy::kImportance)
     addImportances(layer, demand);
@@ -147,20 +174,22 @@ void CacheDirectory::addImportances(const Layer &layer, const PassDemand &demand
   const ImportanceStep step(demand.tokens, rules.exchange.fadeShift);
   auto usesOf = [&demand](size_t rank) { return demand.uses.empty() ? 1 : demand.uses[rank]; };
   for (uint32_t expert = 0; expert < layer.experts; ++expert) {
-    const DirectoryEntry &entry = entries[layer.firstId + expert];
+    DirectoryEntry &entry = entries[layer.firstId + expert];
     uint64_t added = demand.importances.empty() ? 0 : demand.importances[expert];
     if (demand.importances.empty() && entry.isWanted)
       added = usesOf(entry.history.rank) * kImportanceOne;
-    step.apply(entries[layer.firstId + expert].history, added);
+    step.apply(entry.history, added);
+    entry.upperHistory.importance = entry.history.importance;
   }
 }
 
 void CacheDirectory::decide(uint32_t executed) {
   unkeptIds.clear();
+  reducedIds.clear();
   const QuotaGroup &group = groups[layers[executed].group];
   uint64_t pages = group.heldPages;
   for (uint32_t id : wantedIds)
-    pages += entries[id].isHeld() ? 0 : entries[id].pages;
+    pages += missingPages(id);
   if (pages <= group.pages)
     return; // All of it stays.
 
@@ -175,11 +204,25 @@ void CacheDirectory::decide(uint32_t executed) {
   if (rules.eviction == EvictionPolicy::kArc)
     limits.onceTargetPages = group.arc.targetPages();
   planPass(limits, candidates);
+  takeAnswers();
+}
+
+void CacheDirectory::takeAnswers() {
   for (const PassCandidate &candidate : candidates) {
-    entries[candidate.use.expert].isKept = candidate.isKept;
-    if (!candidate.isKept)
-      unkeptIds.push_back(candidate.use.expert);
+    DirectoryEntry &entry = entries[candidate.use.expert];
+    entry.keptSlices = entry.unit.slices;
   }
+  for (const PassCandidate &candidate : candidates)
+    if (!candidate.isKept && !candidate.use.isUpper) {
+      entries[candidate.use.expert].keptSlices = 0;
+      unkeptIds.push_back(candidate.use.expert);
+    }
+  for (const PassCandidate &candidate : candidates)
+    if (!candidate.isKept && candidate.use.isUpper &&
+        entries[candidate.use.expert].keptSlices > 0) {
+      entries[candidate.use.expert].keptSlices = rules.baseSlices;
+      reducedIds.push_back(candidate.use.expert);
+    }
 }
 
 LayerDistance CacheDirectory::distanceTo(uint32_t index) const {
@@ -193,18 +236,31 @@ LayerDistance CacheDirectory::distanceTo(uint32_t index) const {
           .tokens = layer.tokens};
 }
 
-void CacheDirectory::addCandidate(uint32_t id, const LayerDistance &distance) {
+/// Whether upper slices with pages of their own are held or wanted.
+bool CacheDirectory::hasUpperCandidate(uint32_t id) const {
   const DirectoryEntry &entry = entries[id];
+  return entry.basePages < entry.pages && ((entry.isHeld() && pagesHeldBy(id) > entry.basePages) ||
+                                           (entry.isWanted && demandsUpper(entry)));
+}
+
+/// Returns the pages of it that are held.
+uint64_t CacheDirectory::addCandidate(uint32_t id, bool isUpper, const LayerDistance &distance) {
+  const DirectoryEntry &entry = entries[id];
+  const ExpertHistory &history = isUpper ? entry.upperHistory : entry.history;
+  const uint32_t pages = isUpper ? entry.pages - entry.basePages : entry.basePages;
+  const bool isReady = entry.isHeld() && (!isUpper || pagesHeldBy(id) > entry.basePages);
   candidates.push_back(
       {.use = {.expert = id,
-               .lastUse = entry.history.lastUse,
-               .rank = entry.history.rank,
-               .value = keepingValue(rules.eviction, entry.history, distance, rules.weights)},
-       .pages = entry.pages,
-       .isReady = entry.isHeld(),
-       .isWanted = entry.isWanted,
+               .lastUse = history.lastUse,
+               .rank = history.rank,
+               .value = keepingValue(rules.eviction, history, distance, rules.weights),
+               .isUpper = isUpper},
+       .pages = pages,
+       .isReady = isReady,
+       .isWanted = entry.isWanted && (!isUpper || demandsUpper(entry)),
        .isPinned = entry.pins > 0,
        .isUsedAgain = entry.arcList == ArcList::kAgain});
+  return isReady ? pages : 0;
 }
 
 /// Adds the experts of a layer that are held or wanted; if another layer is executed, the first to
@@ -214,19 +270,26 @@ uint64_t CacheDirectory::addCandidates(uint32_t index, uint64_t leavingPages) {
   LayerDistance distance = distanceTo(index);
   uint64_t pages = 0;
   // Adaptive replacement has two orders, and its target decides between them.
-  bool takesAll = index == passLayer || rules.eviction == EvictionPolicy::kArc;
-  uint32_t count = takesAll ? layer.experts : layer.ordered;
-  for (uint32_t i = 0; i < count && (takesAll || pages < leavingPages); ++i) {
-    uint32_t id = takesAll ? layer.firstId + i : leavingOrder[layer.firstId + i];
-    const DirectoryEntry &entry = entries[id];
-    if (!entry.isHeld() && !entry.isWanted)
-      continue;
-    if (!takesAll && entry.pins > 0)
-      continue;
-    addCandidate(id, distance);
-    pages += entry.isHeld() ? entry.pages : 0;
+  if (index == passLayer || rules.eviction == EvictionPolicy::kArc) {
+    for (uint32_t id = layer.firstId; id < layer.firstId + layer.experts; ++id)
+      pages += addParts(id, distance);
+    return pages;
+  }
+  for (uint32_t i = 0; i < layer.ordered && pages < leavingPages; ++i) {
+    const Leaving &next = leavingOrder[2 * layer.firstId + i];
+    const bool isHeld = next.isUpper ? hasUpperCandidate(next.id) : entries[next.id].isHeld();
+    if (isHeld && entries[next.id].pins == 0)
+      pages += addCandidate(next.id, next.isUpper, distance);
   }
   return pages;
+}
+
+/// Adds the expert, if it is held or wanted, and its upper slices. Returns the pages held by it.
+uint64_t CacheDirectory::addParts(uint32_t id, const LayerDistance &distance) {
+  if (!entries[id].isHeld() && !entries[id].isWanted)
+    return 0;
+  const uint64_t pages = addCandidate(id, false, distance);
+  return pages + (hasUpperCandidate(id) ? addCandidate(id, true, distance) : 0);
 }
 
 void CacheDirectory::orderLayer(uint32_t index) {
@@ -234,14 +297,14 @@ void CacheDirectory::orderLayer(uint32_t index) {
   LayerDistance distance = distanceTo(index);
   candidates.clear();
   for (uint32_t id = layer.firstId; id < layer.firstId + layer.experts; ++id)
-    if (entries[id].isHeld())
-      addCandidate(id, distance);
+    (void)addParts(id, distance);
   std::sort(
       candidates.begin(), candidates.end(),
       [](const PassCandidate &a, const PassCandidate &b) { return leavesBefore(a.use, b.use); });
   layer.ordered = 0;
   for (const PassCandidate &candidate : candidates)
-    leavingOrder[layer.firstId + layer.ordered++] = candidate.use.expert;
+    leavingOrder[2 * layer.firstId + layer.ordered++] = {candidate.use.expert,
+                                                         candidate.use.isUpper};
 }
 
 void CacheDirectory::endPass() {
@@ -253,6 +316,7 @@ void CacheDirectory::endPass() {
   }
   wantedIds.clear();
   unkeptIds.clear();
+  reducedIds.clear();
   isOpen = false;
   if (rules.eviction == EvictionPolicy::kArc)
     forgetGhosts(group);
@@ -286,7 +350,7 @@ bool CacheDirectory::selectLeaving(uint32_t id, std::vector<uint32_t> &leavingId
     if (!least || (value += least->value) >= useOf(id).value)
       return false;
     leavingIds.push_back(least->expert);
-    held -= entries[least->expert].pages;
+    held -= pagesHeldBy(least->expert);
   }
   return true;
 }
@@ -310,13 +374,15 @@ void CacheDirectory::forgetGhosts(QuotaGroup &group) {
 UnitState CacheDirectory::apply(uint32_t id, UnitEvent event) {
   DirectoryEntry &entry = entries[id];
   const PageOwner owner = ownerOf(entry.unit.state);
-  if (!entry.unit.apply(event, entry.demanded)) {
+  const uint32_t pages = pagesHeldBy(id);
+  const uint16_t slices = event == UnitEvent::kReduced ? rules.baseSlices : entry.demanded;
+  if (!entry.unit.apply(event, slices)) {
     assert(false && "kUnitTable forbids it");
     ++forbidden;
     return entry.unit.state;
   }
-  if (owner != ownerOf(entry.unit.state))
-    movePages(id, owner, ownerOf(entry.unit.state));
+  addPages(id, owner, -int64_t(pages));
+  addPages(id, ownerOf(entry.unit.state), pagesHeldBy(id));
   if (event == UnitEvent::kEvicted || event == UnitEvent::kRetained)
     groupOf(id).arc.leave(entry.arcList, entry.pages);
   return entry.unit.state;
@@ -326,20 +392,18 @@ UnitState CacheDirectory::demand(uint32_t id) {
   return apply(id, entries[id].unit.demandOf(entries[id].demanded));
 }
 
-void CacheDirectory::movePages(uint32_t id, PageOwner from, PageOwner to) {
-  const uint64_t pages = entries[id].pages;
-  uint64_t &layerPages = layers[entries[id].layer].heldPages, &groupPages = groupOf(id).heldPages;
-  layerPages -= from == PageOwner::kLayer ? pages : 0;
-  groupPages -= from == PageOwner::kLayer ? pages : 0;
-  heldPrefetchPages -= from == PageOwner::kStaging ? pages : 0;
-  layerPages += to == PageOwner::kLayer ? pages : 0;
-  groupPages += to == PageOwner::kLayer ? pages : 0;
-  heldPrefetchPages += to == PageOwner::kStaging ? pages : 0;
+void CacheDirectory::addPages(uint32_t id, PageOwner owner, int64_t pages) {
+  if (owner == PageOwner::kStaging)
+    heldPrefetchPages += static_cast<uint64_t>(pages);
+  if (owner != PageOwner::kLayer)
+    return;
+  layers[entries[id].layer].heldPages += static_cast<uint64_t>(pages);
+  groupOf(id).heldPages += static_cast<uint64_t>(pages);
 }
 
 bool CacheDirectory::hasRoomFor(uint32_t id) const {
   const QuotaGroup &group = groupOf(id);
-  return group.heldPages + heldPrefetchPages + entries[id].pages <= group.pages + stagingPages;
+  return group.heldPages + heldPrefetchPages + missingPages(id) <= group.pages + stagingPages;
 }
 
 bool CacheDirectory::hasRoomForPrefetch(uint32_t id) const {
@@ -352,7 +416,7 @@ bool CacheDirectory::hasRoomForPrefetch(uint32_t id) const {
 }
 
 bool CacheDirectory::canRetain(uint32_t id) const {
-  uint64_t pages = heldPrefetchPages + entries[id].pages;
+  uint64_t pages = heldPrefetchPages + pagesHeldBy(id);
   return pages <= stagingPages && demandFitsBeside(pages);
 }
 
@@ -360,9 +424,13 @@ bool CacheDirectory::demandFitsBeside(uint64_t prefetchedPages) const {
   const QuotaGroup &group = groups[layers[passLayer].group];
   uint64_t pages = group.heldPages + prefetchedPages;
   for (uint32_t id : wantedIds)
-    pages += entries[id].isHeld() ? 0 : entries[id].pages;
+    pages += missingPages(id);
   for (uint32_t id : unkeptIds)
-    pages -= entries[id].isHeld() && !entries[id].isWanted ? entries[id].pages : 0;
+    pages -= entries[id].isHeld() && !entries[id].isWanted ? pagesHeldBy(id) : 0;
+  for (uint32_t id : reducedIds)
+    pages -= entries[id].isHeld() && !entries[id].isWanted
+                 ? pagesHeldBy(id) - pagesFor(id, entries[id].keptSlices)
+                 : 0;
   return pages <= group.pages + stagingPages;
 }
 
@@ -414,7 +482,7 @@ bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
 
 void CacheDirectory::forgetUse() {
   for (DirectoryEntry &entry : entries) {
-    entry.history = {};
+    entry.history = entry.upperHistory = {};
     entry.arcList = ArcList::kForgotten;
   }
   for (QuotaGroup &group : groups)
@@ -425,8 +493,10 @@ void CacheDirectory::forgetUse() {
 
 void CacheDirectory::beginPrompt() {
   if (rules.survival == PromptSurvival::kEverything)
-    for (DirectoryEntry &entry : entries)
+    for (DirectoryEntry &entry : entries) {
       fadeForPrompt(entry.history);
+      fadeForPrompt(entry.upperHistory);
+    }
   else
     forgetUse();
   for (uint32_t layer = 0; layer < layers.size() && !leavingOrder.empty(); ++layer)

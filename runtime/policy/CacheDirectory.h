@@ -43,6 +43,9 @@ struct CacheRules {
   PromptSurvival survival = PromptSurvival::kEverything;
   EvictionWeights weights = {}; // For kWeighted.
   ExchangeRule exchange = {};   // For kImportance.
+  /// So many first slices of a record may be held without the others, its upper slices, which then
+  /// leave by themselves. 0: an expert has pages for its whole record, however little of it is read.
+  uint8_t baseSlices = 0;
   friend bool operator==(const CacheRules &, const CacheRules &) = default;
 };
 
@@ -60,8 +63,10 @@ struct PassDemand {
 
 struct DirectoryEntry {
   ExpertHistory history;
+  ExpertHistory upperHistory;          // Of the demands for more than the base slices.
   uint64_t bytes = 0;                  // Size of the record.
-  uint32_t pages = 0;                  // For the whole record, however many of its slices are read.
+  uint32_t pages = 0;                  // For the whole record.
+  uint32_t basePages = 0;              // For its base slices; `pages` if they are not held alone.
   uint16_t demanded = 0;               // Slices that the open layer pass demands.
   uint32_t firstSliceEnd = UINT32_MAX; // Index of its slices' ends; UINT32_MAX: it is read whole.
   uint32_t layer = 0;
@@ -69,10 +74,13 @@ struct DirectoryEntry {
   uint16_t pins = 0;
   ArcList arcList = ArcList::kForgotten;
   bool isWanted = false; // Demanded by the open layer pass.
-  bool isKept = false;   // Stays after the open layer pass, of its wanted and unkept experts.
+  /// Of its wanted, unkept and reduced experts: slices that stay after the open layer pass.
+  uint16_t keptSlices = 0;
 
   bool isHeld() const { return unit.isHeld(); }
   bool isPrefetch() const { return unit.isPrefetch(); }
+  /// Whether the open layer pass keeps all that it demands of it.
+  bool isKept() const { return keptSlices >= demanded; }
 };
 
 /// The sizes of the tables, so that each is allocated once.
@@ -100,7 +108,7 @@ public:
   /// Adds an expert to the last layer.
   void addExpert(uint32_t pages, uint64_t bytes = 0, uint16_t slices = 1);
   /// The same of a record that may be read in part; the slices end at these bytes.
-  void addExpert(uint32_t pages, std::span<const uint64_t> sliceEnds);
+  void addExpert(std::span<const uint64_t> sliceEnds, uint64_t pageBytes);
 
   DirectorySize size() const { return {layers.size(), entries.size(), widestLayer}; }
   size_t layerCount() const { return layers.size(); }
@@ -110,6 +118,9 @@ public:
   const DirectoryEntry &at(uint32_t id) const { return entries[id]; }
   /// Bytes of the slices [first, end) of its record.
   uint64_t bytesOf(uint32_t id, uint16_t first, uint16_t end) const;
+  /// Pages for so many of its first slices.
+  uint32_t pagesFor(uint32_t id, uint16_t slices) const;
+  uint32_t pagesHeldBy(uint32_t id) const { return pagesFor(id, entries[id].unit.slicesHeld()); }
   const CacheRules &cacheRules() const { return rules; }
   uint64_t pagesHeld(uint32_t layer) const { return layers[layer].heldPages; }
   uint64_t prefetchPages() const { return heldPrefetchPages; }
@@ -133,6 +144,14 @@ public:
   std::span<const uint32_t> wanted() const { return wantedIds; }
   /// The experts held or wanted that do not stay.
   std::span<const uint32_t> unkept() const { return unkeptIds; }
+  /// Those that stay without upper slices that are held or wanted.
+  std::span<const uint32_t> reduced() const { return reducedIds; }
+  /// Pages that a demanded expert needs beside those that it holds.
+  uint32_t missingPages(uint32_t id) const;
+  /// Whether an expert that is wanted, unkept or reduced has pages that it will not keep.
+  bool holdsMoreThanKept(uint32_t id) const {
+    return pagesHeldBy(id) > pagesFor(id, entries[id].keptSlices);
+  }
   void endPass();
 
   /// Outside layer passes: lists the experts of the layer that would have to leave so that this
@@ -147,7 +166,7 @@ public:
   UnitState demand(uint32_t id);
   uint64_t forbiddenEvents() const { return forbidden; }
 
-  /// Whether a demanded expert may get pages now, within the quota and the staging pages.
+  /// Whether what a demanded expert lacks may get pages now, within the quota and the staging pages.
   bool hasRoomFor(uint32_t id) const;
   /// Whether a prefetch may get pages now. During a layer pass prefetches share the staging pages
   /// with the demand, so the caller begins them when all demanded experts have pages. A layer with
@@ -196,7 +215,7 @@ private:
     uint32_t tokens = 0;  // Since the records began.
     uint32_t place = 0;   // Among the layers that repeat every step.
     uint32_t group = 0;   // Its quota group.
-    uint32_t ordered = 0; // Experts in leavingOrder.
+    uint32_t ordered = 0; // Entries in leavingOrder.
     bool repeatsEveryStep = true;
     uint64_t largestRecordPages = 0;
     uint64_t heldPages = 0;
@@ -214,17 +233,23 @@ private:
   const QuotaGroup &groupOf(uint32_t id) const { return groups[layers[entries[id].layer].group]; }
   QuotaGroup &groupOf(uint32_t id) { return groups[layers[entries[id].layer].group]; }
   bool isExecutable(uint32_t layer, const PassDemand &demand);
+  bool demandsUpper(const DirectoryEntry &entry) const {
+    return rules.baseSlices > 0 && entry.demanded > rules.baseSlices;
+  }
   void remember(uint32_t layer, const PassDemand &demand);
   void addImportances(const Layer &layer, const PassDemand &demand);
   void decide(uint32_t layer);
+  void takeAnswers();
   LayerDistance distanceTo(uint32_t layer) const;
-  void addCandidate(uint32_t id, const LayerDistance &distance);
+  bool hasUpperCandidate(uint32_t id) const;
+  uint64_t addCandidate(uint32_t id, bool isUpper, const LayerDistance &distance);
+  uint64_t addParts(uint32_t id, const LayerDistance &distance);
   uint64_t addCandidates(uint32_t layer, uint64_t leavingPages);
   void orderLayer(uint32_t layer);
   void forgetGhosts(QuotaGroup &group);
   void forgetUse();
   void takeHeld(const CacheDirectory &before, QuotaGroup &group);
-  void movePages(uint32_t id, PageOwner from, PageOwner to);
+  void addPages(uint32_t id, PageOwner owner, int64_t pages);
 
   CacheRules rules;
   uint64_t stagingPages;
@@ -241,12 +266,16 @@ private:
   uint64_t heldPrefetchPages = 0;
   uint64_t forbidden = 0;
   std::vector<uint32_t> wantedIds;
-  std::vector<uint32_t> unkeptIds;
+  std::vector<uint32_t> unkeptIds, reducedIds;
   std::vector<PassCandidate> candidates;
-  /// With one pool: from each layer's first id on, the experts that it held after its last turn, in
-  /// the order in which they leave. Until its next turn only beginPrompt changes that order,
+  /// With one pool: from twice each layer's first id on, the experts that it held after its last
+  /// turn and their upper slices, in the order in which they leave. Until its next turn only beginPrompt changes that order,
   /// whatever the policy, so the layer passes of other layers need only the first few of them.
-  std::vector<uint32_t> leavingOrder;
+  struct Leaving {
+    uint32_t id = 0;
+    bool isUpper = false;
+  };
+  std::vector<Leaving> leavingOrder;
 };
 
 } // namespace moert

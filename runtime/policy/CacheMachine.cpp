@@ -19,7 +19,7 @@ CacheMachine::CacheMachine(CacheDirectory filled, const CacheReadLimits &readLim
   toRead.reserve(directory.size().widestLayer);
   arrived.reserve(directory.size().widestLayer);
   leaving.reserve(mostLeaving(directory));
-  givenBack.reserve(directory.size().experts);
+  givenBack.reserve(2 * directory.size().experts); // Upper slices, then the others.
   exchanged.reserve(directory.size().widestLayer);
 }
 
@@ -54,9 +54,10 @@ void CacheMachine::demandUnits() {
   for (uint32_t id : directory.wanted()) {
     const bool isHeld = directory.at(id).isHeld(), isPrefetch = directory.at(id).isPrefetch();
     const bool isLow = directory.at(id).demanded < directory.at(id).unit.slices;
-    const bool isHit = isHeld && directory.demand(id) == UnitState::kReady;
-    if (!isHeld)
-      directory.demand(id);
+    // What it lacks might not fit beside what it has and will not keep, so it is read anew.
+    if (isHeld && directory.at(id).keptSlices == 0 && directory.missingPages(id) > 0)
+      evict(id);
+    const bool isHit = demand(id) == UnitState::kReady && isHeld;
     countsNow.hits += isHit;
     countsNow.misses += !isHit;
     countsNow.lowHits += isLow && isHit;
@@ -65,21 +66,25 @@ void CacheMachine::demandUnits() {
   }
 }
 
-/// Slices that are lacking need no pages, so they come first and wait for no room. Then experts
-/// that pass through, then those that stay: until the latter have pages, their room serves the
-/// former.
+/// What needs no pages comes first and waits for no room. Then experts that pass through, then those
+/// that stay: until the latter have pages, their room serves the former. Of both, those come first
+/// that lack slices only.
 void CacheMachine::listUnits() {
-  for (uint32_t id : directory.unkept())
-    if (directory.at(id).isHeld() && !directory.at(id).isWanted)
-      leaving.push_back(id);
+  for (std::span<const uint32_t> ids : {directory.unkept(), directory.reduced()})
+    for (uint32_t id : ids)
+      if (directory.at(id).isHeld() && !directory.at(id).isWanted)
+        leaving.push_back(id);
   const std::span<const uint32_t> wanted = directory.wanted();
+  auto stateOf = [this](uint32_t id) { return directory.at(id).unit.state; };
   for (uint32_t id : wanted)
-    if (directory.at(id).unit.state == UnitState::kLacking)
+    if (stateOf(id) == UnitState::kLacking && directory.missingPages(id) == 0)
       toRead.push_back(id);
   for (bool isKept : {false, true})
-    for (uint32_t id : wanted)
-      if (directory.at(id).unit.state == UnitState::kQueued && directory.at(id).isKept == isKept)
-        toRead.push_back(id);
+    for (UnitState state : {UnitState::kLacking, UnitState::kQueued})
+      for (uint32_t id : wanted)
+        if (stateOf(id) == state && directory.at(id).isKept() == isKept &&
+            directory.missingPages(id) > 0)
+          toRead.push_back(id);
   for (uint32_t index = 0; index < wanted.size(); ++index)
     if (directory.at(wanted[index]).unit.state == UnitState::kReady)
       arrived.push_back(index);
@@ -87,15 +92,14 @@ void CacheMachine::listUnits() {
 
 std::optional<CacheAction> CacheMachine::next() {
   if (nextGivenBack < givenBack.size())
-    return CacheAction{givenBack[nextGivenBack++], false};
+    return givenBack[nextGivenBack++];
   givenBack.clear();
   nextGivenBack = 0;
   if (reading >= limits.reads)
     return {};
   if (directory.isPassOpen() && nextRead < toRead.size()) {
     const uint32_t id = toRead[nextRead];
-    const bool hasPages = directory.at(id).isHeld();
-    if (!hasPages && !directory.hasRoomFor(id))
+    if (!directory.hasRoomFor(id))
       return evictForRoom();
     ++nextRead;
     return beginRead(id, UnitEvent::kReadBegun);
@@ -123,16 +127,16 @@ std::optional<CacheAction> CacheMachine::beginPrefetch() {
   return beginRead(id, UnitEvent::kPrefetchBegun);
 }
 
-/// An expert that will not stay leaves early. There may be none.
+/// What will not stay leaves early. There may be nothing.
 std::optional<CacheAction> CacheMachine::evictForRoom() {
   if (!directory.isPassOpen() || nextLeaving == leaving.size())
     return {};
-  evict(leaving[nextLeaving++]);
-  return CacheAction{givenBack[nextGivenBack++], false};
+  letGo(leaving[nextLeaving++]);
+  return givenBack[nextGivenBack++];
 }
 
 CacheAction CacheMachine::beginRead(uint32_t id, UnitEvent event) {
-  directory.apply(id, event);
+  apply(id, event);
   ++reading;
   const CacheUnit &unit = directory.at(id).unit;
   countsNow.bytesRead += directory.bytesOf(id, unit.slicesPresent, unit.slicesWanted);
@@ -143,13 +147,11 @@ bool CacheMachine::completed(uint32_t id, bool isOk) {
   const UnitState before = directory.at(id).unit.state;
   --reading;
   readingPrefetches -= !isDemandedRead(before);
-  const UnitState after =
-      directory.apply(id, isOk ? UnitEvent::kReadCompleted : UnitEvent::kReadFailed);
+  const UnitState after = apply(id, isOk ? UnitEvent::kReadCompleted : UnitEvent::kReadFailed);
   if (after == UnitState::kReady)
     arrived.push_back(directory.at(id).history.rank);
   if (isOk && after != UnitState::kAbsent)
     return true;
-  givenBack.push_back(id);
   if (after == UnitState::kQueued) {
     toRead.push_back(id);
     return true;
@@ -164,29 +166,29 @@ bool CacheMachine::completed(uint32_t id, bool isOk) {
 uint32_t CacheMachine::handOut(bool stalled) {
   assert(!ready().empty());
   const uint32_t index = arrived[handedOut++];
-  directory.apply(idOf(index), UnitEvent::kHandedOut);
+  apply(idOf(index), UnitEvent::kHandedOut);
   countsNow.stalled += stalled;
   return index;
 }
 
 void CacheMachine::release(uint32_t index) {
   const uint32_t id = idOf(index);
-  directory.apply(id, UnitEvent::kReleased);
+  apply(id, UnitEvent::kReleased);
   ++released;
-  if (!directory.at(id).isKept)
+  if (directory.holdsMoreThanKept(id))
     leaving.push_back(id);
 }
 
 void CacheMachine::discard(uint32_t id) {
-  directory.apply(id, UnitEvent::kReadFailed);
-  givenBack.push_back(id);
+  apply(id, UnitEvent::kReadFailed);
 }
 
 void CacheMachine::endPass() {
   assert(released == directory.wanted().size());
-  for (uint32_t id : directory.unkept())
-    if (directory.at(id).unit.state == UnitState::kReady)
-      evict(id);
+  for (std::span<const uint32_t> ids : {directory.unkept(), directory.reduced()})
+    for (uint32_t id : ids)
+      if (directory.at(id).unit.state == UnitState::kReady && directory.holdsMoreThanKept(id))
+        letGo(id);
   directory.endPass();
   promotions.endPass(directory);
 }
@@ -203,7 +205,7 @@ bool CacheMachine::settlePromotions() {
     }
     for (uint32_t leavingId : exchanged)
       evict(leavingId);
-    directory.apply(id, UnitEvent::kPromoted);
+    apply(id, UnitEvent::kPromoted);
     ++countsNow.promoted;
   }
   return true;
@@ -213,10 +215,10 @@ void CacheMachine::abandonPass() {
   assert(reading == 0);
   for (uint32_t id : directory.wanted())
     if (directory.at(id).unit.state == UnitState::kInUse)
-      directory.apply(id, UnitEvent::kReleased);
+      apply(id, UnitEvent::kReleased);
     else if (directory.at(id).unit.state == UnitState::kQueued ||
              directory.at(id).unit.state == UnitState::kLacking)
-      directory.apply(id, UnitEvent::kCancelled);
+      apply(id, UnitEvent::kCancelled);
   released = directory.wanted().size();
   endPass();
   cancelAllPrefetches();
@@ -227,16 +229,44 @@ void CacheMachine::abandonPass() {
 /// One that is being read gives its pages back when its read has ended.
 void CacheMachine::cancel(std::span<const uint32_t> begun) {
   for (uint32_t id : begun)
-    if (directory.apply(id, UnitEvent::kCancelled) == UnitState::kAbsent) {
-      givenBack.push_back(id);
+    if (apply(id, UnitEvent::kCancelled) == UnitState::kAbsent)
       ++countsNow.cancelled;
-    }
 }
 
 void CacheMachine::evict(uint32_t id) {
-  directory.apply(id, UnitEvent::kEvicted);
-  givenBack.push_back(id);
+  apply(id, UnitEvent::kEvicted);
   ++countsNow.evictions;
+}
+
+//===-- Units and their pages -----------------------------------------------------------------===//
+
+UnitState CacheMachine::apply(uint32_t id, UnitEvent event) {
+  const uint16_t slices = directory.at(id).unit.slicesHeld();
+  const UnitState after = directory.apply(id, event);
+  giveBack(id, slices);
+  return after;
+}
+
+UnitState CacheMachine::demand(uint32_t id) {
+  const uint16_t slices = directory.at(id).unit.slicesHeld();
+  const UnitState after = directory.demand(id);
+  giveBack(id, slices);
+  return after;
+}
+
+/// The driver takes back the pages that it has no more.
+void CacheMachine::giveBack(uint32_t id, uint16_t slicesBefore) {
+  const uint16_t slices = directory.at(id).unit.slicesHeld();
+  if (directory.pagesFor(id, slices) < directory.pagesFor(id, slicesBefore))
+    givenBack.push_back({id, false, slices, slicesBefore});
+}
+
+/// What the layer pass did not choose to keep of it.
+void CacheMachine::letGo(uint32_t id) {
+  if (directory.at(id).keptSlices == 0)
+    return evict(id);
+  apply(id, UnitEvent::kReduced);
+  ++countsNow.reductions;
 }
 
 void CacheMachine::cancelAllPrefetches() {

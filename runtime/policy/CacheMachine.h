@@ -27,12 +27,12 @@ struct CacheReadLimits {
   size_t prefetchReads = 0; // Prefetches and promotions among them; 0: there are none.
 };
 
-/// What the driver has to do: read slices of the unit, or take its pages back. It has pages for the
-/// whole record already if the first slice is not 0.
+/// What the driver has to do with slices of a unit: read them, or take their pages back. It has the
+/// pages of the slices before them (CacheDirectory::pagesFor).
 struct CacheAction {
   uint32_t id = 0;
   bool isRead = false;
-  uint16_t firstSlice = 0, endSlice = 0; // For a read.
+  uint16_t firstSlice = 0, endSlice = 0;
 };
 
 /// A layer pass: beginPass; handOut whenever ready() is not empty, and release, until all are
@@ -118,7 +118,11 @@ private:
   void cancel(std::span<const uint32_t> begun);
   std::optional<CacheAction> beginPrefetch();
   CacheAction beginRead(uint32_t id, UnitEvent event);
+  UnitState apply(uint32_t id, UnitEvent event);
+  UnitState demand(uint32_t id);
+  void giveBack(uint32_t id, uint16_t slicesBefore);
   void evict(uint32_t id);
+  void letGo(uint32_t id);
 
   CacheDirectory directory;
   PrefetchList prefetches;
@@ -134,13 +138,14 @@ private:
   /// Indices in the order in which they became ready; the first handedOut of them were handed out.
   std::vector<uint32_t> arrived;
   size_t handedOut = 0, released = 0;
-  /// Ready units that will not stay and are not needed any more; the first nextLeaving have left.
+  /// Ready units that will not stay, or without their upper slices, and are not needed any more; the
+  /// first nextLeaving have left.
   std::vector<uint32_t> leaving;
   size_t nextLeaving = 0;
   std::vector<uint32_t> exchanged; // For a promotion.
 
-  /// Units whose pages the driver has to take back; the first nextGivenBack were passed on.
-  std::vector<uint32_t> givenBack;
+  /// Slices whose pages the driver has to take back; the first nextGivenBack were passed on.
+  std::vector<CacheAction> givenBack;
   size_t nextGivenBack = 0;
   CacheCounts countsNow;
 };

@@ -3,6 +3,7 @@
 // the specification: whoever drives the cache, a unit changes its state through apply() alone.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -46,8 +47,9 @@ enum class UnitEvent : uint8_t {
   kCancelled, // Nobody needs the prefetch any more, or the layer pass was abandoned.
   kEvicted,
   kPromoted, // The planned time of a promotion has come: it joins the experts of its layer.
+  kReduced,  // Its upper slices are evicted.
 };
-constexpr size_t kUnitEvents = 12;
+constexpr size_t kUnitEvents = 13;
 
 using UnitTable = std::array<std::array<UnitState, kUnitEvents>, kUnitStates>;
 
@@ -57,18 +59,18 @@ inline constexpr UnitTable kUnitTable = [] {
   constexpr UnitState no = kForbidden;
   // clang-format off
   return UnitTable{{
-    //               demanded  more      begun       prefetch      completed    failed   handedOut  released  retained     cancelled   evicted  promoted
-    /* absent      */ {kQueued,  no,       no,         kPrefetching, no,          no,      no,        no,       no,          no,         no,      no},
-    /* queued      */ {no,       no,       kLoading,   no,           no,          no,      no,        no,       no,          kAbsent,    no,      no},
-    /* loading     */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no,      no},
-    /* claimed     */ {no,       no,       no,         no,           kReady,      kQueued, no,        no,       no,          no,         no,      no},
-    /* ready       */ {kReady,   kLacking, no,         no,           no,          kAbsent, kInUse,    no,       kPrefetched, no,         kAbsent, no},
-    /* inUse       */ {no,       no,       no,         no,           no,          no,      no,        kReady,   no,          no,         no,      no},
-    /* lacking     */ {no,       no,       kUpgrading, no,           no,          no,      no,        no,       no,          kReady,     no,      no},
-    /* upgrading   */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no,      no},
-    /* prefetching */ {kClaimed, no,       no,         no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no,      no},
-    /* cancelled   */ {kClaimed, no,       no,         no,           kAbsent,     kAbsent, no,        no,       no,          no,         no,      no},
-    /* prefetched  */ {kReady,   kLacking, no,         no,           no,          no,      no,        no,       no,          kAbsent,    no,      kReady},
+    //               demanded  more      begun       prefetch      completed    failed   handedOut  released  retained     cancelled   evicted  promoted  reduced
+    /* absent      */ {kQueued,  no,       no,         kPrefetching, no,          no,      no,        no,       no,          no,         no,      no,       no},
+    /* queued      */ {no,       no,       kLoading,   no,           no,          no,      no,        no,       no,          kAbsent,    no,      no,       no},
+    /* loading     */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no,      no,       no},
+    /* claimed     */ {no,       no,       no,         no,           kReady,      kQueued, no,        no,       no,          no,         no,      no,       no},
+    /* ready       */ {kReady,   kLacking, no,         no,           no,          kAbsent, kInUse,    no,       kPrefetched, no,         kAbsent,      no,       kReady},
+    /* inUse       */ {no,       no,       no,         no,           no,          no,      no,        kReady,   no,          no,         no,      no,       no},
+    /* lacking     */ {no,       no,       kUpgrading, no,           no,          no,      no,        no,       no,          kReady,     no,      no,       no},
+    /* upgrading   */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no,      no,       no},
+    /* prefetching */ {kClaimed, no,       no,         no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no,      no,       no},
+    /* cancelled   */ {kClaimed, no,       no,         no,           kAbsent,     kAbsent, no,        no,       no,          no,         no,      no,       no},
+    /* prefetched  */ {kReady,   kLacking, no,         no,           no,          no,      no,        no,       no,          kAbsent,    no,      kReady,   no},
   }};
   // clang-format on
 }();
@@ -99,7 +101,8 @@ constexpr bool isDemandedRead(UnitState state) {
 
 /// Invariants: slicesPresent <= slicesWanted <= slices. A complete unit (ready, in use, prefetched)
 /// has all that are wanted; one that is absent, queued, loading or being prefetched has none. A
-/// prefetch wants all slices; a demand takes as many as it wants of those that a prefetch read.
+/// prefetch wants all slices; a demand takes as many as it wants of those that a prefetch read, and
+/// the others are given back.
 struct CacheUnit {
   UnitState state = UnitState::kAbsent;
   MemoryTier tier = MemoryTier::kHost;
@@ -111,6 +114,16 @@ struct CacheUnit {
   bool isPrefetch() const { return state >= UnitState::kPrefetching; }
   bool isResident() const { return state == UnitState::kReady || state == UnitState::kInUse; }
 
+  /// Slices that it has pages for. What a demand lacks gets pages when its read begins; what is read
+  /// as a prefetch is read whole.
+  constexpr uint16_t slicesHeld() const {
+    if (ownerOf(state) == PageOwner::kNobody)
+      return 0;
+    return state == UnitState::kLacking   ? slicesPresent
+           : state == UnitState::kClaimed ? slices
+                                          : slicesWanted;
+  }
+
   /// The event of a demand for so many slices.
   constexpr UnitEvent demandOf(uint16_t demanded) const {
     const bool isComplete = state == UnitState::kReady || state == UnitState::kPrefetched;
@@ -118,7 +131,7 @@ struct CacheUnit {
   }
 
   /// False, and nothing changed, if the table forbids the event. `demanded`: with the events of a
-  /// demand, 1 to `slices`.
+  /// demand, 1 to `slices`; with kReduced, the slices that stay.
   [[nodiscard]] constexpr bool apply(UnitEvent event, uint16_t demanded) {
     const UnitState before = state, next = transition(before, event);
     if (next == UnitState::kForbidden)
@@ -136,6 +149,8 @@ struct CacheUnit {
       slicesPresent = slicesWanted;
     if (before == UnitState::kLacking && event == UnitEvent::kCancelled)
       slicesWanted = slicesPresent;
+    if (event == UnitEvent::kReduced)
+      slicesWanted = slicesPresent = std::min(slicesPresent, demanded);
     if (state == UnitState::kAbsent)
       slicesWanted = slicesPresent = 0;
     return true;

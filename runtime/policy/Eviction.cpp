@@ -134,7 +134,9 @@ bool leavesBefore(const EvictionCandidate &a, const EvictionCandidate &b) {
     return a.lastUse < b.lastUse;
   if (a.rank != b.rank)
     return a.rank > b.rank;
-  return a.expert < b.expert;
+  if (a.expert != b.expert)
+    return a.expert < b.expert;
+  return a.isUpper && !b.isUpper;
 }
 
 } // namespace moert

@@ -103,16 +103,20 @@ struct LayerDistance {
 uint64_t keepingValue(EvictionPolicy policy, const ExpertHistory &history,
                       const LayerDistance &distance, const EvictionWeights &weights = {});
 
-/// An expert that may be evicted.
+/// An expert that may be evicted, or its upper slices alone (CacheRules::baseSlices), which count
+/// the uses that needed them.
 struct EvictionCandidate {
   uint32_t expert = 0;
   uint64_t lastUse = 0; // The logical time of its last use; the layer pass, not the wall clock.
   uint32_t rank = 0;    // In that layer pass.
   uint64_t value = 0;   // keepingValue()
+  bool isUpper = false;
 };
 
 /// The less valuable one leaves; of equal values the one with the older last use, then the one of
-/// higher rank (less popular), then the lower expert, so that the choice depends on nothing else.
+/// higher rank (less popular), then the lower expert, then its upper slices, so that the choice
+/// depends on nothing else. Upper slices are used no more often and no later than their expert, so
+/// they leave before it.
 bool leavesBefore(const EvictionCandidate &a, const EvictionCandidate &b);
 
 } // namespace moert

@@ -44,6 +44,10 @@ struct MissRule {
 
   bool isLossy() const { return action != MissAction::kWait; }
   bool changesPrompts() const { return action == MissAction::kLowerPrompts; }
+  /// CacheRules::baseSlices of a plan with this rule.
+  uint8_t baseSlices() const {
+    return action == MissAction::kLower || changesPrompts() ? lowSlices : uint8_t(0);
+  }
   /// Whether it changes what is computed for decoded tokens, not only for their prompt.
   bool changesDecoding() const { return isLossy() && !changesPrompts(); }
 };

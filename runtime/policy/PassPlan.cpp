@@ -38,6 +38,44 @@ private:
   bool leavesUsedAgain = false;
 };
 
+static bool areUpperSlicesOf(const PassCandidate &upper, const PassCandidate &candidate) {
+  return upper.use.isUpper && !candidate.use.isUpper && upper.use.expert == candidate.use.expert;
+}
+
+/// The expert whose upper slices these are; null if it is no candidate, and so stays.
+static const PassCandidate *expertOf(const PassCandidate &upper,
+                                     std::span<const PassCandidate> candidates) {
+  for (const PassCandidate &candidate : candidates)
+    if (areUpperSlicesOf(upper, candidate))
+      return &candidate;
+  return nullptr;
+}
+
+/// Whether it may stay: upper slices stay with their expert only.
+static bool mayStay(const PassCandidate &candidate, std::span<const PassCandidate> candidates) {
+  const PassCandidate *expert =
+      candidate.use.isUpper ? expertOf(candidate, candidates) : nullptr;
+  return !expert || expert->isKept;
+}
+
+/// Whether its record passes through, which counts once.
+static bool isStreamedRecord(const PassCandidate &candidate,
+                             std::span<const PassCandidate> candidates) {
+  if (!isStreamed(candidate))
+    return false;
+  const PassCandidate *expert =
+      candidate.use.isUpper ? expertOf(candidate, candidates) : nullptr;
+  return !expert || !isStreamed(*expert);
+}
+
+/// An expert takes along its upper slices, if they would be read: those in memory leave before it.
+static void letGo(PassCandidate &candidate, std::span<PassCandidate> candidates) {
+  candidate.isKept = false;
+  for (PassCandidate &upper : candidates)
+    if (areUpperSlicesOf(upper, candidate))
+      upper.isKept = false;
+}
+
 /// Lets go as few as possible of the kept candidates that `counts` admits, until the rest fits.
 template <typename Counts>
 static void fit(uint64_t pages, const PassLimits &limits, std::span<PassCandidate> candidates,
@@ -55,7 +93,7 @@ static void fit(uint64_t pages, const PassLimits &limits, std::span<PassCandidat
         victim = &candidate;
     if (!victim)
       return;
-    victim->isKept = false;
+    letGo(*victim, candidates);
     kept -= victim->pages;
   }
 }
@@ -71,7 +109,8 @@ static void keepWhatPasses(const PassLimits &limits, std::span<PassCandidate> ca
     best = nullptr;
     for (PassCandidate &candidate : candidates)
       if (isStreamed(candidate) && kept + candidate.pages <= limits.quotaPages &&
-          (!best || leavesFirst(*best, candidate)))
+          (!best || leavesFirst(*best, candidate)) &&
+          mayStay(candidate, candidates))
         best = &candidate;
     if (best) {
       best->isKept = true;
@@ -82,11 +121,16 @@ static void keepWhatPasses(const PassLimits &limits, std::span<PassCandidate> ca
 
 void planPass(const PassLimits &limits, std::span<PassCandidate> candidates) {
   for (PassCandidate &candidate : candidates)
-    candidate.isKept = candidate.isPinned || candidate.pages <= limits.quotaPages;
+    candidate.isKept = true;
+  for (PassCandidate &candidate : candidates)
+    if (!candidate.isPinned && candidate.pages > limits.quotaPages)
+      letGo(candidate, candidates);
   fit(limits.quotaPages, limits, candidates, [](const PassCandidate &) { return true; });
 
-  uint64_t streamed =
-      static_cast<uint64_t>(std::count_if(candidates.begin(), candidates.end(), isStreamed));
+  const auto streamed = static_cast<uint64_t>(
+      std::ranges::count_if(candidates, [candidates](const PassCandidate &candidate) {
+        return isStreamedRecord(candidate, candidates);
+      }));
   if (streamed == 0)
     return;
   uint64_t streamPages = std::min(streamed, kStreamedRecords) * limits.largestRecordPages;

@@ -16,10 +16,11 @@ namespace moert {
 constexpr uint64_t kStreamedRecords = 2;
 
 /// An expert that is in memory or demanded, or both. A demanded one has the lastUse and the rank of
-/// the layer pass that begins.
+/// the layer pass that begins. The upper slices of an expert may be a candidate of their own: they
+/// are kept only if the expert is.
 struct PassCandidate {
   EvictionCandidate use;
-  uint64_t pages = 0;
+  uint64_t pages = 0; // Without those of its upper slices, if these are a candidate.
   bool isReady = false;  // In memory.
   bool isWanted = false; // One of the two holds.
   bool isPinned = false; // Never evicted; pinned pages fit into limitPages - largestRecordPages.

@@ -53,7 +53,7 @@ void PrefetchList::beginPass(const CacheDirectory &directory, uint32_t layer) {
   uint64_t laterPages = 0;
   std::erase_if(begun, [&](uint32_t id) {
     if (isLater(id)) {
-      laterPages += directory.at(id).pages;
+      laterPages += directory.pagesHeldBy(id);
       return false;
     }
     if (!directory.at(id).isWanted)
@@ -61,7 +61,7 @@ void PrefetchList::beginPass(const CacheDirectory &directory, uint32_t layer) {
     return true;
   });
   while (!begun.empty() && !directory.demandFitsBeside(laterPages)) {
-    laterPages -= directory.at(begun.back()).pages;
+    laterPages -= directory.pagesHeldBy(begun.back());
     cancelledIds.push_back(begun.back());
     begun.pop_back();
   }

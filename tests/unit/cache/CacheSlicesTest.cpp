@@ -18,9 +18,11 @@ namespace {
 constexpr uint64_t kFirst = 3 * kBlock, kRest = kBlock;
 
 struct SlicedCache {
-  explicit SlicedCache(uint64_t pageBytes = kBlock, uint64_t experts = 3)
+  explicit SlicedCache(uint64_t pageBytes = kBlock, uint64_t experts = 3,
+                       const CacheRules &rules = {})
       : model({std::vector<uint64_t>(8, 4)}), queue(model.file),
-        test(model, queue, {experts * 4 * kBlock / pageBytes}, 4 * kBlock / pageBytes, pageBytes) {}
+        test(model, queue, {experts * 4 * kBlock / pageBytes}, 4 * kBlock / pageBytes, pageBytes,
+             monotonicNs, rules) {}
 
   /// Whether the slices in memory are those of the file.
   bool shows(int index, uint32_t expert) const {
@@ -108,10 +110,83 @@ TEST_CASE("a read of lacking slices that fails ends the layer pass; the next one
   CHECK(cache.test.cache->pagesHeld(0) == 8);
 }
 
+/// The first slice may be held alone.
+static const CacheRules kInParts = {.baseSlices = 1};
+
+TEST_CASE("first slices that are held alone leave room for more experts") {
+  SlicedCache whole, inParts(kBlock, 3, kInParts);
+  for (SlicedCache *cache : {&whole, &inParts})
+    cache->runPass({1, 2, 3, 4}, {1, 1, 1, 1});
+  CHECK(whole.test.readyIn(0) == Experts{1, 2, 3});
+  CHECK(inParts.test.readyIn(0) == Experts{1, 2, 3, 4});
+  CHECK(inParts.test.cache->pagesHeld(0) == 12);
+}
+
+TEST_CASE("upper slices leave for another expert and are read again when they are demanded") {
+  SlicedCache cache(kBlock, 3, kInParts);
+  cache.runPass({1, 2, 3}, {2, 2, 2});
+  cache.runPass({1, 2, 3}, {1, 1, 1});
+  CHECK(cache.test.cache->pagesHeld(0) == 12);
+  cache.runPass({4}, {1}); // Three pages: those of the upper slices, which were used before.
+  CHECK(cache.test.readyIn(0) == Experts{1, 2, 3, 4});
+  CHECK(cache.counts().reductions == 3);
+  CHECK(cache.counts().evictions == 0);
+  CHECK(cache.test.cache->decisions().slicesCounted(1) == 1);
+  CHECK(cache.runPass({1}, {1}) == Slices{1});
+  CHECK(cache.counts().bytesRead == 0);
+  CHECK(cache.runPass({2}, {2}) == Slices{2}); // 3 makes room: 1, 2 and 4 were used after it.
+  CHECK(cache.counts().bytesRead == kRest);
+  CHECK(cache.test.readyIn(0) == Experts{1, 2, 4});
+}
+
+TEST_CASE("an expert in use whose upper slices are to leave is computed with them") {
+  SlicedCache cache(kBlock, 1, kInParts);
+  cache.runPass({1}, {2});
+  CHECK(cache.runPass({1, 2}, {1, 1}) == Slices{2, 1}); // Only one of the two can stay.
+  CHECK(cache.test.readyIn(0) == Experts{1});
+  CHECK(cache.test.cache->decisions().slicesCounted(1) == 1);
+}
+
+TEST_CASE("an expert leaves before the upper slices of one that was used after it") {
+  SlicedCache cache(kBlock, 3, kInParts);
+  cache.runPass({1, 2, 3}, {2, 2, 2});
+  cache.runPass({4}, {1});
+  CHECK(cache.test.readyIn(0) == Experts{1, 2, 4});
+  CHECK(cache.test.cache->pagesHeld(0) == 11);
+}
+
+TEST_CASE("with other rules, experts stay in part or in whole as these have it") {
+  SlicedCache cache(kBlock, 3, kInParts);
+  cache.runPass({1, 2, 3}, {2, 1, 1});
+  CacheConfig config = cache.test.config;
+  config.rules = {};
+  REQUIRE(cache.test.cache->reconfigure(config).isOk());
+  CHECK(cache.test.readyIn(0) == Experts{1}); // The others have no pages for the rest.
+  cache.runPass({1, 4}, {2, 1});
+  config.rules = kInParts;
+  REQUIRE(cache.test.cache->reconfigure(config).isOk());
+  CHECK(cache.test.readyIn(0) == Experts{1, 4});
+  CHECK(cache.test.cache->pagesHeld(0) == 7);
+  CHECK(cache.runPass({1, 4}, {2, 2}) == Slices{2, 2});
+  CHECK(cache.counts().bytesRead == kRest);
+}
+
+TEST_CASE("with a smaller quota upper slices leave first") {
+  SlicedCache cache(kBlock, 3, kInParts);
+  cache.runPass({1, 2, 3}, {2, 2, 2});
+  cache.runPass({1, 2, 3}, {1, 1, 1});
+  cache.test.layers[0].quotaPages = 10;
+  REQUIRE(cache.test.cache->reconfigure(cache.test.config).isOk());
+  CHECK(cache.test.readyIn(0) == Experts{1, 2, 3});
+  CHECK(cache.test.cache->pagesHeld(0) == 10);
+  CHECK(cache.runPass({1, 2, 3}, {1, 1, 1}) == Slices{2, 1, 1});
+}
+
 TEST_CASE("with room for one record, experts are lowered, completed and evicted in any order") {
   std::mt19937 random(7);
-  for (uint64_t experts : {0, 1, 2}) {
-    SlicedCache cache(kBlock, experts);
+  for (uint32_t variant = 0; variant < 12; ++variant) {
+    const CacheRules rules = variant % 2 ? kInParts : CacheRules();
+    SlicedCache cache(variant < 6 ? kBlock : 2 * kBlock, variant / 2 % 3, rules);
     cache.queue.choose = [&](size_t) { return random(); };
     for (int pass = 0; pass < 300; ++pass) {
       cache.queue.eager = random() % 3;

@@ -123,6 +123,7 @@ TEST_CASE("a batch computes to the bit what decoding its tokens one by one compu
           rules.eviction == EvictionPolicy::kImportance)
         continue;
       rules.survival = static_cast<PromptSurvival>(turn % 3);
+      rules.baseSlices = turn % 4 < 2 ? rule.baseSlices() : uint8_t(0);
       const uint32_t chunk = std::array<uint32_t, 4>{16, 5, 1, 9}[turn++ % 4];
       CAPTURE(missRuleText(rule));
       CAPTURE(int(rules.eviction));

@@ -1,4 +1,6 @@
 // The rules about plans broken one at a time, as in BrokenArtifactTest.cpp.
+#include "runtime/format/Validate.h"
+
 #include "tests/unit/format/BrokenCases.h"
 
 #include <doctest/doctest.h>
@@ -36,8 +38,8 @@ TEST_CASE("unknown rules and texts that harm a terminal are refused") {
        "plan 0: unknown cache sharing 2, this reads 0 to 1"},
       {"an unknown survival", [](Plan &p) { p.rules.survival = PromptSurvival(3); },
        "plan 0: unknown prompt survival 3, this reads 0 to 2"},
-      {"an unknown miss rule", [](Plan &p) { p.miss.action = MissAction(6); },
-       "plan 0: unknown miss rule 6, this reads 0 to 5"},
+      {"an unknown miss rule", [](Plan &p) { p.miss.action = MissAction(8); },
+       "plan 0: unknown miss rule 8, this reads 0 to 7"},
       {"a preset with a line end", [](Plan &p) { p.preset.push_back('\n'); },
        "plan 0: the preset is not plain UTF-8"},
   });
@@ -66,6 +68,21 @@ TEST_CASE("miss rules with impossible numbers are refused") {
        },
        "largest distance of a substitute is 16777217, expected 0 to 16777216"},
   });
+}
+
+// A file cannot say this: it has one number for both.
+TEST_CASE("slices are held alone by a rule that lowers experts to them only") {
+  Artifact artifact = tinyPlannedArtifact();
+  Plan &plan = artifact.plans[0];
+  plan.miss = {MissAction::kLower, 2, 0, kFixedPointOne};
+  plan.rules.baseSlices = 2;
+  CHECK(validatePlans(artifact).message() == "");
+  plan.rules.baseSlices = 1;
+  CHECK(validatePlans(artifact).message() ==
+        "plan 0: miss rule: 1 slices that are held alone, expected 0 or 2 for lower:0:1:2");
+  plan.miss = {MissAction::kSkip};
+  CHECK(validatePlans(artifact).message() ==
+        "plan 0: miss rule: 1 slices that are held alone, expected 0 for skip:0");
 }
 
 TEST_CASE("weights of eviction belong to the weighted policy and are at most one in all") {

@@ -119,6 +119,8 @@ private:
     if (below(2) == 0)
       p.miss = {MissAction(1 + below(kMissActions - 1)), uint8_t(u32()), u32(), u32(), u32()};
     if (below(2) == 0)
+      p.rules.baseSlices = p.miss.baseSlices();
+    if (below(2) == 0)
       p.loss = {text(),
                 f64(),
                 f64(),

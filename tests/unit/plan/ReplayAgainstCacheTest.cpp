@@ -75,8 +75,12 @@ static ReplayCache planOf(const FakeModel &model, const std::vector<uint64_t> &q
   plan.rules = rules;
   for (size_t l = 0; l < quotas.size(); ++l) {
     ReplayLayer layer;
-    for (const ExpertRecord &record : model.records[l])
+    for (const ExpertRecord &record : model.records[l]) {
       layer.recordBytes.push_back(record.bytes);
+      std::vector<uint64_t> &ends = layer.sliceEnds.emplace_back();
+      for (const RecordSlice &slice : record.slices)
+        ends.push_back(slice.offset + slice.bytes);
+    }
     layer.quotaPages = quotas[l];
     plan.layers.push_back(layer);
   }
@@ -133,9 +137,23 @@ TEST_CASE("the replay counts what the runtime's cache counts, pass by pass, unde
   }
 }
 
+static uint16_t slicesIn(const CacheDirectory &directory, uint32_t id) {
+  const CacheUnit &unit = directory.at(id).unit;
+  return unit.isHeld() ? unit.slicesPresent : uint16_t(0);
+}
+
+/// Of each record, the first slice or all.
+static std::vector<uint16_t> someSlices(std::mt19937 &random, const FakeModel &model,
+                                        uint32_t layer, std::span<const uint32_t> wanted) {
+  std::vector<uint16_t> slices;
+  for (uint32_t expert : wanted)
+    slices.push_back(static_cast<uint16_t>(1 + random() % model.slices[layer][expert].size()));
+  return slices;
+}
+
 // All reads that were begun are there whenever the synchronous cache looks.
 TEST_CASE("the replay counts what a cache with synchronous reads counts, and decides as any does") {
-  uint64_t retained = 0;
+  uint64_t retained = 0, reduced = 0;
   for (uint32_t seed = 0; seed < 24; ++seed) {
     std::mt19937 random(seed);
     uint32_t experts = 5 + random() % 8, layers = 4;
@@ -151,6 +169,7 @@ TEST_CASE("the replay counts what a cache with synchronous reads counts, and dec
     uint64_t pageBytes = kBlock << seed % 2, staging = 7 + random() % 20;
     for (CacheRules rules : allRules()) {
       rules.survival = static_cast<PromptSurvival>(seed % 3);
+      rules.baseSlices = seed / 2 % 2;
       CAPTURE(seed);
       CAPTURE(int(rules.eviction));
       CAPTURE(int(rules.sharing));
@@ -175,15 +194,21 @@ TEST_CASE("the replay counts what a cache with synchronous reads counts, and dec
           synchronous.cache->prefetch(prefetch);
           racing.cache->prefetch(prefetch);
         }
-        CacheCounts expected = replay.runPass(pass.layer, trace.demandOf(pass), said.prefetches);
+        PassDemand demand = trace.demandOf(pass);
+        const std::vector<uint16_t> slices = someSlices(random, model, pass.layer, demand.wanted);
+        if (random() % 4 > 0)
+          demand.slices = slices;
+        CacheCounts expected = replay.runPass(pass.layer, demand, said.prefetches);
         total += expected;
-        REQUIRE(executeInCache(*synchronous.cache, pass.layer, trace.demandOf(pass)) == expected);
-        REQUIRE(expected.ready == expected.hits + expected.useful);
+        REQUIRE(executeInCache(*synchronous.cache, pass.layer, demand) == expected);
         racingQueue.eager = random() % 3;
-        CacheCounts raced = executeInCache(*racing.cache, pass.layer, trace.demandOf(pass));
+        CacheCounts raced = executeInCache(*racing.cache, pass.layer, demand);
         REQUIRE(raced.hits == expected.hits);
         REQUIRE(raced.misses == expected.misses);
         REQUIRE(raced.evictions == expected.evictions);
+        REQUIRE(raced.reductions == expected.reductions);
+        for (uint32_t id = 0; id < replay.state().size().experts; ++id)
+          REQUIRE(slicesIn(racing.cache->state(), id) == slicesIn(replay.state(), id));
       }
       for (const CacheDirectory *state :
            {&synchronous.cache->state(), &racing.cache->state(), &replay.state()})
@@ -191,7 +216,9 @@ TEST_CASE("the replay counts what a cache with synchronous reads counts, and dec
       CHECK(total.useful > 0);
       CHECK(withoutStalls(synchronous.cache->totalCounts()) == total);
       retained += total.prefetchesRetained;
+      reduced += total.reductions;
     }
   }
+  CHECK(reduced > 1000);
   CHECK(retained > 100);
 }

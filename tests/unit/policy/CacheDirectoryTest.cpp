@@ -15,12 +15,14 @@ namespace {
 /// Ends a layer pass, whatever its experts need of pages meanwhile.
 void readAndEvict(CacheDirectory &directory) {
   for (uint32_t id : directory.wanted())
-    if (directory.apply(id, UnitEvent::kDemanded) == UnitState::kQueued) {
+    if (directory.demand(id) != UnitState::kReady) {
       directory.apply(id, UnitEvent::kReadBegun);
       directory.apply(id, UnitEvent::kReadCompleted);
     }
   for (uint32_t id : directory.unkept())
     directory.apply(id, UnitEvent::kEvicted);
+  for (uint32_t id : directory.reduced())
+    directory.apply(id, UnitEvent::kReduced);
   directory.endPass();
 }
 
@@ -277,8 +279,9 @@ TEST_CASE("to the reuseDistance policy experts of the prompt before count less t
   }
 }
 
-/// What the open layer pass lets go, had every expert in memory stood for eviction.
-static Experts unkeptOfAll(const CacheDirectory &directory, uint32_t executed, uint64_t quota,
+/// What the open layer pass lets go, had every expert in memory stood for eviction; behind those the
+/// experts of which it lets upper slices go.
+static std::pair<Experts, Experts> unkeptOfAll(const CacheDirectory &directory, uint32_t executed, uint64_t quota,
                            uint64_t staging, const std::vector<uint32_t> &turns) {
   std::vector<PassCandidate> all;
   uint32_t layers = static_cast<uint32_t>(directory.layerCount());
@@ -295,22 +298,28 @@ static Experts unkeptOfAll(const CacheDirectory &directory, uint32_t executed, u
         limits.largestRecordPages = std::max<uint64_t>(limits.largestRecordPages, entry.pages);
       if (!entry.isHeld() && !entry.isWanted)
         continue;
-      PassCandidate candidate;
-      candidate.use = {id, entry.history.lastUse, entry.history.rank,
-                       keepingValue(directory.cacheRules().eviction, entry.history, distance)};
-      candidate.pages = entry.pages;
-      candidate.isReady = entry.isHeld();
-      candidate.isWanted = entry.isWanted;
-      candidate.isPinned = entry.pins > 0;
-      all.push_back(candidate);
+      for (bool isUpper : {false, true}) {
+        const ExpertHistory &history = isUpper ? entry.upperHistory : entry.history;
+        const uint16_t below = isUpper ? directory.cacheRules().baseSlices : uint16_t(0);
+        PassCandidate candidate;
+        candidate.use = {id, history.lastUse, history.rank,
+                         keepingValue(directory.cacheRules().eviction, history, distance), isUpper};
+        candidate.pages = isUpper ? entry.pages - entry.basePages : entry.basePages;
+        candidate.isReady = entry.isHeld() && entry.unit.slicesHeld() > below;
+        candidate.isWanted = entry.isWanted && entry.demanded > below;
+        candidate.isPinned = entry.pins > 0;
+        if (candidate.pages > 0 && (candidate.isReady || candidate.isWanted))
+          all.push_back(candidate);
+      }
     }
   }
   planPass(limits, all);
-  Experts unkept;
+  Experts unkept, reduced;
   for (const PassCandidate &candidate : all)
     if (!candidate.isKept)
-      unkept.push_back(candidate.use.expert);
-  return unkept;
+      (candidate.use.isUpper ? reduced : unkept).push_back(candidate.use.expert);
+  std::erase_if(reduced, [&](uint32_t id) { return std::ranges::count(unkept, id) > 0; });
+  return {unkept, reduced};
 }
 
 TEST_CASE("with one pool the first few experts of each layer decide as if all of them did") {
@@ -324,12 +333,15 @@ TEST_CASE("with one pool the first few experts of each layer decide as if all of
       uint32_t layers = 2 + random() % 4, experts = 4 + random() % 12;
       uint64_t quota = 30 + random() % 60, staging = random() % 12;
       const auto survival = static_cast<PromptSurvival>(seed % 2);
-      CacheDirectory directory(rulesOf(policy, CacheSharing::kOnePool, survival), staging,
-                               {layers, size_t(layers) * experts, experts});
+      CacheRules rules = rulesOf(policy, CacheSharing::kOnePool, survival);
+      rules.baseSlices = seed % 2;
+      CacheDirectory directory(rules, staging, {layers, size_t(layers) * experts, experts});
       for (uint32_t layer = 0; layer < layers; ++layer) {
         directory.addLayer(layer == 0 ? quota : 0);
-        for (uint32_t expert = 0; expert < experts; ++expert)
-          directory.addExpert(seed % 3 == 0 ? 4 : 1 + random() % 9);
+        for (uint32_t expert = 0; expert < experts; ++expert) {
+          const uint64_t pages = seed % 3 == 0 ? 4 : 1 + random() % 9;
+          directory.addExpert(std::array{1 + random() % pages, pages}, 1);
+        }
       }
       REQUIRE(directory.pin(directory.idOf(1, 2)));
       std::vector<uint32_t> turns(layers);
@@ -342,11 +354,17 @@ TEST_CASE("with one pool the first few experts of each layer decide as if all of
           wanted[expert] = expert;
         std::shuffle(wanted.begin(), wanted.end(), random);
         wanted.resize(pass % 13 == 0 ? experts : 1 + random() % 4);
-        REQUIRE(directory.beginPass(layer, PassDemand{wanted}));
+        std::vector<uint16_t> slices;
+        for (size_t i = 0; i < wanted.size(); ++i)
+          slices.push_back(static_cast<uint16_t>(1 + random() % 2));
+        REQUIRE(directory.beginPass(layer, {.wanted = wanted, .slices = slices}));
         ++turns[layer];
         Experts unkept(directory.unkept().begin(), directory.unkept().end());
-        std::sort(unkept.begin(), unkept.end());
-        REQUIRE(unkept == unkeptOfAll(directory, layer, quota, staging, turns));
+        Experts reduced(directory.reduced().begin(), directory.reduced().end());
+        std::ranges::sort(unkept);
+        std::ranges::sort(reduced);
+        REQUIRE(std::pair(unkept, reduced) ==
+                unkeptOfAll(directory, layer, quota, staging, turns));
         readAndEvict(directory);
       }
     }

@@ -18,34 +18,45 @@ namespace {
 
 constexpr uint32_t kLayers = 5;
 constexpr CacheReadLimits kLimits{4, 2};
-constexpr std::array<uint64_t, 2> kSliceEnds = {1024, 4096};
+constexpr uint64_t kPageBytes = 1024;
+constexpr uint16_t kSlices = 2;
 
 struct RandomDriver {
   RandomDriver(const CacheRules &rules, uint32_t seed)
       : random(seed), experts(4 + random() % 8), machine(directory(rules), kLimits),
-        hasPages(machine.state().size().experts) {}
+        pages(machine.state().size().experts) {}
 
+  /// Slices end within pages, too.
   CacheDirectory directory(const CacheRules &rules) {
-    CacheDirectory made(rules, 5 + random() % 12, {});
+    const uint64_t stagingPages = 5 + random() % 12;
+    poolPages = stagingPages;
+    CacheDirectory made(rules, stagingPages, {});
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
-      made.addLayer(random() % 16);
-      for (uint32_t expert = 0; expert < experts; ++expert)
-        made.addExpert(1 + random() % 5, kSliceEnds);
+      const uint64_t quotaPages = random() % 16;
+      poolPages += quotaPages;
+      made.addLayer(quotaPages);
+      for (uint32_t expert = 0; expert < experts; ++expert) {
+        const uint64_t firstEnd = 512 * (1 + random() % 5);
+        made.addExpert(std::array{firstEnd, firstEnd + 512 * (1 + random() % 5)}, kPageBytes);
+      }
     }
     return made;
   }
 
-  /// Pages are given once, with the first slice, and taken back once.
+  /// Pages are given with the slices that are read, and taken back with those that leave.
   void act() {
+    const CacheDirectory &state = machine.state();
     while (const std::optional<CacheAction> action = machine.next()) {
-      REQUIRE(hasPages[action->id] != (action->isRead && action->firstSlice == 0));
-      hasPages[action->id] = action->isRead;
+      const uint32_t id = action->id, before = state.pagesFor(id, action->firstSlice),
+                     after = state.pagesFor(id, action->endSlice);
+      REQUIRE(action->firstSlice < action->endSlice);
+      REQUIRE(pages[id] == (action->isRead ? before : after));
+      pages[id] = action->isRead ? after : before;
+      parts += !action->isRead && action->firstSlice > 0;
       if (!action->isRead)
         continue;
-      begun.push_back(action->id);
-      REQUIRE(action->firstSlice < action->endSlice);
-      bytesRead += kSliceEnds[action->endSlice - 1u] -
-                   (action->firstSlice == 0 ? 0 : kSliceEnds[action->firstSlice - 1u]);
+      begun.push_back(id);
+      bytesRead += state.bytesOf(id, action->firstSlice, action->endSlice);
       upgrades += action->firstSlice > 0;
     }
     check();
@@ -53,10 +64,12 @@ struct RandomDriver {
 
   void check() const {
     REQUIRE(machine.state().forbiddenEvents() == 0);
+    REQUIRE(std::accumulate(pages.begin(), pages.end(), uint64_t(0)) <= poolPages);
     size_t reading = 0, prefetching = 0;
-    for (uint32_t id = 0; id < hasPages.size(); ++id) {
+    for (uint32_t id = 0; id < pages.size(); ++id) {
       const UnitState state = machine.at(id).unit.state;
-      REQUIRE(hasPages[id] == (ownerOf(state) != PageOwner::kNobody));
+      REQUIRE(pages[id] == machine.state().pagesHeldBy(id));
+      REQUIRE((pages[id] > 0) == (ownerOf(state) != PageOwner::kNobody));
       reading += isBeingRead(state);
       prefetching += isBeingRead(state) && !isDemandedRead(state);
       if (!machine.state().isPassOpen())
@@ -109,13 +122,14 @@ struct RandomDriver {
     prefetchFrom(layer);
     std::vector<uint16_t> slices;
     for (size_t i = 0; i < wanted.size(); ++i)
-      slices.push_back(static_cast<uint16_t>(1 + random() % 2));
+      slices.push_back(static_cast<uint16_t>(1 + random() % kSlices));
     const bool isWhole = random() % 4 == 0;
     REQUIRE(machine.beginPass(
         layer, {.wanted = wanted, .slices = isWhole ? std::span<uint16_t>() : slices}));
     auto handOut = [&] {
       const uint32_t index = machine.handOut(false);
-      REQUIRE(machine.at(machine.idOf(index)).unit.slicesPresent >= (isWhole ? 2 : slices[index]));
+      REQUIRE(machine.at(machine.idOf(index)).unit.slicesPresent >=
+              (isWhole ? kSlices : slices[index]));
       return index;
     };
     std::vector<uint32_t> inUse;
@@ -147,17 +161,18 @@ struct RandomDriver {
 
   std::mt19937 random;
   uint32_t experts;
+  uint64_t poolPages = 0;
   CacheMachine machine;
-  std::vector<bool> hasPages;  // By id.
+  std::vector<uint32_t> pages; // By id.
   std::vector<uint32_t> begun; // Reads under way.
-  uint64_t abandoned = 0, bytesRead = 0, upgrades = 0;
+  uint64_t abandoned = 0, bytesRead = 0, upgrades = 0, parts = 0;
   CacheCounts sum;
 };
 
 } // namespace
 
 TEST_CASE("whatever a driver does, units keep to their table and have the pages that it gave") {
-  uint64_t abandoned = 0, upgrades = 0;
+  uint64_t abandoned = 0, upgrades = 0, parts = 0;
   CacheCounts sum;
   for (const CacheRules &rules : allRulesAndExchanges())
     for (uint32_t seed = 0; seed < 12; ++seed) {
@@ -166,6 +181,7 @@ TEST_CASE("whatever a driver does, units keep to their table and have the pages 
       CAPTURE(seed);
       CacheRules surviving = rules;
       surviving.survival = static_cast<PromptSurvival>(seed % 3);
+      surviving.baseSlices = seed % 2;
       RandomDriver driver(surviving, seed);
       for (uint32_t pass = 0; pass < 200; ++pass) {
         if (pass % 40 == 39) {
@@ -179,12 +195,15 @@ TEST_CASE("whatever a driver does, units keep to their table and have the pages 
       sum += driver.sum;
       abandoned += driver.abandoned;
       upgrades += driver.upgrades;
+      parts += driver.parts;
     }
   // All of it happens.
   CHECK(abandoned > 100);
   CHECK(upgrades > 1000);
   CHECK(sum.hits > 1000);
   CHECK(sum.evictions > 1000);
+  CHECK(sum.reductions > 1000);
+  CHECK(parts > sum.reductions); // Also those that a prefetch read and the demand did not want.
   CHECK(sum.useful > 1000);
   CHECK(sum.ready > sum.hits);
   CHECK(sum.ready < sum.hits + sum.useful);

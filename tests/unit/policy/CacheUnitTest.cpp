@@ -37,6 +37,7 @@ const std::map<std::pair<State, Event>, State> kAllowed = {
     {{State::kReady, Event::kHandedOut}, State::kInUse},
     {{State::kReady, Event::kRetained}, State::kPrefetched},
     {{State::kReady, Event::kEvicted}, State::kAbsent},
+    {{State::kReady, Event::kReduced}, State::kReady},
     {{State::kInUse, Event::kReleased}, State::kReady},
     {{State::kReady, Event::kMoreDemanded}, State::kLacking},
     {{State::kPrefetched, Event::kMoreDemanded}, State::kLacking},
@@ -173,4 +174,28 @@ TEST_CASE("slices that were not read yet are given up with their demand") {
   CHECK(unit.state == State::kReady);
   CHECK(unit.slicesPresent == 1);
   CHECK(unit.slicesWanted == 1);
+}
+
+TEST_CASE("a reduced unit keeps its first slices and reads the others again") {
+  CacheUnit unit =
+      after({{Event::kDemanded, 3}, kBegun, kDone, {Event::kReduced, 1}, {Event::kDemanded, 1}});
+  CHECK(unit.state == State::kReady);
+  CHECK(unit.slicesPresent == 1);
+  CHECK(unit.demandOf(3) == Event::kMoreDemanded);
+}
+
+TEST_CASE("a unit has pages for what it reads, and for what stays") {
+  CHECK(after({{Event::kDemanded, 1}}).slicesHeld() == 0);
+  CHECK(after({{Event::kDemanded, 1}, kBegun}).slicesHeld() == 1);
+  // What is lacking gets its pages with its read.
+  CHECK(after({{Event::kDemanded, 1}, kBegun, kDone, {Event::kMoreDemanded, 3}}).slicesHeld() == 1);
+  CHECK(after({{Event::kDemanded, 1}, kBegun, kDone, {Event::kMoreDemanded, 3}, kBegun})
+            .slicesHeld() == 3);
+  CHECK(after({{Event::kDemanded, 3}, kBegun, kDone, {Event::kReduced, 2}}).slicesHeld() == 2);
+  // A prefetch reads the whole record, whatever is demanded of it meanwhile.
+  CHECK(after({kPrefetched}).slicesHeld() == 3);
+  CHECK(after({kPrefetched, {Event::kCancelled, 0}}).slicesHeld() == 3);
+  CHECK(after({kPrefetched, {Event::kDemanded, 1}}).slicesHeld() == 3);
+  CHECK(after({kPrefetched, {Event::kDemanded, 1}, kDone}).slicesHeld() == 1);
+  CHECK(after({kPrefetched, kDone, {Event::kDemanded, 1}}).slicesHeld() == 1);
 }
