@@ -124,6 +124,13 @@ std::string startText(const Artifact &artifact, const Plan &plan) {
                               : ", without recorded uses");
 }
 
+static std::string upperText(const CacheRules &rules) {
+  return rules.upperPart == 0
+             ? std::string()
+             : strCat(", in a pool of ", fixed(double(rules.upperPart) / kFixedPointOne, 3),
+                      " of the pages");
+}
+
 std::string missText(const MissRule &miss) {
   auto fraction = [](uint32_t number) { return fixed(double(number) / kFixedPointOne, 3); };
   const std::string beyond =
@@ -198,9 +205,10 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
   if (plan.miss.isLossy())
     add("misses", missText(plan.miss));
   if (plan.rules.baseSlices > 0)
-    add("held alone", strCat("the first ", uint32_t(plan.rules.baseSlices),
-                             plan.rules.baseSlices == 1 ? " slice" : " slices",
-                             " of a record; the others leave by themselves"));
+    add("held alone",
+        strCat("the first ", uint32_t(plan.rules.baseSlices),
+               plan.rules.baseSlices == 1 ? " slice" : " slices",
+               " of a record; the others leave by themselves", upperText(plan.rules)));
   if (plan.loss)
     add("loss", measuredText(plan.miss, *plan.loss));
   add("prefetch", plan.prefetches.empty() ? "none" : byLayers(artifact, [&](size_t i) {

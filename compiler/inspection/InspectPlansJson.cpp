@@ -133,6 +133,7 @@ void writePlans(JsonWriter &json, const Artifact &artifact) {
     json.key("sharing").string(sharingName(plan.rules.sharing));
     json.key("survival").string(survivalName(plan.rules.survival));
     json.key("base_slices").number(uint32_t(plan.rules.baseSlices));
+    json.key("upper_part").number(double(plan.rules.upperPart) / kFixedPointOne);
     writeLists(json, plan);
     writePrefetches(json, plan);
     writeMiss(json, plan.miss);

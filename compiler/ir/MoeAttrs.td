@@ -443,7 +443,7 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
     device decided the plan. `evictionWeights` are those of recency, frequency, full frequency and
     nearness in units of 2^-24, for the weighted eviction. `exchange` (`#moe.exchange`) and `expertNorms`,
     arrays of norms per MoE layer in units of 2^-24, are for eviction by importance. `loss`
-    (`#moe.plan_loss`) is that of `miss`. `baseSlices` is that of `CacheRules`. Without `miss` (`#moe.miss`) every missing expert is waited for.
+    (`#moe.plan_loss`) is that of `miss`. `baseSlices` and `upperPart` are those of `CacheRules`. Without `miss` (`#moe.miss`) every missing expert is waited for.
     Default values are not printed.
 
     ```mlir
@@ -472,7 +472,8 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
                         OptionalParameter<"::mlir::DenseI32ArrayAttr">:$evictionWeights,
                         OptionalParameter<"ExchangeAttr">:$exchange,
                         OptionalParameter<"::mlir::ArrayAttr">:$expertNorms,
-                        DefaultValuedParameter<"uint32_t", "0">:$baseSlices);
+                        DefaultValuedParameter<"uint32_t", "0">:$baseSlices,
+                        DefaultValuedParameter<"uint32_t", "0">:$upperPart);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

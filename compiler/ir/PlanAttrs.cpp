@@ -125,16 +125,18 @@ LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*b
                                ForecastAttr /*forecast*/, ArrayAttr reasons, MissAttr miss,
                                PlanLossAttr loss, DenseI32ArrayAttr evictionWeights,
                                ExchangeAttr /*exchange*/, ArrayAttr expertNorms,
-                               uint32_t baseSlices) {
+                               uint32_t baseSlices, uint32_t upperPart) {
   if (name.empty())
     return emitError() << "a plan without a name";
   if (contextTokens == 0 || prefillChunk == 0)
     return emitError() << "plan '" << name << "' with " << contextTokens
                        << " tokens of context and " << prefillChunk
                        << " of prefill, expected at least 1";
-  if (baseSlices > UINT8_MAX)
+  if (baseSlices > UINT8_MAX || upperPart > moert::kFixedPointOne)
     return emitError() << "plan '" << name << "' with " << baseSlices
-                       << " slices held alone, expected at most " << UINT8_MAX;
+                       << " slices held alone and a part of " << upperPart
+                       << " for the others, expected at most " << UINT8_MAX << " and "
+                       << moert::kFixedPointOne;
   if (startTokens == 0)
     return emitError() << "plan '" << name << "' with a start of 0 tokens, expected at least 1";
   for (int64_t pages : quotaPages.asArrayRef())
@@ -240,6 +242,7 @@ moert::Plan toPlan(PlanAttr from) {
     for (auto layer : norms.getAsRange<DenseI32ArrayAttr>())
       plan.expertNorms.push_back(toNumbers(layer));
   plan.rules.baseSlices = static_cast<uint8_t>(from.getBaseSlices());
+  plan.rules.upperPart = from.getUpperPart();
   plan.startTokens = from.getStartTokens();
   if (ArrayAttr pinned = from.getPinned())
     for (auto layer : pinned.getAsRange<DenseI32ArrayAttr>())
@@ -339,15 +342,16 @@ struct PlanLists {
 PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan) {
   const PlanLists lists{context};
   SmallVector<int64_t> quotas(plan.quotaPages.begin(), plan.quotaPages.end());
-  return PlanAttr::get(
-      context, plan.name, plan.budgetBytes, plan.contextTokens, plan.prefillChunk,
-      plan.stagingPages, DenseI64ArrayAttr::get(context, quotas), plan.preset,
-      static_cast<Eviction>(plan.rules.eviction), static_cast<Sharing>(plan.rules.sharing),
-      static_cast<Survival>(plan.rules.survival), lists.list(plan.pinned), lists.list(plan.start),
-      plan.startTokens, lists.list(plan.prefetches),
-      plan.forecast ? lists.forecast(*plan.forecast) : ForecastAttr(), lists.list(plan.reasons),
-      lists.miss(plan.miss), lists.loss(plan.loss), lists.weights(plan.rules.weights),
-      lists.exchange(plan.rules.exchange), lists.list(plan.expertNorms), plan.rules.baseSlices);
+  return PlanAttr::get(context, plan.name, plan.budgetBytes, plan.contextTokens, plan.prefillChunk,
+                       plan.stagingPages, DenseI64ArrayAttr::get(context, quotas), plan.preset,
+                       static_cast<Eviction>(plan.rules.eviction),
+                       static_cast<Sharing>(plan.rules.sharing),
+                       static_cast<Survival>(plan.rules.survival), lists.list(plan.pinned),
+                       lists.list(plan.start), plan.startTokens, lists.list(plan.prefetches),
+                       plan.forecast ? lists.forecast(*plan.forecast) : ForecastAttr(),
+                       lists.list(plan.reasons), lists.miss(plan.miss), lists.loss(plan.loss),
+                       lists.weights(plan.rules.weights), lists.exchange(plan.rules.exchange),
+                       lists.list(plan.expertNorms), plan.rules.baseSlices, plan.rules.upperPart);
 }
 
 std::vector<moert::Plan> plansOf(ModuleOp module) {

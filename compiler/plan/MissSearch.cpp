@@ -47,12 +47,6 @@ static std::vector<MissRule> substituteRules() {
   return rules;
 }
 
-static bool hasSlices(const PlanProblem &problem) {
-  return std::ranges::any_of(problem.sliceEnds, [](const auto &layer) {
-    return std::ranges::any_of(layer, [](const auto &ends) { return ends.size() > 1; });
-  });
-}
-
 namespace {
 
 /// The ladders of one search. Borrows its inputs.

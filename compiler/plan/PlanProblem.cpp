@@ -265,6 +265,12 @@ const LayerPredictions *findPredictions(const PlanProblem &problem, const Prefet
 
 //===-- Settings ------------------------------------------------------------------------------===//
 
+bool hasSlices(const PlanProblem &problem) {
+  return std::ranges::any_of(problem.sliceEnds, [](const auto &layer) {
+    return std::ranges::any_of(layer, [](const auto &ends) { return ends.size() > 1; });
+  });
+}
+
 ReplayCache replayCacheOf(const PlanProblem &problem, const PlanSettings &settings) {
   ReplayCache cache;
   cache.pageBytes = problem.pageBytes;

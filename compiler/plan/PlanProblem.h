@@ -106,6 +106,9 @@ struct PlannedSettings {
   std::vector<moert::PlanReason> decisions;
 };
 
+/// Whether there are records of more than one slice.
+bool hasSlices(const PlanProblem &problem);
+
 /// What the problem's layers have to hold.
 moert::CacheShape shapeOf(const PlanProblem &problem);
 

@@ -124,25 +124,12 @@ static PlanReason prefetchReason(Preset preset, const PlanProblem &problem,
   return {"prefetches", strCat(name, ", ", readsText(prefetches)), time, origin};
 }
 
-static PlanReason weightsReason(const EvictionWeights &weights) {
-  auto quarters = [](uint32_t weight) { return double(weight) / kFixedPointOne; };
-  return {"eviction weights",
-          strCat("recency ", quarters(weights.recency), ", frequency ", quarters(weights.frequency),
-                 ", full frequency ", quarters(weights.fullFrequency), ", nearness ",
-                 quarters(weights.nearness)),
-          "they miss for the fewest bytes on the calibration text, of all in quarters; the trace "
-          "does not distinguish the two frequencies",
-          Origin::kMeasured};
-}
-
 std::vector<PlanReason> reasonsOf(Preset preset, const PlanProblem &problem,
                                   const PlanSettings &settings) {
   std::vector<PlanReason> reasons = {evictionReason(preset, settings.rules.eviction),
                                      allotmentReason(preset),
                                      prefetchReason(preset, problem, settings.prefetches)};
   addPromptsReason(preset, reasons);
-  if (preset == Preset::kHobbit)
-    reasons.push_back(weightsReason(settings.rules.weights));
   if (preset == Preset::kEdgeMoe)
     reasons.push_back({"start", "layer by layer",
                        "EdgeMoE III-C: the buffer is filled in the order of the layers",

@@ -1,12 +1,13 @@
 #include "compiler/plan/Presets.h"
 
+#include "compiler/plan/HobbitCache.h"
 #include "compiler/plan/PlanReasons.h"
 #include "compiler/plan/VirtualExperts.h"
 #include "runtime/policy/Prefetches.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 using namespace moert;
@@ -57,31 +58,10 @@ void fillInOrder(const PlanProblem &problem, PlanSettings &settings) {
   }
 }
 
-/// HOBBIT, section 3.4: the weights that miss for the fewest bytes on the calibration text, in
-/// quarters. The trace does not have at which precision an expert was wanted, so its two
-/// frequencies cannot be distinguished and have equal weights.
-EvictionWeights fitWeights(const PlanProblem &problem, const PlanSettings &settings) {
-  constexpr uint32_t kParts = 4, kPart = kFixedPointOne / kParts;
-  EvictionWeights best = settings.rules.weights;
-  std::optional<uint64_t> leastBytes;
-  for (uint32_t recency = 0; recency <= kParts; ++recency)
-    for (uint32_t frequency = 0; recency + frequency <= kParts; ++frequency) {
-      ReplayCache cache = replayCacheOf(problem, settings);
-      const uint32_t nearness = kParts - recency - frequency;
-      cache.rules.weights = {recency * kPart, frequency * kPart / 2, frequency * kPart / 2,
-                             nearness * kPart};
-      const Result<ReplayResult> replayed = replayTrace(*problem.trace, cache);
-      if (!replayed.isOk() || (leastBytes && *leastBytes <= replayed->total.bytesRead))
-        continue;
-      leastBytes = replayed->total.bytesRead;
-      best = cache.rules.weights;
-    }
-  return best;
-}
-
 } // namespace
 
-PlanSettings presetSettings(Preset preset, const PlanProblem &problem) {
+/// Without what is fitted on the trace.
+static PlanSettings rulesAsPublished(Preset preset, const PlanProblem &problem) {
   PlanSettings settings;
   settings.rules = rulesOf(preset);
   settings.prefetches = prefetchesOf(preset, problem);
@@ -91,14 +71,21 @@ PlanSettings presetSettings(Preset preset, const PlanProblem &problem) {
       allotFor(preset, shapeOf(problem), problem.poolPages, !settings.prefetches.empty());
   if (preset == Preset::kEdgeMoe)
     fillInOrder(problem, settings);
+  return settings;
+}
+
+PlanSettings presetSettings(Preset preset, const PlanProblem &problem) {
+  PlanSettings settings = rulesAsPublished(preset, problem);
   if (preset == Preset::kHobbit)
-    settings.rules.weights = fitWeights(problem, settings);
+    (void)fitHobbitCache(problem, settings);
   return settings;
 }
 
 PlannedSettings planPreset(Preset preset, const PlanProblem &problem) {
-  PlanSettings settings = presetSettings(preset, problem);
+  PlanSettings settings = rulesAsPublished(preset, problem);
   std::vector<PlanReason> reasons = reasonsOf(preset, problem, settings);
+  if (preset == Preset::kHobbit)
+    std::ranges::move(fitHobbitCache(problem, settings), std::back_inserter(reasons));
   if (usesVirtualExperts(preset)) {
     const std::vector<PlanReason> chosen = chooseVirtualExperts(preset,
                                                                 {.recordBytes = problem.recordBytes,

@@ -40,6 +40,7 @@ static QuotaCurve curveOf(const PlanProblem &problem, const CurveSubject &subjec
   cache.pageBytes = problem.pageBytes;
   cache.stagingPages = std::max(subject.stagingPages, layer.recordPages);
   cache.rules.eviction = subject.eviction;
+  cache.rules.baseSlices = subject.miss.baseSlices();
   ReplayLayer &only = cache.layers.emplace_back();
   only.recordBytes = problem.recordBytes[index];
   if (subject.miss.isLossy())

@@ -26,6 +26,10 @@ enum class StoredMissAction : uint8_t {
   kLowerPromptsAlone = 7,
 };
 
+/// The same of CacheSharing: beyond its numbers, one pool of which upper slices have a part of
+/// their own (CacheRules::upperPart).
+enum class StoredSharing : uint8_t { kOnePool = 1, kTwoPools = 2 };
+
 std::vector<std::byte> encodeManifest(const Artifact &artifact);
 
 /// Fills in every field that the manifest holds; leaves the fields of the sections unchanged.

@@ -3,6 +3,7 @@
 
 #include "runtime/format/ManifestDecoder.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace moert {
@@ -97,8 +98,15 @@ Status ManifestDecoder::decodeRules(const fb::Plan &plan, CacheRules &value) {
                      weights->nearness()};
   if (const fb::ExchangeRule *exchange = plan.exchange())
     value.exchange = {exchange->every_tokens(), exchange->after_tokens(), exchange->fade_shift()};
+  StoredSharing sharing = {};
   MOERT_RETURN_IF_ERROR(
-      decodeEnum(plan.sharing(), CacheSharing::kOnePool, "cache sharing", value.sharing));
+      decodeEnum(plan.sharing(), StoredSharing::kTwoPools, "cache sharing", sharing));
+  value.sharing = CacheSharing(std::min(sharing, StoredSharing::kOnePool));
+  value.upperPart = plan.upper_part();
+  if ((value.upperPart > 0) != (sharing == StoredSharing::kTwoPools))
+    return invalidInput("cache sharing ", uint32_t(sharing), " with a part of ", value.upperPart,
+                        " for upper slices, expected one with ", uint32_t(StoredSharing::kTwoPools),
+                        " only");
   return decodeEnum(plan.survival(), PromptSurvival::kPins, "prompt survival", value.survival);
 }
 

@@ -188,12 +188,14 @@ Offset<fb::Plan> encodePlan(Builder &builder, const Plan &plan) {
                                                 : StoredMissAction::kLowerPromptsAlone;
   const fb::MissRule miss(uint8_t(action), plan.miss.lowSlices, plan.miss.waitUpTo,
                           plan.miss.skipBeyond, plan.miss.substituteWithin);
+  const auto sharing =
+      plan.rules.upperPart > 0 ? StoredSharing::kTwoPools : StoredSharing(plan.rules.sharing);
   return fb::CreatePlan(
       builder, name, plan.budgetBytes, plan.prefillChunk, plan.contextTokens, plan.stagingPages,
-      quotas, preset, uint8_t(plan.rules.eviction), uint8_t(plan.rules.sharing),
-      uint8_t(plan.rules.survival), pinned, start, plan.startTokens, prefetches, forecast, reasons,
+      quotas, preset, uint8_t(plan.rules.eviction), uint8_t(sharing), uint8_t(plan.rules.survival),
+      pinned, start, plan.startTokens, prefetches, forecast, reasons,
       plan.miss.isLossy() ? &miss : nullptr, loss, parts == EvictionWeights() ? nullptr : &weights,
-      rule == ExchangeRule() ? nullptr : &exchange, norms);
+      rule == ExchangeRule() ? nullptr : &exchange, norms, plan.rules.upperPart);
 }
 
 Offset<fb::Provenance> encodeProvenance(Builder &builder,

@@ -6,6 +6,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/format/ValidateRules.h"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_set>
 
@@ -215,6 +216,17 @@ static Status checkExchange(const Artifact &artifact, const Plan &plan) {
   return {};
 }
 
+static Status checkUpperPart(const Plan &plan) {
+  const CacheRules &rules = plan.rules;
+  MOERT_RETURN_IF_ERROR(checkRange("the part of upper slices", rules.upperPart, 0, kFixedPointOne));
+  if (rules.upperPart > 0 && rules.sharing != CacheSharing::kOnePool)
+    return invalidInput("a pool for upper slices beside quotas per layer, expected one pool");
+  const auto hasAny = [](const std::vector<uint32_t> &pins) { return !pins.empty(); };
+  if (rules.upperPart > 0 && std::ranges::any_of(plan.pinned, hasAny))
+    return invalidInput("a pool for upper slices beside pinned experts, expected one of the two");
+  return {};
+}
+
 static Status checkMiss(const Plan &plan) {
   const MissRule &miss = plan.miss;
   MOERT_RETURN_IF_ERROR(checkRange("number of low slices", miss.lowSlices, 1, UINT8_MAX));
@@ -291,6 +303,7 @@ static Status checkPlan(const Artifact &artifact, const Plan &plan,
   MOERT_RETURN_IF_ERROR(checkPrefetches(artifact, plan, programPrefetches));
   MOERT_RETURN_IF_ERROR(checkWeights(plan.rules));
   MOERT_RETURN_IF_ERROR(checkExchange(artifact, plan));
+  MOERT_RETURN_IF_ERROR(checkUpperPart(plan));
   MOERT_RETURN_IF_ERROR(checkMiss(plan).withContext("miss rule"));
   MOERT_RETURN_IF_ERROR(checkLoss(artifact, plan).withContext("loss"));
   if (plan.forecast)

@@ -16,9 +16,10 @@ static uint64_t pageTableBytes(uint64_t mappedBytes) {
 
 // An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state,
 // with the allocator's overhead of each list. 550 bytes were measured for one slice and a cache
-// with one pool; each further slice has 48 in the artifact, 32 in the engine and 24 in the cache.
+// with one pool; each further slice has 48 in the artifact, 32 in the engine and 24 in the cache,
+// and upper slices that leave the cache by themselves have 144 there.
 static constexpr uint64_t kBytesPerExpert = 640;
-static constexpr uint64_t kBytesPerFurtherSlice = 128;
+static constexpr uint64_t kBytesPerFurtherSlice = 256;
 // The views of a layer's matrices, once per width: 800 bytes each.
 static constexpr uint64_t kBytesPerLayer = 4096;
 // The row of router probabilities and the lists of an expert-major prefill: 4 bytes each;

@@ -14,13 +14,17 @@ void CacheDirectory::continueFrom(const CacheDirectory &before) {
     layers[layer].turn = before.layers[layer].turn;
     layers[layer].tokens = before.layers[layer].tokens;
   }
-  for (size_t id = 0; id < entries.size(); ++id) {
+  for (uint32_t id = 0; id < entries.size(); ++id) {
     entries[id].history = before.entries[id].history;
-    entries[id].upperHistory = before.entries[id].upperHistory;
+    if (rules.baseSlices > 0)
+      upperHistories[id] =
+          before.rules.baseSlices > 0 ? before.upperHistories[id] : before.entries[id].history;
     // Frequencies and importances fade with each layer pass, and only where they are used.
     if (before.rules.eviction != rules.eviction)
-      for (ExpertHistory *history : {&entries[id].history, &entries[id].upperHistory})
-        history->recentFrequency = history->longFrequency = history->importance = 0;
+      forEachHistory(id, [](ExpertHistory &history) {
+        history.recentFrequency = history.longFrequency = 0;
+        history.importance = 0;
+      });
   }
   for (QuotaGroup &group : groups)
     takeHeld(before, group);
@@ -51,7 +55,9 @@ void CacheDirectory::takeHeld(const CacheDirectory &before, QuotaGroup &group) {
             });
   for (const PassCandidate &candidate : candidates) {
     const uint32_t id = candidate.use.expert;
-    if (group.heldPages + candidate.pages > group.pages ||
+    const uint64_t upperPages =
+        group.heldUpperPages + (candidate.use.isUpper ? candidate.pages : 0);
+    if (surplusPages(group, group.heldPages + candidate.pages, upperPages) > 0 ||
         (candidate.use.isUpper && !entries[id].isHeld()))
       continue;
     const bool isPart = !candidate.use.isUpper && candidate.pages < entries[id].pages;

@@ -13,7 +13,7 @@ struct CacheCounts {
   uint64_t lowHits = 0, lowMisses = 0; // Those that were demanded with fewer slices than all.
   uint64_t evictions = 0;
   uint64_t reductions = 0; // Evictions of upper slices alone.
-  uint64_t bytesRead = 0; // Includes prefetches and promotions.
+  uint64_t bytesRead = 0;  // Includes prefetches and promotions.
   uint64_t prefetchesRead = 0;
   uint64_t prefetchBytes = 0;
   uint64_t prefetchesRetained = 0; // Prefetches without a read: the expert was to be evicted.

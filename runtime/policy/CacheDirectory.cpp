@@ -3,6 +3,7 @@
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <optional>
 
@@ -27,10 +28,13 @@ CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInSta
   entries.reserve(size.experts);
   wantedIds.reserve(size.widestLayer);
   unkeptIds.reserve(mostCandidates(rules, size));
-  reducedIds.reserve(mostCandidates(rules, size));
-  candidates.reserve(2 * mostCandidates(rules, size)); // Experts and their upper slices.
+  candidates.reserve(candidatesPerExpert() * mostCandidates(rules, size));
   if (rules.sharing == CacheSharing::kOnePool)
-    leavingOrder.reserve(2 * size.experts);
+    leavingOrder.reserve(candidatesPerExpert() * size.experts);
+  if (rules.baseSlices == 0)
+    return;
+  reducedIds.reserve(mostCandidates(rules, size));
+  upperHistories.reserve(size.experts);
 }
 
 void CacheDirectory::addLayer(uint64_t quotaPages, bool repeatsEveryStep) {
@@ -58,7 +62,9 @@ void CacheDirectory::addExpert(uint32_t pages, uint64_t bytes, uint16_t slices) 
   entry.layer = static_cast<uint32_t>(layers.size() - 1);
   entry.unit.slices = slices;
   if (rules.sharing == CacheSharing::kOnePool)
-    leavingOrder.resize(2 * entries.size());
+    leavingOrder.resize(candidatesPerExpert() * entries.size());
+  if (rules.baseSlices > 0)
+    upperHistories.emplace_back();
 }
 
 void CacheDirectory::addExpert(std::span<const uint64_t> ends, uint64_t pageBytes) {
@@ -138,11 +144,8 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
   tokensOfPass = demand.tokens;
   bool needsProbabilities = rules.eviction == EvictionPolicy::kReuseDistance;
   FrequencyStep step(needsProbabilities ? demand.tokens : 1);
-  if (needsProbabilities)
-    for (DirectoryEntry &entry : std::span(entries).subspan(layer.firstId, layer.experts)) {
-      step.fade(entry.history);
-      step.fade(entry.upperHistory);
-    }
+  for (uint32_t id = layer.firstId; needsProbabilities && id < layer.firstId + layer.experts; ++id)
+    forEachHistory(id, [&step](ExpertHistory &history) { step.fade(history); });
   for (uint32_t rank = 0; rank < wantedIds.size(); ++rank) {
     DirectoryEntry &entry = entries[wantedIds[rank]];
     const uint32_t uses = demand.uses.empty() ? 1 : demand.uses[rank];
@@ -159,7 +162,7 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
     };
     addTo(entry.history);
     if (demandsUpper(entry))
-      addTo(entry.upperHistory);
+      addTo(upperHistories[wantedIds[rank]]);
     if (rules.eviction == EvictionPolicy::kArc)
       groups[layer.group].arc.use(entry.arcList, entry.pages, groups[layer.group].pages);
     entry.keptSlices = entry.unit.slices;
@@ -174,12 +177,12 @@ void CacheDirectory::addImportances(const Layer &layer, const PassDemand &demand
   const ImportanceStep step(demand.tokens, rules.exchange.fadeShift);
   auto usesOf = [&demand](size_t rank) { return demand.uses.empty() ? 1 : demand.uses[rank]; };
   for (uint32_t expert = 0; expert < layer.experts; ++expert) {
-    DirectoryEntry &entry = entries[layer.firstId + expert];
+    const DirectoryEntry &entry = entries[layer.firstId + expert];
     uint64_t added = demand.importances.empty() ? 0 : demand.importances[expert];
     if (demand.importances.empty() && entry.isWanted)
       added = usesOf(entry.history.rank) * kImportanceOne;
-    step.apply(entry.history, added);
-    entry.upperHistory.importance = entry.history.importance;
+    forEachHistory(layer.firstId + expert,
+                   [&](ExpertHistory &history) { step.apply(history, added); });
   }
 }
 
@@ -187,24 +190,47 @@ void CacheDirectory::decide(uint32_t executed) {
   unkeptIds.clear();
   reducedIds.clear();
   const QuotaGroup &group = groups[layers[executed].group];
-  uint64_t pages = group.heldPages;
-  for (uint32_t id : wantedIds)
-    pages += missingPages(id);
-  if (pages <= group.pages)
+  uint64_t pages = group.heldPages, upperPages = group.heldUpperPages;
+  for (uint32_t id : wantedIds) {
+    const uint64_t held = entries[id].isHeld() ? pagesHeldBy(id) : 0, missing = missingPages(id);
+    pages += missing;
+    upperPages += upperOf(id, held + missing) - upperOf(id, held);
+  }
+  const uint64_t surplus = surplusPages(group, pages, upperPages);
+  if (surplus == 0)
     return; // All of it stays.
 
   PassLimits limits{group.pages, group.pages + stagingPages, layers[executed].largestRecordPages};
   // No layer gives up another expert once so many of its pages are gone.
-  uint64_t leavingPages =
-      std::max(pages - group.pages, kStreamedRecords * layers[executed].largestRecordPages);
+  uint64_t leavingPages = std::max(surplus, kStreamedRecords * layers[executed].largestRecordPages);
   candidates.clear();
   limits.otherPages = group.heldPages;
   for (uint32_t layer = group.firstLayer; layer < group.endLayer; ++layer)
     limits.otherPages -= addCandidates(layer, leavingPages);
+  limits.upperPages = upperPoolPages(group);
+  limits.otherUpperPages = group.heldUpperPages;
+  for (const PassCandidate &candidate : candidates)
+    limits.otherUpperPages -= candidate.use.isUpper && candidate.isReady ? candidate.pages : 0;
   if (rules.eviction == EvictionPolicy::kArc)
     limits.onceTargetPages = group.arc.targetPages();
   planPass(limits, candidates);
   takeAnswers();
+}
+
+std::optional<uint64_t> CacheDirectory::upperPoolPages(const QuotaGroup &group) const {
+  if (rules.baseSlices == 0 || rules.upperPart == 0)
+    return {};
+  return group.pages / kFixedPointOne * rules.upperPart +
+         group.pages % kFixedPointOne * rules.upperPart / kFixedPointOne;
+}
+
+/// Of so many pages, so many of them for upper slices: how many are beyond the quota's pools.
+uint64_t CacheDirectory::surplusPages(const QuotaGroup &group, uint64_t pages,
+                                      uint64_t upperPages) const {
+  auto beyond = [](uint64_t held, uint64_t pool) { return held - std::min(held, pool); };
+  const std::optional<uint64_t> upper = upperPoolPages(group);
+  return upper ? beyond(upperPages, *upper) + beyond(pages - upperPages, group.pages - *upper)
+               : beyond(pages, group.pages);
 }
 
 void CacheDirectory::takeAnswers() {
@@ -246,7 +272,7 @@ bool CacheDirectory::hasUpperCandidate(uint32_t id) const {
 /// Returns the pages of it that are held.
 uint64_t CacheDirectory::addCandidate(uint32_t id, bool isUpper, const LayerDistance &distance) {
   const DirectoryEntry &entry = entries[id];
-  const ExpertHistory &history = isUpper ? entry.upperHistory : entry.history;
+  const ExpertHistory &history = isUpper ? upperHistories[id] : entry.history;
   const uint32_t pages = isUpper ? entry.pages - entry.basePages : entry.basePages;
   const bool isReady = entry.isHeld() && (!isUpper || pagesHeldBy(id) > entry.basePages);
   candidates.push_back(
@@ -264,24 +290,27 @@ uint64_t CacheDirectory::addCandidate(uint32_t id, bool isUpper, const LayerDist
 }
 
 /// Adds the experts of a layer that are held or wanted; if another layer is executed, the first to
-/// leave until they have leavingPages. Returns the pages held by those added.
+/// leave, until they have leavingPages of each pool. Returns the pages held by those added.
 uint64_t CacheDirectory::addCandidates(uint32_t index, uint64_t leavingPages) {
   const Layer &layer = layers[index];
   LayerDistance distance = distanceTo(index);
-  uint64_t pages = 0;
   // Adaptive replacement has two orders, and its target decides between them.
   if (index == passLayer || rules.eviction == EvictionPolicy::kArc) {
+    uint64_t pages = 0;
     for (uint32_t id = layer.firstId; id < layer.firstId + layer.experts; ++id)
       pages += addParts(id, distance);
     return pages;
   }
-  for (uint32_t i = 0; i < layer.ordered && pages < leavingPages; ++i) {
-    const Leaving &next = leavingOrder[2 * layer.firstId + i];
+  const bool hasTwoPools = upperPoolPages(groups[layer.group]).has_value();
+  std::array<uint64_t, 2> pages = {}; // Of one pool, or of the experts and of upper slices.
+  for (uint32_t i = 0; i < layer.ordered; ++i) {
+    const Leaving &next = leavingOrderOf(layer)[i];
+    uint64_t &sum = pages[hasTwoPools && next.isUpper];
     const bool isHeld = next.isUpper ? hasUpperCandidate(next.id) : entries[next.id].isHeld();
-    if (isHeld && entries[next.id].pins == 0)
-      pages += addCandidate(next.id, next.isUpper, distance);
+    if (isHeld && entries[next.id].pins == 0 && sum < leavingPages)
+      sum += addCandidate(next.id, next.isUpper, distance);
   }
-  return pages;
+  return pages[0] + pages[1];
 }
 
 /// Adds the expert, if it is held or wanted, and its upper slices. Returns the pages held by it.
@@ -303,8 +332,7 @@ void CacheDirectory::orderLayer(uint32_t index) {
       [](const PassCandidate &a, const PassCandidate &b) { return leavesBefore(a.use, b.use); });
   layer.ordered = 0;
   for (const PassCandidate &candidate : candidates)
-    leavingOrder[2 * layer.firstId + layer.ordered++] = {candidate.use.expert,
-                                                         candidate.use.isUpper};
+    leavingOrderOf(layer)[layer.ordered++] = {candidate.use.expert, candidate.use.isUpper};
 }
 
 void CacheDirectory::endPass() {
@@ -373,16 +401,15 @@ void CacheDirectory::forgetGhosts(QuotaGroup &group) {
 
 UnitState CacheDirectory::apply(uint32_t id, UnitEvent event) {
   DirectoryEntry &entry = entries[id];
-  const PageOwner owner = ownerOf(entry.unit.state);
-  const uint32_t pages = pagesHeldBy(id);
+  const CacheUnit before = entry.unit;
   const uint16_t slices = event == UnitEvent::kReduced ? rules.baseSlices : entry.demanded;
   if (!entry.unit.apply(event, slices)) {
     assert(false && "kUnitTable forbids it");
     ++forbidden;
     return entry.unit.state;
   }
-  addPages(id, owner, -int64_t(pages));
-  addPages(id, ownerOf(entry.unit.state), pagesHeldBy(id));
+  countPages(id, before, Change::kTaken);
+  countPages(id, entry.unit, Change::kAdded);
   if (event == UnitEvent::kEvicted || event == UnitEvent::kRetained)
     groupOf(id).arc.leave(entry.arcList, entry.pages);
   return entry.unit.state;
@@ -392,13 +419,19 @@ UnitState CacheDirectory::demand(uint32_t id) {
   return apply(id, entries[id].unit.demandOf(entries[id].demanded));
 }
 
-void CacheDirectory::addPages(uint32_t id, PageOwner owner, int64_t pages) {
-  if (owner == PageOwner::kStaging)
-    heldPrefetchPages += static_cast<uint64_t>(pages);
-  if (owner != PageOwner::kLayer)
+/// Those of the expert while it is in the unit's state.
+void CacheDirectory::countPages(uint32_t id, const CacheUnit &unit, Change change) {
+  const uint64_t pages = pagesFor(id, unit.slicesHeld());
+  auto count = [change](uint64_t &sum, uint64_t number) {
+    sum = change == Change::kAdded ? sum + number : sum - number;
+  };
+  if (ownerOf(unit.state) == PageOwner::kStaging)
+    count(heldPrefetchPages, pages);
+  if (ownerOf(unit.state) != PageOwner::kLayer)
     return;
-  layers[entries[id].layer].heldPages += static_cast<uint64_t>(pages);
-  groupOf(id).heldPages += static_cast<uint64_t>(pages);
+  count(layers[entries[id].layer].heldPages, pages);
+  count(groupOf(id).heldPages, pages);
+  count(groupOf(id).heldUpperPages, upperOf(id, pages));
 }
 
 bool CacheDirectory::hasRoomFor(uint32_t id) const {
@@ -438,6 +471,8 @@ bool CacheDirectory::demandFitsBeside(uint64_t prefetchedPages) const {
 
 uint64_t CacheDirectory::pinLimitPages(uint32_t id) const {
   const QuotaGroup &group = groupOf(id);
+  if (upperPoolPages(group))
+    return 0;
   return std::min(group.pages, group.pages + stagingPages - group.largestRecordPages);
 }
 
@@ -482,9 +517,10 @@ bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
 
 void CacheDirectory::forgetUse() {
   for (DirectoryEntry &entry : entries) {
-    entry.history = entry.upperHistory = {};
+    entry.history = {};
     entry.arcList = ArcList::kForgotten;
   }
+  std::ranges::fill(upperHistories, ExpertHistory());
   for (QuotaGroup &group : groups)
     group.arc = {};
   for (Layer &layer : layers)
@@ -493,10 +529,8 @@ void CacheDirectory::forgetUse() {
 
 void CacheDirectory::beginPrompt() {
   if (rules.survival == PromptSurvival::kEverything)
-    for (DirectoryEntry &entry : entries) {
-      fadeForPrompt(entry.history);
-      fadeForPrompt(entry.upperHistory);
-    }
+    for (uint32_t id = 0; id < entries.size(); ++id)
+      forEachHistory(id, fadeForPrompt);
   else
     forgetUse();
   for (uint32_t layer = 0; layer < layers.size() && !leavingOrder.empty(); ++layer)

@@ -17,8 +17,10 @@
 #include "runtime/policy/ExchangeRule.h"
 #include "runtime/policy/PassPlan.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,8 +46,12 @@ struct CacheRules {
   EvictionWeights weights = {}; // For kWeighted.
   ExchangeRule exchange = {};   // For kImportance.
   /// So many first slices of a record may be held without the others, its upper slices, which then
-  /// leave by themselves. 0: an expert has pages for its whole record, however little of it is read.
+  /// leave by themselves. 0: an expert has pages for its whole record, however little of it is
+  /// read.
   uint8_t baseSlices = 0;
+  /// The part of a quota that is a pool of its own for upper slices, in units of kFixedPointOne,
+  /// and that the base slices do not have. 0, or with no upper slices: there is one pool for both.
+  uint32_t upperPart = 0;
   friend bool operator==(const CacheRules &, const CacheRules &) = default;
 };
 
@@ -63,7 +69,6 @@ struct PassDemand {
 
 struct DirectoryEntry {
   ExpertHistory history;
-  ExpertHistory upperHistory;          // Of the demands for more than the base slices.
   uint64_t bytes = 0;                  // Size of the record.
   uint32_t pages = 0;                  // For the whole record.
   uint32_t basePages = 0;              // For its base slices; `pages` if they are not held alone.
@@ -116,6 +121,8 @@ public:
   uint32_t idOf(uint32_t layer, uint32_t expert) const { return layers[layer].firstId + expert; }
   uint32_t expertOf(uint32_t id) const { return id - layers[entries[id].layer].firstId; }
   const DirectoryEntry &at(uint32_t id) const { return entries[id]; }
+  /// Of the demands for more than the base slices; only with base slices.
+  const ExpertHistory &upperHistory(uint32_t id) const { return upperHistories[id]; }
   /// Bytes of the slices [first, end) of its record.
   uint64_t bytesOf(uint32_t id, uint16_t first, uint16_t end) const;
   /// Pages for so many of its first slices.
@@ -166,7 +173,8 @@ public:
   UnitState demand(uint32_t id);
   uint64_t forbiddenEvents() const { return forbidden; }
 
-  /// Whether what a demanded expert lacks may get pages now, within the quota and the staging pages.
+  /// Whether what a demanded expert lacks may get pages now, within the quota and the staging
+  /// pages.
   bool hasRoomFor(uint32_t id) const;
   /// Whether a prefetch may get pages now. During a layer pass prefetches share the staging pages
   /// with the demand, so the caller begins them when all demanded experts have pages. A layer with
@@ -187,7 +195,7 @@ public:
   /// Returns false, without side effects, if more pages were pinned than pinLimitPages.
   [[nodiscard]] bool pin(uint32_t id);
   void unpin(uint32_t id);
-  /// The limit for all experts of the same quota group together.
+  /// The limit for all experts of the same quota group together; 0 with two pools.
   uint64_t pinLimitPages(uint32_t id) const;
   uint64_t pinnedPages(uint32_t id) const { return groupOf(id).pinnedPages; }
 
@@ -225,6 +233,7 @@ private:
     uint32_t firstLayer = 0, endLayer = 0;
     uint64_t pages = 0;
     uint64_t heldPages = 0;
+    uint64_t heldUpperPages = 0; // Of heldPages.
     uint64_t pinnedPages = 0;
     uint64_t largestRecordPages = 0;
     ArcBalance arc;
@@ -232,7 +241,18 @@ private:
 
   const QuotaGroup &groupOf(uint32_t id) const { return groups[layers[entries[id].layer].group]; }
   QuotaGroup &groupOf(uint32_t id) { return groups[layers[entries[id].layer].group]; }
+  template <typename Change> void forEachHistory(uint32_t id, Change change) {
+    change(entries[id].history);
+    if (!upperHistories.empty())
+      change(upperHistories[id]);
+  }
   bool isExecutable(uint32_t layer, const PassDemand &demand);
+  /// Those of so many pages of the expert that are for upper slices.
+  uint64_t upperOf(uint32_t id, uint64_t pages) const {
+    return pages - std::min<uint64_t>(pages, entries[id].basePages);
+  }
+  std::optional<uint64_t> upperPoolPages(const QuotaGroup &group) const;
+  uint64_t surplusPages(const QuotaGroup &group, uint64_t pages, uint64_t upperPages) const;
   bool demandsUpper(const DirectoryEntry &entry) const {
     return rules.baseSlices > 0 && entry.demanded > rules.baseSlices;
   }
@@ -249,13 +269,15 @@ private:
   void forgetGhosts(QuotaGroup &group);
   void forgetUse();
   void takeHeld(const CacheDirectory &before, QuotaGroup &group);
-  void addPages(uint32_t id, PageOwner owner, int64_t pages);
+  enum class Change : uint8_t { kAdded, kTaken };
+  void countPages(uint32_t id, const CacheUnit &unit, Change change);
 
   CacheRules rules;
   uint64_t stagingPages;
   std::vector<Layer> layers;
   std::vector<QuotaGroup> groups;
   std::vector<DirectoryEntry> entries;
+  std::vector<ExpertHistory> upperHistories; // By id; empty without base slices.
   std::vector<uint64_t> sliceEnds; // From the record's first byte, of experts read in part.
   size_t widestLayer = 0;
   uint32_t cycleLayers = 0; // Layers that repeat every step.
@@ -268,14 +290,19 @@ private:
   std::vector<uint32_t> wantedIds;
   std::vector<uint32_t> unkeptIds, reducedIds;
   std::vector<PassCandidate> candidates;
-  /// With one pool: from twice each layer's first id on, the experts that it held after its last
-  /// turn and their upper slices, in the order in which they leave. Until its next turn only beginPrompt changes that order,
-  /// whatever the policy, so the layer passes of other layers need only the first few of them.
+  /// With one pool: from each layer's first id on (twice that, with base slices), the experts that
+  /// it held after its last turn and their upper slices, in the order in which they leave. Until
+  /// its next turn only beginPrompt changes that order, whatever the policy, so the layer passes of
+  /// other layers need only the first few of them.
   struct Leaving {
     uint32_t id = 0;
     bool isUpper = false;
   };
   std::vector<Leaving> leavingOrder;
+  Leaving *leavingOrderOf(const Layer &layer) {
+    return &leavingOrder[layer.firstId * candidatesPerExpert()];
+  }
+  size_t candidatesPerExpert() const { return rules.baseSlices > 0 ? 2 : 1; }
 };
 
 } // namespace moert

@@ -19,7 +19,9 @@ CacheMachine::CacheMachine(CacheDirectory filled, const CacheReadLimits &readLim
   toRead.reserve(directory.size().widestLayer);
   arrived.reserve(directory.size().widestLayer);
   leaving.reserve(mostLeaving(directory));
-  givenBack.reserve(2 * directory.size().experts); // Upper slices, then the others.
+  // Upper slices, and then the others.
+  const size_t partsPerExpert = directory.cacheRules().baseSlices > 0 ? 2 : 1;
+  givenBack.reserve(partsPerExpert * directory.size().experts);
   exchanged.reserve(directory.size().widestLayer);
 }
 
@@ -66,9 +68,9 @@ void CacheMachine::demandUnits() {
   }
 }
 
-/// What needs no pages comes first and waits for no room. Then experts that pass through, then those
-/// that stay: until the latter have pages, their room serves the former. Of both, those come first
-/// that lack slices only.
+/// What needs no pages comes first and waits for no room. Then experts that pass through, then
+/// those that stay: until the latter have pages, their room serves the former. Of both, those come
+/// first that lack slices only.
 void CacheMachine::listUnits() {
   for (std::span<const uint32_t> ids : {directory.unkept(), directory.reduced()})
     for (uint32_t id : ids)

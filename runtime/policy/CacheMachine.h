@@ -138,8 +138,8 @@ private:
   /// Indices in the order in which they became ready; the first handedOut of them were handed out.
   std::vector<uint32_t> arrived;
   size_t handedOut = 0, released = 0;
-  /// Ready units that will not stay, or without their upper slices, and are not needed any more; the
-  /// first nextLeaving have left.
+  /// Ready units that will not stay, or without their upper slices, and are not needed any more;
+  /// the first nextLeaving have left.
   std::vector<uint32_t> leaving;
   size_t nextLeaving = 0;
   std::vector<uint32_t> exchanged; // For a promotion.

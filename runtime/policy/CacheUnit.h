@@ -114,8 +114,8 @@ struct CacheUnit {
   bool isPrefetch() const { return state >= UnitState::kPrefetching; }
   bool isResident() const { return state == UnitState::kReady || state == UnitState::kInUse; }
 
-  /// Slices that it has pages for. What a demand lacks gets pages when its read begins; what is read
-  /// as a prefetch is read whole.
+  /// Slices that it has pages for. What a demand lacks gets pages when its read begins; what is
+  /// read as a prefetch is read whole.
   constexpr uint16_t slicesHeld() const {
     if (ownerOf(state) == PageOwner::kNobody)
       return 0;

@@ -1,6 +1,7 @@
 #include "runtime/policy/PassPlan.h"
 
 #include <algorithm>
+#include <array>
 
 namespace moert {
 
@@ -53,8 +54,7 @@ static const PassCandidate *expertOf(const PassCandidate &upper,
 
 /// Whether it may stay: upper slices stay with their expert only.
 static bool mayStay(const PassCandidate &candidate, std::span<const PassCandidate> candidates) {
-  const PassCandidate *expert =
-      candidate.use.isUpper ? expertOf(candidate, candidates) : nullptr;
+  const PassCandidate *expert = candidate.use.isUpper ? expertOf(candidate, candidates) : nullptr;
   return !expert || expert->isKept;
 }
 
@@ -63,12 +63,33 @@ static bool isStreamedRecord(const PassCandidate &candidate,
                              std::span<const PassCandidate> candidates) {
   if (!isStreamed(candidate))
     return false;
-  const PassCandidate *expert =
-      candidate.use.isUpper ? expertOf(candidate, candidates) : nullptr;
+  const PassCandidate *expert = candidate.use.isUpper ? expertOf(candidate, candidates) : nullptr;
   return !expert || !isStreamed(*expert);
 }
 
-/// An expert takes along its upper slices, if they would be read: those in memory leave before it.
+static uint64_t poolPages(const PassLimits &limits, bool isUpper) {
+  if (!limits.upperPages)
+    return limits.quotaPages;
+  return isUpper ? *limits.upperPages : limits.quotaPages - *limits.upperPages;
+}
+
+/// Without two pools, those of one pool are all of them.
+static bool isInPool(const PassLimits &limits, const PassCandidate &candidate, bool isUpper) {
+  return !limits.upperPages || candidate.use.isUpper == isUpper;
+}
+
+/// Pages of the kept candidates of a pool, and of what always stays in it.
+static uint64_t keptPages(const PassLimits &limits, std::span<const PassCandidate> candidates,
+                          bool isUpper) {
+  uint64_t kept = limits.otherPages;
+  if (limits.upperPages)
+    kept = isUpper ? limits.otherUpperPages : kept - limits.otherUpperPages;
+  for (const PassCandidate &candidate : candidates)
+    kept += candidate.isKept && isInPool(limits, candidate, isUpper) ? candidate.pages : 0;
+  return kept;
+}
+
+/// An expert takes along its upper slices.
 static void letGo(PassCandidate &candidate, std::span<PassCandidate> candidates) {
   candidate.isKept = false;
   for (PassCandidate &upper : candidates)
@@ -76,14 +97,11 @@ static void letGo(PassCandidate &candidate, std::span<PassCandidate> candidates)
       upper.isKept = false;
 }
 
-/// Lets go as few as possible of the kept candidates that `counts` admits, until the rest fits.
+/// Lets go as few as possible of the kept candidates that `counts` admits, which have `kept` pages
+/// with what always stays, until the rest fits.
 template <typename Counts>
-static void fit(uint64_t pages, const PassLimits &limits, std::span<PassCandidate> candidates,
-                Counts counts) {
-  uint64_t kept = limits.otherPages;
-  for (const PassCandidate &candidate : candidates)
-    if (candidate.isKept && counts(candidate))
-      kept += candidate.pages;
+static void fit(uint64_t kept, uint64_t pages, const PassLimits &limits,
+                std::span<PassCandidate> candidates, Counts counts) {
   while (kept > pages) {
     LeavingOrder leavesFirst(limits, candidates);
     PassCandidate *victim = nullptr;
@@ -101,20 +119,23 @@ static void fit(uint64_t pages, const PassLimits &limits, std::span<PassCandidat
 /// Keeps experts that pass through where the quota has pages left: what made room for them leaves
 /// it free when the layer pass is over. The last to leave comes first.
 static void keepWhatPasses(const PassLimits &limits, std::span<PassCandidate> candidates) {
-  uint64_t kept = limits.otherPages;
-  for (const PassCandidate &candidate : candidates)
-    kept += candidate.isKept ? candidate.pages : 0;
+  std::array<uint64_t, 2> left; // For experts and for upper slices.
+  for (bool isUpper : {false, true}) {
+    const uint64_t kept = keptPages(limits, candidates, isUpper),
+                   pages = poolPages(limits, isUpper);
+    left[isUpper] = pages - std::min(pages, kept);
+  }
   LeavingOrder leavesFirst(limits, candidates);
   for (PassCandidate *best = candidates.data(); best;) {
     best = nullptr;
     for (PassCandidate &candidate : candidates)
-      if (isStreamed(candidate) && kept + candidate.pages <= limits.quotaPages &&
-          (!best || leavesFirst(*best, candidate)) &&
-          mayStay(candidate, candidates))
+      if (isStreamed(candidate) && candidate.pages <= left[candidate.use.isUpper] &&
+          (!best || leavesFirst(*best, candidate)) && mayStay(candidate, candidates))
         best = &candidate;
     if (best) {
       best->isKept = true;
-      kept += best->pages;
+      for (bool isUpper : {false, true})
+        left[isUpper] -= isInPool(limits, *best, isUpper) ? best->pages : 0;
     }
   }
 }
@@ -123,9 +144,11 @@ void planPass(const PassLimits &limits, std::span<PassCandidate> candidates) {
   for (PassCandidate &candidate : candidates)
     candidate.isKept = true;
   for (PassCandidate &candidate : candidates)
-    if (!candidate.isPinned && candidate.pages > limits.quotaPages)
+    if (!candidate.isPinned && candidate.pages > poolPages(limits, candidate.use.isUpper))
       letGo(candidate, candidates);
-  fit(limits.quotaPages, limits, candidates, [](const PassCandidate &) { return true; });
+  for (bool isUpper : {true, false})
+    fit(keptPages(limits, candidates, isUpper), poolPages(limits, isUpper), limits, candidates,
+        [&](const PassCandidate &one) { return isInPool(limits, one, isUpper); });
 
   const auto streamed = static_cast<uint64_t>(
       std::ranges::count_if(candidates, [candidates](const PassCandidate &candidate) {
@@ -135,7 +158,11 @@ void planPass(const PassLimits &limits, std::span<PassCandidate> candidates) {
     return;
   uint64_t streamPages = std::min(streamed, kStreamedRecords) * limits.largestRecordPages;
   uint64_t stayPages = limits.limitPages - std::min(limits.limitPages, streamPages);
-  fit(stayPages, limits, candidates, [](const PassCandidate &c) { return c.isReady; });
+  uint64_t readyPages = limits.otherPages;
+  for (const PassCandidate &candidate : candidates)
+    readyPages += candidate.isKept && candidate.isReady ? candidate.pages : 0;
+  fit(readyPages, stayPages, limits, candidates,
+      [](const PassCandidate &candidate) { return candidate.isReady; });
   keepWhatPasses(limits, candidates);
 }
 

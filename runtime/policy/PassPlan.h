@@ -20,7 +20,7 @@ constexpr uint64_t kStreamedRecords = 2;
 /// are kept only if the expert is.
 struct PassCandidate {
   EvictionCandidate use;
-  uint64_t pages = 0; // Without those of its upper slices, if these are a candidate.
+  uint64_t pages = 0;    // Without those of its upper slices, if these are a candidate.
   bool isReady = false;  // In memory.
   bool isWanted = false; // One of the two holds.
   bool isPinned = false; // Never evicted; pinned pages fit into limitPages - largestRecordPages.
@@ -36,12 +36,16 @@ struct PassLimits {
   uint64_t largestRecordPages = 0; // In the layer.
   /// Pages of experts in memory that are no candidates: they always stay.
   uint64_t otherPages = 0;
+  /// With a pool of their own for upper slices: its pages, which the experts do not have, and those
+  /// of otherPages that are in it.
+  std::optional<uint64_t> upperPages = {};
+  uint64_t otherUpperPages = 0;
   /// With adaptive replacement: experts demanded once leave first while they hold more than this.
   std::optional<uint64_t> onceTargetPages = {};
 };
 
 /// Sets isKept. On completion:
-///  - the kept experts fit into the quota;
+///  - the kept experts fit into the quota, and those of each pool into the pool;
 ///  - the kept experts that are in memory leave room for every demanded one that is not kept to
 ///    pass through, one at a time if necessary;
 ///  - no demanded one that passes through would fit into what is left of the quota.

@@ -165,15 +165,21 @@ TEST_CASE("layer passes allocate nothing") {
   FakeModel model({std::vector<uint64_t>(16, 3), std::vector<uint64_t>(16, 3)});
   FakeReadQueue queue(model.file, 4);
   std::unique_ptr<ThreadPool> threads = ThreadPool::create(3).value();
-  CacheUnderTest test(model, queue, {12, 6}, 6, kBlock, monotonicNs, {}, false, threads.get());
+  CacheUnderTest test(model, queue, {12, 6}, 6, kBlock, monotonicNs, {.baseSlices = 1}, false,
+                      threads.get());
   std::mt19937 random(9);
+  const std::vector<uint16_t> one(16, 1), all(16, 2);
   std::vector<Experts> wanted;
   for (int i = 0; i < 50; ++i)
     wanted.push_back(someExperts(random, 16, 16));
   uint64_t before = allocationsSoFar();
   bool isOk = true;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    isOk = isOk && test.cache->beginLayer(i % 2, {wanted[i]}).isOk();
+    const std::span<const uint16_t> slices = i % 3 == 0 ? all : one;
+    isOk = isOk &&
+           test.cache
+               ->beginLayer(i % 2, {.wanted = wanted[i], .slices = slices.first(wanted[i].size())})
+               .isOk();
     for (int index; (index = test.cache->nextReady().value()) >= 0;)
       isOk = isOk && test.cache->release(index).isOk();
     isOk = isOk && test.cache->endLayer().isOk();
@@ -187,11 +193,18 @@ TEST_CASE("the stated cost of the tables covers what is allocated for them") {
   FakeModel model({std::vector<uint64_t>(64, 3), std::vector<uint64_t>(64, 7)});
   FakeReadQueue queue(model.file, 4);
   std::unique_ptr<ThreadPool> threads = ThreadPool::create(3).value();
-  CacheUnderTest test(model, queue, {100, 60}, 14, kBlock, monotonicNs, {}, false, threads.get());
-  uint64_t before = allocatedBytesSoFar();
-  Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(test.config, queue);
-  uint64_t after = allocatedBytesSoFar();
-  REQUIRE(made.isOk());
-  CHECK(after > before);
-  CHECK(after - before <= accountedTableBytes(test.config));
+  for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
+    for (uint8_t baseSlices : {0, 1}) {
+      CAPTURE(int(sharing));
+      CAPTURE(int(baseSlices));
+      const CacheRules rules = {.sharing = sharing, .baseSlices = baseSlices};
+      CacheUnderTest test(model, queue, {100, 60}, 14, kBlock, monotonicNs, rules, false,
+                          threads.get());
+      uint64_t before = allocatedBytesSoFar();
+      Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(test.config, queue);
+      uint64_t after = allocatedBytesSoFar();
+      REQUIRE(made.isOk());
+      CHECK(after > before);
+      CHECK(after - before <= accountedTableBytes(test.config));
+    }
 }

@@ -34,8 +34,10 @@ TEST_CASE("unknown rules and texts that harm a terminal are refused") {
   checkPlansRefused({
       {"an unknown eviction", [](Plan &p) { p.rules.eviction = EvictionPolicy(8); },
        "plan 0: unknown eviction policy 8, this reads 0 to 7"},
-      {"an unknown sharing", [](Plan &p) { p.rules.sharing = CacheSharing(2); },
-       "plan 0: unknown cache sharing 2, this reads 0 to 1"},
+      {"an unknown sharing", [](Plan &p) { p.rules.sharing = CacheSharing(3); },
+       "plan 0: unknown cache sharing 3, this reads 0 to 2"},
+      {"two pools of which one is nothing", [](Plan &p) { p.rules.sharing = CacheSharing(2); },
+       "cache sharing 2 with a part of 0 for upper slices, expected one with 2 only"},
       {"an unknown survival", [](Plan &p) { p.rules.survival = PromptSurvival(3); },
        "plan 0: unknown prompt survival 3, this reads 0 to 2"},
       {"an unknown miss rule", [](Plan &p) { p.miss.action = MissAction(8); },
@@ -67,6 +69,23 @@ TEST_CASE("miss rules with impossible numbers are refused") {
          p.miss = {MissAction::kSubstitute, 1, 0, kFixedPointOne, kFixedPointOne + 1};
        },
        "largest distance of a substitute is 16777217, expected 0 to 16777216"},
+  });
+}
+
+TEST_CASE("a pool for upper slices is a part of one pool, and nothing is pinned beside it") {
+  checkPlansRefused({
+      {"more than all of it",
+       [](Plan &p) {
+         p.rules.sharing = CacheSharing::kOnePool;
+         p.rules.upperPart = kFixedPointOne + 1;
+       },
+       "plan 0: the part of upper slices is 16777217, expected 0 to 16777216"},
+      {"pinned experts",
+       [](Plan &p) {
+         p.rules.sharing = CacheSharing::kOnePool;
+         p.rules.upperPart = 1;
+       },
+       "plan 0: a pool for upper slices beside pinned experts, expected one of the two"},
   });
 }
 

@@ -101,6 +101,8 @@ private:
       return p;
     p.preset = text();
     p.rules = {EvictionPolicy(below(8)), CacheSharing(below(2)), PromptSurvival(below(3)), {}};
+    if (p.rules.sharing == CacheSharing::kOnePool && below(2) == 0)
+      p.rules.upperPart = 1 + below(99);
     if (below(2) == 0)
       p.rules.weights = {u32(), u32(), u32(), 1 + below(9)};
     if (below(2) == 0)

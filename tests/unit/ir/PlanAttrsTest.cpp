@@ -42,6 +42,8 @@ moert::Plan fullPlan() {
   plan.forecast = forecast;
   plan.reasons = {{"eviction", "arc", "the paper's", moert::Origin::kStated}};
   plan.miss = {moert::MissAction::kLower, 2, 31, 99, 7};
+  plan.rules.baseSlices = 2;
+  plan.rules.upperPart = 5;
   plan.loss = {"perplexity",
                1.0 / 7,
                1.0 / 6,

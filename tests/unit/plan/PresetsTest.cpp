@@ -1,7 +1,7 @@
 #include "compiler/plan/Presets.h"
 
 #include "compiler/plan/TimedReplay.h"
-#include "tests/unit/plan/PlanFixture.h"
+#include "tests/unit/plan/ScoredFixture.h"
 
 #include <doctest/doctest.h>
 
@@ -134,6 +134,30 @@ TEST_CASE("hobbit has the weights that read the fewest bytes of all in quarters"
     most = std::max(most, bytesWith(tried));
   }
   CHECK(bytesWith(weights) < most); // The weights matter.
+}
+
+TEST_CASE("with the routers' scores hobbit's weights and pools are those of its demand") {
+  const ScoredFixture fixture(3 * 8 + 8);
+  const PlannedSettings fitted = planPreset(Preset::kHobbit, fixture.problem());
+  CHECK(fitted.settings.miss == MissRule{}); // A rule is the caller's.
+  PlanSettings lossy = fitted.settings;
+  lossy.setMiss(missRuleOf(Preset::kHobbit));
+  auto bytesOf = [&](const PlanSettings &settings) {
+    return replayTrace(fixture.trace, replayCacheOf(fixture.problem(), settings), settings.miss,
+                       fixture.scores)
+        ->total.bytesRead;
+  };
+  const uint64_t bytes = bytesOf(lossy);
+  uint64_t most = bytes;
+  for (uint32_t eighths : {1, 2, 4, 6}) {
+    PlanSettings other = lossy;
+    other.rules.upperPart = kFixedPointOne / 8 * eighths;
+    CHECK(bytes <= bytesOf(other));
+    most = std::max(most, bytesOf(other));
+  }
+  CHECK(bytes < most); // The pools matter.
+  REQUIRE(fitted.decisions.back().decision == "pools");
+  CHECK(fitted.decisions.back().value.find(" of the pages for upper slices") != std::string::npos);
 }
 
 TEST_CASE("where nothing is known of prefetches a preset prefetches nothing and keeps more") {

@@ -279,10 +279,11 @@ TEST_CASE("to the reuseDistance policy experts of the prompt before count less t
   }
 }
 
-/// What the open layer pass lets go, had every expert in memory stood for eviction; behind those the
-/// experts of which it lets upper slices go.
-static std::pair<Experts, Experts> unkeptOfAll(const CacheDirectory &directory, uint32_t executed, uint64_t quota,
-                           uint64_t staging, const std::vector<uint32_t> &turns) {
+/// What the open layer pass lets go, had every expert in memory stood for eviction; behind those
+/// the experts of which it lets upper slices go.
+static std::pair<Experts, Experts> unkeptOfAll(const CacheDirectory &directory, uint32_t executed,
+                                               uint64_t quota, uint64_t staging,
+                                               const std::vector<uint32_t> &turns) {
   std::vector<PassCandidate> all;
   uint32_t layers = static_cast<uint32_t>(directory.layerCount());
   PassLimits limits{quota, quota + staging, 0};
@@ -299,8 +300,10 @@ static std::pair<Experts, Experts> unkeptOfAll(const CacheDirectory &directory, 
       if (!entry.isHeld() && !entry.isWanted)
         continue;
       for (bool isUpper : {false, true}) {
-        const ExpertHistory &history = isUpper ? entry.upperHistory : entry.history;
-        const uint16_t below = isUpper ? directory.cacheRules().baseSlices : uint16_t(0);
+        const uint8_t below = isUpper ? directory.cacheRules().baseSlices : uint8_t(0);
+        if (isUpper && below == 0)
+          continue;
+        const ExpertHistory &history = isUpper ? directory.upperHistory(id) : entry.history;
         PassCandidate candidate;
         candidate.use = {id, history.lastUse, history.rank,
                          keepingValue(directory.cacheRules().eviction, history, distance), isUpper};
@@ -363,8 +366,7 @@ TEST_CASE("with one pool the first few experts of each layer decide as if all of
         Experts reduced(directory.reduced().begin(), directory.reduced().end());
         std::ranges::sort(unkept);
         std::ranges::sort(reduced);
-        REQUIRE(std::pair(unkept, reduced) ==
-                unkeptOfAll(directory, layer, quota, staging, turns));
+        REQUIRE(std::pair(unkept, reduced) == unkeptOfAll(directory, layer, quota, staging, turns));
         readAndEvict(directory);
       }
     }

@@ -182,6 +182,8 @@ TEST_CASE("whatever a driver does, units keep to their table and have the pages 
       CacheRules surviving = rules;
       surviving.survival = static_cast<PromptSurvival>(seed % 3);
       surviving.baseSlices = seed % 2;
+      if (rules.sharing == CacheSharing::kOnePool && seed % 4 == 3)
+        surviving.upperPart = kFixedPointOne / 4;
       RandomDriver driver(surviving, seed);
       for (uint32_t pass = 0; pass < 200; ++pass) {
         if (pass % 40 == 39) {

@@ -17,13 +17,21 @@ static PassCandidate hit(uint32_t expert, uint32_t rank, uint64_t pages = 1) {
   return {.use = {expert, 100, rank, 0}, .pages = pages, .isReady = true, .isWanted = true};
 }
 
+/// Added to the numbers of experts for their upper slices.
+static constexpr uint32_t kUpper = 100;
+
+static PassCandidate upperOf(PassCandidate candidate) {
+  candidate.use.isUpper = true;
+  return candidate;
+}
+
 static std::vector<uint32_t> keptOf(const PassLimits &limits,
                                     std::vector<PassCandidate> candidates) {
   planPass(limits, candidates);
   std::vector<uint32_t> kept;
   for (const PassCandidate &candidate : candidates)
     if (candidate.isKept)
-      kept.push_back(candidate.use.expert);
+      kept.push_back(candidate.use.expert + (candidate.use.isUpper ? kUpper : 0));
   return kept;
 }
 
@@ -87,4 +95,37 @@ TEST_CASE("a pinned expert stays although it is the oldest") {
   std::vector<PassCandidate> candidates = {resident(1, 5), resident(2, 6), missing(3, 0)};
   candidates[0].isPinned = true;
   CHECK(keptOf(limits, candidates) == Experts{1, 3});
+}
+
+TEST_CASE("upper slices leave before their expert, and after one that was used before them") {
+  const std::vector<PassCandidate> candidates = {resident(1, 5), upperOf(resident(1, 5)),
+                                                 resident(2, 7), upperOf(resident(2, 6))};
+  CHECK(keptOf({3, 3, 2}, candidates) == Experts{1, 2, 2 + kUpper});
+  CHECK(keptOf({2, 2, 2}, candidates) == Experts{2, 2 + kUpper});
+  CHECK(keptOf({1, 1, 1}, candidates) == Experts{2});
+}
+
+TEST_CASE("upper slices that would be read do not stay without their expert") {
+  // 1 leaves for the two pages of records that pass through, of which its upper slices are one.
+  CHECK(keptOf({3, 3, 2}, {hit(1, 2), upperOf(missing(1, 2)), hit(2, 0), missing(3, 3, 2)}) ==
+        Experts{2, 3});
+}
+
+TEST_CASE("a record whose parts both pass through is one record") {
+  // Both parts of 3 pass through, so that room for one record of two pages is enough.
+  CHECK(keptOf({2, 4, 2}, {hit(1, 0), hit(2, 1), missing(3, 2), upperOf(missing(3, 2))}) ==
+        Experts{1, 2});
+}
+
+TEST_CASE("with a pool of their own upper slices compete among themselves") {
+  PassLimits limits{4, 8, 2};
+  limits.upperPages = 1;
+  const std::vector<PassCandidate> candidates = {resident(1, 5), upperOf(resident(1, 5)),
+                                                 resident(2, 6), upperOf(resident(2, 4)),
+                                                 missing(3, 0)};
+  CHECK(keptOf(limits, candidates) == Experts{1, 1 + kUpper, 2, 3});
+  limits.upperPages = 2;
+  CHECK(keptOf(limits, candidates) == Experts{2, 2 + kUpper, 3}); // 1 takes its own along.
+  limits.otherUpperPages = limits.otherPages = 2;
+  CHECK(keptOf(limits, candidates) == Experts{2, 3});
 }
