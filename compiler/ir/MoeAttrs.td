@@ -437,18 +437,16 @@ def Moe_ForecastAttr : Moe_Attr<"Forecast", "forecast"> {
 def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
   let summary = "Decisions for one memory budget (moert::Plan)";
   let description = [{
-    `budgetBytes` 0: no budget was given and there are pages for every expert. `quotaPages` has one
-    entry per MoE layer, and so have `pinned` (arrays of experts), `start` (`#moe.start`) and
-    `prefetches` (`#moe.prefetch`) if present. `forecast` (`#moe.forecast`) is present if a trace and a
-    device decided the plan. `evictionWeights` are those of recency, frequency, full frequency and
-    nearness in units of 2^-24, for the weighted eviction. `exchange` (`#moe.exchange`) and `expertNorms`,
-    arrays of norms per MoE layer in units of 2^-24, are for eviction by importance. `loss`
-    (`#moe.plan_loss`) is that of `miss`. `baseSlices` and `upperPart` are those of `CacheRules`. Without `miss` (`#moe.miss`) every missing expert is waited for.
-    Default values are not printed.
+    `budgetBytes` 0: no budget was given and there are pages for every expert. `quotaPages` has one entry
+    per MoE layer, and so have `pinned` (arrays of experts), `start` (`#moe.start`) and `prefetches`
+    (`#moe.prefetch`) if present. `forecast` (`#moe.forecast`) is present if a trace and a device decided
+    the plan. `evictionWeights` are those of recency, frequency, full frequency and nearness in units of
+    2^-24, for the weighted eviction. `exchange` (`#moe.exchange`) and `expertNorms`, arrays of norms per MoE
+    layer in units of 2^-24, are for eviction by importance. `loss` (`#moe.plan_loss`) is that of `miss`.
+    `baseSlices` and `upperPart` are those of `moert::CacheRules`. Without `miss` (`#moe.miss`) every missing
+    expert is waited for. Default values are not printed.
 
     ```mlir
-    #moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
-              stagingPages = 4, quotaPages = [8, 8]>
     #moe.plan<name = "64MiB fate", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
               stagingPages = 4, quotaPages = [8, 8], preset = "fate", eviction = arc,
               prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 2, reads = 1>]>

@@ -11,7 +11,7 @@ namespace moec {
 /// Sets the weights of eviction and the part of upper slices to those that read the fewest bytes in
 /// a replay of the trace; returns why. With the routers' scores and records that are read in part
 /// the replay lowers and skips experts by the preset's miss rule. Without them it waits, the two
-/// frequencies cannot be told apart and get equal weights, and there is one pool. Settings that
+/// frequencies cannot be distinguished and get equal weights, and there is one pool. Settings that
 /// verify() accepts.
 std::vector<moert::PlanReason> fitHobbitCache(const PlanProblem &problem, PlanSettings &settings);
 

@@ -92,6 +92,7 @@ private:
   CacheMachine machine;
   TracedMisses misses;
   std::vector<LayerPrefetches> prefetchesAt; // By the layer that makes them.
+  std::vector<uint16_t> prefetchSlices;
   ReadPaces paces;
   DiskTimeline disk;
   PoolPlaces memory;
@@ -254,7 +255,9 @@ void Executor::prefetch(uint32_t layer) {
     auto named = std::span(place.made->candidates).subspan(token * perToken, perToken);
     while (named.size() > 1 && named.back().expert == named[named.size() - 2].expert)
       named = named.first(named.size() - 1);
-    machine.prefetch({place.layer, place.rule, named});
+    prefetchSlices.resize(named.size());
+    lowerPrefetch(misses.missRule(), problem.topK[place.layer], named, prefetchSlices);
+    machine.prefetch({place.layer, place.rule, named, prefetchSlices});
   }
 }
 

@@ -63,6 +63,7 @@ public:
   /// until the next call. Call it before naming the prefetches of the layer pass.
   moert::PassDemand demandOf(const moert::CacheMachine &machine, const RoutingTrace &trace,
                              const RoutingPass &pass, uint32_t layer, uint64_t token);
+  const moert::MissRule &missRule() const { return rule; }
   /// What the last decision changed.
   const MissCounts &counts() const { return changed; }
   /// The part of the chosen experts' weight that the last decision took from them: all of those

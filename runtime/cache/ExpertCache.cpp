@@ -129,7 +129,7 @@ Status ExpertCache::act() {
   return {};
 }
 
-/// For the slices that are read, behind the pages of those before them.
+/// For the slices that are read, after the pages of those before them.
 void ExpertCache::takePages(const CacheAction &read) {
   Expert &entry = experts[read.id];
   if (entry.pageList == kNoPages) {

@@ -139,6 +139,7 @@ Status Engine::Impl::makeStepMemory() {
     importances.resize(widest);
   prefetchProbabilities.resize(widest);
   prefetchCandidates.reserve(widest);
+  prefetchSlices.reserve(widest);
   profile.resize(artifact->model.layers + 1);
   return {};
 }

@@ -192,6 +192,7 @@ struct Engine::Impl {
   std::unique_ptr<CacheMachine> decodedCache;
   std::vector<uint32_t> prefetchProbabilities;       // Per expert of a layer, over all rows.
   std::vector<PrefetchCandidate> prefetchCandidates; // The same, most probable first.
+  std::vector<uint16_t> prefetchSlices;              // With which each is read.
   // The experts that all rows chose in the last MoE layer and in the one before that; used by the
   // activation-path table only.
   std::array<std::vector<int32_t>, 2> chosen;

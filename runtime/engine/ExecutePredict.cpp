@@ -30,7 +30,13 @@ void Engine::Impl::namePrefetch(const PredictInstruction &predict) {
     paths->predict(predict.moeLayer, chosen[0], chosen[1], predicted);
   listLikeliest(predicted, rule.candidates, prefetchCandidates);
   observer->onPredict(predict.moeLayer, batch[0].position, prefetchCandidates);
-  cache->prefetch({predict.moeLayer - firstCachedLayer, rule, prefetchCandidates});
+  prefetchSlices.clear();
+  if (rows() == 1) { // Ranks are those of one token.
+    prefetchSlices.resize(prefetchCandidates.size());
+    lowerPrefetch(missRule, artifact->moeLayers[predict.moeLayer].topK, prefetchCandidates,
+                  prefetchSlices);
+  }
+  cache->prefetch({predict.moeLayer - firstCachedLayer, rule, prefetchCandidates, prefetchSlices});
 }
 
 // A chunk of a prompt uses most experts of every layer: prefetching is for single tokens.

@@ -201,8 +201,11 @@ void CacheDirectory::decide(uint32_t executed) {
     return; // All of it stays.
 
   PassLimits limits{group.pages, group.pages + stagingPages, layers[executed].largestRecordPages};
-  // No layer gives up another expert once so many of its pages are gone.
-  uint64_t leavingPages = std::max(surplus, kStreamedRecords * layers[executed].largestRecordPages);
+  // No layer gives up another expert once so many of its pages are gone. Experts that stay in part
+  // take room from those that pass through.
+  const uint64_t streamPages = kStreamedRecords * layers[executed].largestRecordPages;
+  const uint64_t leavingPages =
+      rules.baseSlices > 0 ? surplus + streamPages : std::max(surplus, streamPages);
   candidates.clear();
   limits.otherPages = group.heldPages;
   for (uint32_t layer = group.firstLayer; layer < group.endLayer; ++layer)
@@ -224,7 +227,7 @@ std::optional<uint64_t> CacheDirectory::upperPoolPages(const QuotaGroup &group) 
          group.pages % kFixedPointOne * rules.upperPart / kFixedPointOne;
 }
 
-/// Of so many pages, so many of them for upper slices: how many are beyond the quota's pools.
+/// How many of so many pages, with so many of them for upper slices, are beyond the quota's pools.
 uint64_t CacheDirectory::surplusPages(const QuotaGroup &group, uint64_t pages,
                                       uint64_t upperPages) const {
   auto beyond = [](uint64_t held, uint64_t pool) { return held - std::min(held, pool); };
@@ -302,7 +305,7 @@ uint64_t CacheDirectory::addCandidates(uint32_t index, uint64_t leavingPages) {
     return pages;
   }
   const bool hasTwoPools = upperPoolPages(groups[layer.group]).has_value();
-  std::array<uint64_t, 2> pages = {}; // Of one pool, or of the experts and of upper slices.
+  std::array<uint64_t, 2> pages = {}; // For one pool, or for experts and upper slices.
   for (uint32_t i = 0; i < layer.ordered; ++i) {
     const Leaving &next = leavingOrderOf(layer)[i];
     uint64_t &sum = pages[hasTwoPools && next.isUpper];
@@ -400,9 +403,16 @@ void CacheDirectory::forgetGhosts(QuotaGroup &group) {
 //------------------------------------------------------------------===//
 
 UnitState CacheDirectory::apply(uint32_t id, UnitEvent event) {
+  return apply(id, event, event == UnitEvent::kReduced ? rules.baseSlices : entries[id].demanded);
+}
+
+void CacheDirectory::beginPrefetch(uint32_t id, uint16_t slices) {
+  apply(id, UnitEvent::kPrefetchBegun, slices);
+}
+
+UnitState CacheDirectory::apply(uint32_t id, UnitEvent event, uint16_t slices) {
   DirectoryEntry &entry = entries[id];
   const CacheUnit before = entry.unit;
-  const uint16_t slices = event == UnitEvent::kReduced ? rules.baseSlices : entry.demanded;
   if (!entry.unit.apply(event, slices)) {
     assert(false && "kUnitTable forbids it");
     ++forbidden;
@@ -439,10 +449,9 @@ bool CacheDirectory::hasRoomFor(uint32_t id) const {
   return group.heldPages + heldPrefetchPages + missingPages(id) <= group.pages + stagingPages;
 }
 
-bool CacheDirectory::hasRoomForPrefetch(uint32_t id) const {
-  const DirectoryEntry &entry = entries[id];
-  uint64_t pages = heldPrefetchPages + entry.pages;
-  if (!isPrefetchable(entry.layer) || pages > stagingPages)
+bool CacheDirectory::hasRoomForPrefetch(uint32_t id, uint16_t slices) const {
+  const uint64_t pages = heldPrefetchPages + pagesFor(id, slices);
+  if (!isPrefetchable(entries[id].layer) || pages > stagingPages)
     return false;
   const QuotaGroup &executed = groups[layers[passLayer].group];
   return !isOpen || executed.heldPages + pages <= executed.pages + stagingPages;

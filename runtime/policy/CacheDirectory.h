@@ -79,7 +79,7 @@ struct DirectoryEntry {
   uint16_t pins = 0;
   ArcList arcList = ArcList::kForgotten;
   bool isWanted = false; // Demanded by the open layer pass.
-  /// Of its wanted, unkept and reduced experts: slices that stay after the open layer pass.
+  /// The slices that stay after the open layer pass, of experts that are wanted, unkept or reduced.
   uint16_t keptSlices = 0;
 
   bool isHeld() const { return unit.isHeld(); }
@@ -121,7 +121,7 @@ public:
   uint32_t idOf(uint32_t layer, uint32_t expert) const { return layers[layer].firstId + expert; }
   uint32_t expertOf(uint32_t id) const { return id - layers[entries[id].layer].firstId; }
   const DirectoryEntry &at(uint32_t id) const { return entries[id]; }
-  /// Of the demands for more than the base slices; only with base slices.
+  /// The history of the demands for more than the base slices; only with base slices.
   const ExpertHistory &upperHistory(uint32_t id) const { return upperHistories[id]; }
   /// Bytes of the slices [first, end) of its record.
   uint64_t bytesOf(uint32_t id, uint16_t first, uint16_t end) const;
@@ -171,16 +171,18 @@ public:
   UnitState apply(uint32_t id, UnitEvent event);
   /// The open layer pass demands it: applies the event of that.
   UnitState demand(uint32_t id);
+  /// The read of so many of its slices begins as a prefetch.
+  void beginPrefetch(uint32_t id, uint16_t slices);
   uint64_t forbiddenEvents() const { return forbidden; }
 
   /// Whether what a demanded expert lacks may get pages now, within the quota and the staging
   /// pages.
   bool hasRoomFor(uint32_t id) const;
-  /// Whether a prefetch may get pages now. During a layer pass prefetches share the staging pages
-  /// with the demand, so the caller begins them when all demanded experts have pages. A layer with
-  /// a record larger than the staging pages is never prefetched: an expert that passes through
-  /// could not do so beside prefetches that stay.
-  bool hasRoomForPrefetch(uint32_t id) const;
+  /// Whether a prefetch of so many slices may get pages now. During a layer pass prefetches share
+  /// the staging pages with the demand, so the caller begins them when all demanded experts have
+  /// pages. A layer with a record larger than the staging pages is never prefetched: an expert that
+  /// passes through could not do so beside prefetches that stay.
+  bool hasRoomForPrefetch(uint32_t id, uint16_t slices) const;
   /// Whether an expert that the open layer pass does not keep may stay as a prefetch with its
   /// pages: they are within the staging pages, and the demand has room beside all prefetches.
   bool canRetain(uint32_t id) const;
@@ -233,7 +235,7 @@ private:
     uint32_t firstLayer = 0, endLayer = 0;
     uint64_t pages = 0;
     uint64_t heldPages = 0;
-    uint64_t heldUpperPages = 0; // Of heldPages.
+    uint64_t heldUpperPages = 0; // Those of heldPages for upper slices.
     uint64_t pinnedPages = 0;
     uint64_t largestRecordPages = 0;
     ArcBalance arc;
@@ -270,6 +272,7 @@ private:
   void forgetUse();
   void takeHeld(const CacheDirectory &before, QuotaGroup &group);
   enum class Change : uint8_t { kAdded, kTaken };
+  UnitState apply(uint32_t id, UnitEvent event, uint16_t slices);
   void countPages(uint32_t id, const CacheUnit &unit, Change change);
 
   CacheRules rules;

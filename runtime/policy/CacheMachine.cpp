@@ -27,7 +27,7 @@ CacheMachine::CacheMachine(CacheDirectory filled, const CacheReadLimits &readLim
 
 void CacheMachine::prefetch(const LayerPrefetch &prefetch) {
   if (limits.prefetchReads > 0 && !promotions.exchanges())
-    prefetches.name(prefetch);
+    prefetches.name(directory, prefetch);
 }
 
 //===-- A layer pass --------------------------------------------------------------------------===//
@@ -37,7 +37,7 @@ bool CacheMachine::beginPass(uint32_t layer, const PassDemand &demand) {
     return false;
   for (std::vector<uint32_t> *perPass : {&toRead, &arrived, &leaving})
     perPass->clear();
-  nextRead = handedOut = released = nextLeaving = 0;
+  nextRead = claimedInPart = handedOut = released = nextLeaving = 0;
   prefetches.beginPass(directory, layer);
   cancel(prefetches.cancelled());
   promotions.beginPass(directory, layer);
@@ -60,6 +60,7 @@ void CacheMachine::demandUnits() {
     if (isHeld && directory.at(id).keptSlices == 0 && directory.missingPages(id) > 0)
       evict(id);
     const bool isHit = demand(id) == UnitState::kReady && isHeld;
+    claimedInPart += directory.at(id).unit.completion() == UnitEvent::kPartCompleted;
     countsNow.hits += isHit;
     countsNow.misses += !isHit;
     countsNow.lowHits += isLow && isHit;
@@ -101,12 +102,17 @@ std::optional<CacheAction> CacheMachine::next() {
     return {};
   if (directory.isPassOpen() && nextRead < toRead.size()) {
     const uint32_t id = toRead[nextRead];
-    if (!directory.hasRoomFor(id))
-      return evictForRoom();
+    if (!directory.hasRoomFor(id)) {
+      const std::optional<CacheAction> evicted = evictForRoom();
+      return evicted ? evicted : evictLacking();
+    }
     ++nextRead;
-    return beginRead(id, UnitEvent::kReadBegun);
+    apply(id, UnitEvent::kReadBegun);
+    return beginRead(id);
   }
   // Prefetches get what the demand leaves of the disk and of the pages.
+  if (claimedInPart > 0)
+    return {};
   return readingPrefetches < limits.prefetchReads ? beginPrefetch() : std::nullopt;
 }
 
@@ -115,7 +121,8 @@ std::optional<CacheAction> CacheMachine::beginPrefetch() {
   if (!isPromotion && !prefetches.hasNext())
     return {};
   const uint32_t id = isPromotion ? promotions.next() : prefetches.next();
-  if (!directory.hasRoomForPrefetch(id))
+  const uint16_t slices = isPromotion ? directory.at(id).unit.slices : prefetches.slicesOfNext();
+  if (!directory.hasRoomForPrefetch(id, slices))
     return evictForRoom();
   ++readingPrefetches;
   if (isPromotion) {
@@ -124,9 +131,10 @@ std::optional<CacheAction> CacheMachine::beginPrefetch() {
   } else {
     prefetches.begin();
     ++countsNow.prefetchesRead;
-    countsNow.prefetchBytes += directory.at(id).bytes;
+    countsNow.prefetchBytes += directory.bytesOf(id, 0, slices);
   }
-  return beginRead(id, UnitEvent::kPrefetchBegun);
+  directory.beginPrefetch(id, slices);
+  return beginRead(id);
 }
 
 /// What will not stay leaves early. There may be nothing.
@@ -137,27 +145,45 @@ std::optional<CacheAction> CacheMachine::evictForRoom() {
   return givenBack[nextGivenBack++];
 }
 
-CacheAction CacheMachine::beginRead(uint32_t id, UnitEvent event) {
-  apply(id, event);
+CacheAction CacheMachine::beginRead(uint32_t id) {
   ++reading;
   const CacheUnit &unit = directory.at(id).unit;
   countsNow.bytesRead += directory.bytesOf(id, unit.slicesPresent, unit.slicesWanted);
   return {id, true, unit.slicesPresent, unit.slicesWanted};
 }
 
+/// Prefetches that brought fewer slices than are demanded may have left too little room to read the
+/// others of any, once all else that passes through has gone: the last of them is then read anew.
+std::optional<CacheAction> CacheMachine::evictLacking() {
+  if (reading > 0 || inUseCount() > 0 || !ready().empty())
+    return {};
+  for (size_t i = toRead.size(); i > nextRead + 1; --i) {
+    const uint32_t id = toRead[i - 1];
+    if (directory.at(id).unit.state != UnitState::kLacking)
+      continue;
+    for (UnitEvent event : {UnitEvent::kCancelled, UnitEvent::kEvicted})
+      apply(id, event);
+    demand(id);
+    return givenBack[nextGivenBack++];
+  }
+  return {};
+}
+
 bool CacheMachine::completed(uint32_t id, bool isOk) {
   const UnitState before = directory.at(id).unit.state;
   --reading;
   readingPrefetches -= !isDemandedRead(before);
-  const UnitState after = apply(id, isOk ? UnitEvent::kReadCompleted : UnitEvent::kReadFailed);
+  const UnitEvent completion = directory.at(id).unit.completion();
+  claimedInPart -= completion == UnitEvent::kPartCompleted;
+  const UnitState after = apply(id, isOk ? completion : UnitEvent::kReadFailed);
   if (after == UnitState::kReady)
     arrived.push_back(directory.at(id).history.rank);
-  if (isOk && after != UnitState::kAbsent)
-    return true;
-  if (after == UnitState::kQueued) {
+  if (after == UnitState::kQueued || after == UnitState::kLacking) {
     toRead.push_back(id);
     return true;
   }
+  if (isOk && after != UnitState::kAbsent)
+    return true;
   if (isDemandedRead(before) || promotions.remove(id))
     return false;
   prefetches.forget(id);

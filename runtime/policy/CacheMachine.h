@@ -53,11 +53,12 @@ public:
   const CacheDirectory &state() const { return directory; }
   const DirectoryEntry &at(uint32_t id) const { return directory.at(id); }
   /// Slices of an expert that count as in memory for the next layer pass of its layer, whatever has
-  /// arrived: those that stayed after an earlier layer pass; all if it is expected
+  /// arrived: those that stayed after an earlier layer pass, or those that are expected
   /// (PrefetchList.h).
   uint16_t slicesCounted(uint32_t id) const {
     const CacheUnit &unit = directory.at(id).unit;
-    return prefetches.isExpected(id) ? unit.slices : unit.isHeld() ? unit.slicesPresent : 0;
+    const uint16_t expected = prefetches.slicesExpected(id);
+    return expected > 0 ? expected : unit.isHeld() ? unit.slicesPresent : uint16_t(0);
   }
 
   /// Records prefetch candidates for a later layer; the layer pass that begins next decides which
@@ -115,9 +116,10 @@ private:
   void demandUnits();
   void listUnits();
   std::optional<CacheAction> evictForRoom();
+  std::optional<CacheAction> evictLacking();
   void cancel(std::span<const uint32_t> begun);
   std::optional<CacheAction> beginPrefetch();
-  CacheAction beginRead(uint32_t id, UnitEvent event);
+  CacheAction beginRead(uint32_t id);
   UnitState apply(uint32_t id, UnitEvent event);
   UnitState demand(uint32_t id);
   void giveBack(uint32_t id, uint16_t slicesBefore);
@@ -135,6 +137,7 @@ private:
   /// Lacking and queued units in the order of their reads; the first nextRead of them were begun.
   std::vector<uint32_t> toRead;
   size_t nextRead = 0;
+  size_t claimedInPart = 0; // Reads after which slices that are lacking are added to toRead.
   /// Indices in the order in which they became ready; the first handedOut of them were handed out.
   std::vector<uint32_t> arrived;
   size_t handedOut = 0, released = 0;

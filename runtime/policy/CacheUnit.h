@@ -46,10 +46,11 @@ enum class UnitEvent : uint8_t {
   kRetained,  // It would be evicted, and stays as a prefetch instead.
   kCancelled, // Nobody needs the prefetch any more, or the layer pass was abandoned.
   kEvicted,
-  kPromoted, // The planned time of a promotion has come: it joins the experts of its layer.
-  kReduced,  // Its upper slices are evicted.
+  kPromoted,      // The planned time of a promotion has come: it joins the experts of its layer.
+  kReduced,       // Its upper slices are evicted.
+  kPartCompleted, // The read of a prefetch has ended that brings fewer slices than are demanded.
 };
-constexpr size_t kUnitEvents = 13;
+constexpr size_t kUnitEvents = 14;
 
 using UnitTable = std::array<std::array<UnitState, kUnitEvents>, kUnitStates>;
 
@@ -59,18 +60,18 @@ inline constexpr UnitTable kUnitTable = [] {
   constexpr UnitState no = kForbidden;
   // clang-format off
   return UnitTable{{
-    //               demanded  more      begun       prefetch      completed    failed   handedOut  released  retained     cancelled   evicted  promoted  reduced
-    /* absent      */ {kQueued,  no,       no,         kPrefetching, no,          no,      no,        no,       no,          no,         no,      no,       no},
-    /* queued      */ {no,       no,       kLoading,   no,           no,          no,      no,        no,       no,          kAbsent,    no,      no,       no},
-    /* loading     */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no,      no,       no},
-    /* claimed     */ {no,       no,       no,         no,           kReady,      kQueued, no,        no,       no,          no,         no,      no,       no},
-    /* ready       */ {kReady,   kLacking, no,         no,           no,          kAbsent, kInUse,    no,       kPrefetched, no,         kAbsent,      no,       kReady},
-    /* inUse       */ {no,       no,       no,         no,           no,          no,      no,        kReady,   no,          no,         no,      no,       no},
-    /* lacking     */ {no,       no,       kUpgrading, no,           no,          no,      no,        no,       no,          kReady,     no,      no,       no},
-    /* upgrading   */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no,      no,       no},
-    /* prefetching */ {kClaimed, no,       no,         no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no,      no,       no},
-    /* cancelled   */ {kClaimed, no,       no,         no,           kAbsent,     kAbsent, no,        no,       no,          no,         no,      no,       no},
-    /* prefetched  */ {kReady,   kLacking, no,         no,           no,          no,      no,        no,       no,          kAbsent,    no,      kReady,   no},
+    //               demanded  more      begun       prefetch      completed    failed   handedOut  released  retained     cancelled   evicted  promoted  reduced   part
+    /* absent      */ {kQueued,  no,       no,         kPrefetching, no,          no,      no,        no,       no,          no,         no,      no, no,       no},
+    /* queued      */ {no,       no,       kLoading,   no,           no,          no,      no,        no,       no,          kAbsent,    no,      no, no,       no},
+    /* loading     */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no,      no, no,       no},
+    /* claimed     */ {no,       no,       no,         no,           kReady,      kQueued, no,        no,       no,          no,         no,      no, no,       kLacking},
+    /* ready       */ {kReady,   kLacking, no,         no,           no,          kAbsent, kInUse,    no,       kPrefetched, no,         kAbsent,      no, kReady,   no},
+    /* inUse       */ {no,       no,       no,         no,           no,          no,      no,        kReady,   no,          no,         no,      no, no,       no},
+    /* lacking     */ {no,       no,       kUpgrading, no,           no,          no,      no,        no,       no,          kReady,     no,      no, no,       no},
+    /* upgrading   */ {no,       no,       no,         no,           kReady,      kAbsent, no,        no,       no,          no,         no,      no, no,       no},
+    /* prefetching */ {kClaimed, no,       no,         no,           kPrefetched, kAbsent, no,        no,       no,          kCancelled, no,      no, no,       no},
+    /* cancelled   */ {kClaimed, no,       no,         no,           kAbsent,     kAbsent, no,        no,       no,          no,         no,      no, no,       no},
+    /* prefetched  */ {kReady,   kLacking, no,         no,           no,          no,      no,        no,       no,          kAbsent,    no,      kReady, no,       no},
   }};
   // clang-format on
 }();
@@ -101,26 +102,25 @@ constexpr bool isDemandedRead(UnitState state) {
 
 /// Invariants: slicesPresent <= slicesWanted <= slices. A complete unit (ready, in use, prefetched)
 /// has all that are wanted; one that is absent, queued, loading or being prefetched has none. A
-/// prefetch wants all slices; a demand takes as many as it wants of those that a prefetch read, and
-/// the others are given back.
+/// demand takes as many as it wants of those that a prefetch reads; the others are given back.
 struct CacheUnit {
   UnitState state = UnitState::kAbsent;
   MemoryTier tier = MemoryTier::kHost;
   uint16_t slices = 1; // In the record.
   uint16_t slicesWanted = 0;
   uint16_t slicesPresent = 0;
+  uint16_t slicesPrefetched = 0; // That the read of a prefetch brings.
 
   bool isHeld() const { return state >= UnitState::kLoading && state < UnitState::kPrefetching; }
   bool isPrefetch() const { return state >= UnitState::kPrefetching; }
   bool isResident() const { return state == UnitState::kReady || state == UnitState::kInUse; }
 
-  /// Slices that it has pages for. What a demand lacks gets pages when its read begins; what is
-  /// read as a prefetch is read whole.
+  /// Slices that it has pages for. What a demand lacks gets pages when its read begins.
   constexpr uint16_t slicesHeld() const {
     if (ownerOf(state) == PageOwner::kNobody)
       return 0;
     return state == UnitState::kLacking   ? slicesPresent
-           : state == UnitState::kClaimed ? slices
+           : state == UnitState::kClaimed ? slicesPrefetched
                                           : slicesWanted;
   }
 
@@ -130,8 +130,16 @@ struct CacheUnit {
     return isComplete && slicesPresent < demanded ? UnitEvent::kMoreDemanded : UnitEvent::kDemanded;
   }
 
-  /// False, and nothing changed, if the table forbids the event. `demanded`: with the events of a
-  /// demand, 1 to `slices`; with kReduced, the slices that stay.
+  /// The event of a read that has ended well.
+  constexpr UnitEvent completion() const {
+    return state == UnitState::kClaimed && slicesPrefetched < slicesWanted
+               ? UnitEvent::kPartCompleted
+               : UnitEvent::kReadCompleted;
+  }
+
+  /// False, and nothing changed, if the table forbids the event. `demanded`, 1 to `slices`: with
+  /// the events of a demand what it wants, with kPrefetchBegun what is read, with kReduced what
+  /// stays.
   [[nodiscard]] constexpr bool apply(UnitEvent event, uint16_t demanded) {
     const UnitState before = state, next = transition(before, event);
     if (next == UnitState::kForbidden)
@@ -143,7 +151,9 @@ struct CacheUnit {
         (event == UnitEvent::kDemanded && before != UnitState::kReady))
       slicesWanted = demanded;
     if (event == UnitEvent::kPrefetchBegun)
-      slicesWanted = slices;
+      slicesWanted = slicesPrefetched = demanded;
+    if (event == UnitEvent::kPartCompleted)
+      slicesPresent = slicesPrefetched;
     if (event == UnitEvent::kReadCompleted ||
         (event == UnitEvent::kDemanded && before == UnitState::kPrefetched))
       slicesPresent = slicesWanted;

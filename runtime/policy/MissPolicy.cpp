@@ -125,6 +125,24 @@ uint32_t exactInPrompt(const MissRule &rule, uint32_t experts) {
   return std::max(1u, static_cast<uint32_t>(uint64_t(experts) * rule.waitUpTo / kFixedPointOne));
 }
 
+void lowerPrefetch(const MissRule &rule, uint32_t topK,
+                   std::span<const PrefetchCandidate> candidates, std::span<uint16_t> slices) {
+  assert(candidates.size() == slices.size());
+  std::ranges::fill(slices, kAllSlices);
+  uint64_t sum = 0, before = 0;
+  for (const PrefetchCandidate &candidate :
+       candidates.first(std::min<size_t>(topK, candidates.size())))
+    sum += candidate.probability;
+  if (rule.action != MissAction::kLower || sum == 0)
+    return;
+  for (size_t rank = 0; rank < candidates.size(); ++rank) {
+    const uint64_t score = before * kFixedPointOne / sum;
+    before += candidates[rank].probability;
+    if (rank > 0 && score > rule.waitUpTo)
+      slices[rank] = rank >= topK || score > rule.skipBeyond ? uint16_t(0) : rule.lowSlices;
+  }
+}
+
 void lowerUnpopular(const MissRule &rule, std::span<uint16_t> slices) {
   const uint32_t exact = exactInPrompt(rule, static_cast<uint32_t>(slices.size()));
   for (size_t i = exact; i < slices.size(); ++i)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/policy/Eviction.h"
+#include "runtime/policy/Prefetches.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -56,6 +57,12 @@ struct MissRule {
 /// planned; at least one (Fate, arXiv 2502.12224, section 4.5: a part p of the experts is
 /// transferred in INT2).
 uint32_t exactInPrompt(const MissRule &rule, uint32_t experts);
+
+/// The slices with which candidates of a prefetch are read for a token, the likeliest first, of
+/// which the router will choose topK: those that kLower would ask for at their rank, by their
+/// probabilities (HOBBIT, section 3.3). For other rules, and where nothing is likely, kAllSlices.
+void lowerPrefetch(const MissRule &rule, uint32_t topK,
+                   std::span<const PrefetchCandidate> candidates, std::span<uint16_t> slices);
 
 /// The slices that a prompt's chunk demands of its experts, the most popular first, instead of the
 /// planned ones.

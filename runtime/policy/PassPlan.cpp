@@ -52,10 +52,19 @@ static const PassCandidate *expertOf(const PassCandidate &upper,
   return nullptr;
 }
 
-/// Whether it may stay: upper slices stay with their expert only.
-static bool mayStay(const PassCandidate &candidate, std::span<const PassCandidate> candidates) {
-  const PassCandidate *expert = candidate.use.isUpper ? expertOf(candidate, candidates) : nullptr;
+/// Whether the expert stays whose upper slices these are.
+static bool staysBelow(const PassCandidate &upper, std::span<const PassCandidate> candidates) {
+  const PassCandidate *expert = expertOf(upper, candidates);
   return !expert || expert->isKept;
+}
+
+/// The upper slices of an expert, if they are a candidate.
+static PassCandidate *upperSlicesOf(const PassCandidate &expert,
+                                    std::span<PassCandidate> candidates) {
+  for (PassCandidate &candidate : candidates)
+    if (areUpperSlicesOf(candidate, expert))
+      return &candidate;
+  return nullptr;
 }
 
 /// Whether its record passes through, which counts once.
@@ -65,6 +74,15 @@ static bool isStreamedRecord(const PassCandidate &candidate,
     return false;
   const PassCandidate *expert = candidate.use.isUpper ? expertOf(candidate, candidates) : nullptr;
   return !expert || !isStreamed(*expert);
+}
+
+/// Whether its pages are taken while records pass through: it is in memory, or it stays when its
+/// own record has passed through without its upper slices.
+static bool isHeldMeanwhile(const PassCandidate &candidate, std::span<PassCandidate> candidates) {
+  if (candidate.isReady || !candidate.isWanted || candidate.use.isUpper)
+    return candidate.isReady;
+  const PassCandidate *upper = upperSlicesOf(candidate, candidates);
+  return upper && isStreamed(*upper);
 }
 
 static uint64_t poolPages(const PassLimits &limits, bool isUpper) {
@@ -117,7 +135,8 @@ static void fit(uint64_t kept, uint64_t pages, const PassLimits &limits,
 }
 
 /// Keeps experts that pass through where the quota has pages left: what made room for them leaves
-/// it free when the layer pass is over. The last to leave comes first.
+/// it free when the layer pass is over. The last to leave comes first. A record stays with all that
+/// is demanded of it, since one that stays in part would be read while others pass through.
 static void keepWhatPasses(const PassLimits &limits, std::span<PassCandidate> candidates) {
   std::array<uint64_t, 2> left; // For experts and for upper slices.
   for (bool isUpper : {false, true}) {
@@ -125,18 +144,33 @@ static void keepWhatPasses(const PassLimits &limits, std::span<PassCandidate> ca
                    pages = poolPages(limits, isUpper);
     left[isUpper] = pages - std::min(pages, kept);
   }
+  auto take = [&](PassCandidate &candidate) {
+    candidate.isKept = true;
+    for (bool isUpper : {false, true})
+      left[isUpper] -= isInPool(limits, candidate, isUpper) ? candidate.pages : 0;
+  };
   LeavingOrder leavesFirst(limits, candidates);
   for (PassCandidate *best = candidates.data(); best;) {
     best = nullptr;
-    for (PassCandidate &candidate : candidates)
-      if (isStreamed(candidate) && candidate.pages <= left[candidate.use.isUpper] &&
-          (!best || leavesFirst(*best, candidate)) && mayStay(candidate, candidates))
-        best = &candidate;
-    if (best) {
-      best->isKept = true;
-      for (bool isUpper : {false, true})
-        left[isUpper] -= isInPool(limits, *best, isUpper) ? best->pages : 0;
+    PassCandidate *upperOfBest = nullptr;
+    for (PassCandidate &candidate : candidates) {
+      if (candidate.pages > left[candidate.use.isUpper] ||
+          !isStreamedRecord(candidate, candidates) ||
+          (candidate.use.isUpper && !staysBelow(candidate, candidates)) ||
+          (best && !leavesFirst(*best, candidate)))
+        continue;
+      PassCandidate *upper = candidate.use.isUpper ? nullptr : upperSlicesOf(candidate, candidates);
+      upper = upper && isStreamed(*upper) ? upper : nullptr;
+      const uint64_t room = limits.upperPages ? left[true] : left[true] - candidate.pages;
+      if (upper && upper->pages > room)
+        continue;
+      best = &candidate;
+      upperOfBest = upper;
     }
+    if (best)
+      take(*best);
+    if (upperOfBest)
+      take(*upperOfBest);
   }
 }
 
@@ -158,11 +192,13 @@ void planPass(const PassLimits &limits, std::span<PassCandidate> candidates) {
     return;
   uint64_t streamPages = std::min(streamed, kStreamedRecords) * limits.largestRecordPages;
   uint64_t stayPages = limits.limitPages - std::min(limits.limitPages, streamPages);
-  uint64_t readyPages = limits.otherPages;
+  auto isHeld = [candidates](const PassCandidate &candidate) {
+    return isHeldMeanwhile(candidate, candidates);
+  };
+  uint64_t heldPages = limits.otherPages;
   for (const PassCandidate &candidate : candidates)
-    readyPages += candidate.isKept && candidate.isReady ? candidate.pages : 0;
-  fit(readyPages, stayPages, limits, candidates,
-      [](const PassCandidate &candidate) { return candidate.isReady; });
+    heldPages += candidate.isKept && isHeld(candidate) ? candidate.pages : 0;
+  fit(heldPages, stayPages, limits, candidates, isHeld);
   keepWhatPasses(limits, candidates);
 }
 

@@ -46,7 +46,8 @@ struct PassLimits {
 
 /// Sets isKept. On completion:
 ///  - the kept experts fit into the quota, and those of each pool into the pool;
-///  - the kept experts that are in memory leave room for every demanded one that is not kept to
+///  - the kept experts that are in memory, and those that are kept without the upper slices that
+///    are demanded of them, leave room for every demanded one that is not kept as it is demanded to
 ///    pass through, one at a time if necessary;
 ///  - no demanded one that passes through would fit into what is left of the quota.
 /// An expert larger than the quota is not kept: it would evict everything else and still not fit.

@@ -17,9 +17,10 @@ PrefetchList::PrefetchList(const DirectorySize &size) : widestLayer(size.widestL
   toRead.reserve(widestLayer);
   leaving.reserve(widestLayer);
   expected.resize(size.experts);
+  slicesToRead.resize(size.experts);
 }
 
-void PrefetchList::name(const LayerPrefetch &prefetch) {
+void PrefetchList::name(const CacheDirectory &directory, const LayerPrefetch &prefetch) {
   if (prefetch.rule.predictor == Predictor::kOff)
     return;
   size_t index = 0;
@@ -28,10 +29,18 @@ void PrefetchList::name(const LayerPrefetch &prefetch) {
   if (index == kMostAhead)
     return;
   namedCount = std::max(namedCount, index + 1);
-  size_t count =
+  named[index] = {prefetch.layer, prefetch.rule};
+  const bool isPart = directory.cacheRules().baseSlices > 0 && !prefetch.slices.empty();
+  const size_t count =
       std::min<size_t>({prefetch.candidates.size(), prefetch.rule.candidates, widestLayer});
-  named[index] = {prefetch.layer, prefetch.rule, count};
-  std::copy_n(prefetch.candidates.begin(), count, slot(index).begin());
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t id = directory.idOf(prefetch.layer, prefetch.candidates[i].expert);
+    const uint16_t all = directory.at(id).unit.slices,
+                   slices = isPart ? std::min(all, prefetch.slices[i]) : all;
+    if (slices > 0)
+      candidates[index * widestLayer + named[index].count++] = {
+          id, prefetch.candidates[i].probability, slices};
+  }
 }
 
 uint32_t PrefetchList::distanceTo(const CacheDirectory &directory, uint32_t layer) const {
@@ -70,41 +79,43 @@ void PrefetchList::beginPass(const CacheDirectory &directory, uint32_t layer) {
 /// Divides the candidates, likeliest first: absent experts are to be read, within the rule's
 /// limits; experts that are in memory and will leave need no read and do not count as one.
 void PrefetchList::choose(const CacheDirectory &directory, const Named &prefetch,
-                          std::span<const PrefetchCandidate> likeliest) {
+                          std::span<const Candidate> likeliest) {
   const std::span<const uint32_t> unkept = directory.unkept();
   toRead.clear();
   leaving.clear();
-  for (const PrefetchCandidate &candidate : likeliest) {
+  for (const Candidate &candidate : likeliest) {
     if (toRead.size() == prefetch.rule.reads ||
         candidate.probability < prefetch.rule.minProbability)
       return;
-    const uint32_t id = directory.idOf(prefetch.layer, candidate.expert);
+    const uint32_t id = candidate.id;
     const DirectoryEntry &entry = directory.at(id);
-    if (!entry.isHeld() && !entry.isPrefetch())
+    if (!entry.isHeld() && !entry.isPrefetch()) {
       toRead.push_back(id);
-    else if (entry.isHeld() && std::ranges::find(unkept, id) != unkept.end())
+      slicesToRead[id] = candidate.slices;
+    } else if (entry.isHeld() && std::ranges::find(unkept, id) != unkept.end())
       leaving.push_back(id);
   }
 }
 
 /// Like choose(), but does not depend on which prefetches have begun or have room.
 void PrefetchList::expect(const CacheDirectory &directory, const Named &prefetch,
-                          std::span<const PrefetchCandidate> likeliest) {
+                          std::span<const Candidate> likeliest) {
   const std::span<const uint32_t> unkept = directory.unkept();
   uint32_t reads = 0;
-  for (const PrefetchCandidate &candidate : likeliest) {
+  for (const Candidate &candidate : likeliest) {
     if (reads == prefetch.rule.reads || candidate.probability < prefetch.rule.minProbability)
       return;
-    const uint32_t id = directory.idOf(prefetch.layer, candidate.expert);
+    const uint32_t id = candidate.id;
     const bool isHeld = directory.at(id).isHeld();
     reads += !isHeld;
     // One that is held and stays is resident anyway, with the slices that it has.
-    expected[id] = !isHeld || std::ranges::find(unkept, id) != unkept.end();
+    const bool isFromRule = !isHeld || std::ranges::find(unkept, id) != unkept.end();
+    expected[id] = isFromRule ? candidate.slices : uint16_t(0);
   }
 }
 
 void PrefetchList::expectNothing(const CacheDirectory &directory, uint32_t layer) {
-  std::fill_n(expected.begin() + directory.idOf(layer, 0), directory.expertsIn(layer), uint8_t(0));
+  std::fill_n(expected.begin() + directory.idOf(layer, 0), directory.expertsIn(layer), uint16_t(0));
 }
 
 uint32_t PrefetchList::select(CacheDirectory &directory) {
@@ -115,8 +126,8 @@ uint32_t PrefetchList::select(CacheDirectory &directory) {
     std::erase_if(pending, [&](uint32_t id) { return directory.at(id).layer == layer; });
     if (!directory.isPrefetchable(layer) || !isAhead(directory, layer))
       continue;
-    expect(directory, named[i], slot(i).first(named[i].count));
-    choose(directory, named[i], slot(i).first(named[i].count));
+    expect(directory, named[i], candidatesOf(i));
+    choose(directory, named[i], candidatesOf(i));
     for (uint32_t id : leaving)
       if (directory.canRetain(id)) {
         directory.apply(id, UnitEvent::kRetained);
@@ -147,7 +158,7 @@ void PrefetchList::cancelAll() {
   begun.clear();
   pending.clear();
   namedCount = 0;
-  std::fill(expected.begin(), expected.end(), uint8_t(0));
+  std::fill(expected.begin(), expected.end(), uint16_t(0));
 }
 
 } // namespace moert

@@ -26,7 +26,7 @@ public:
   /// Records prefetch candidates for a later layer, before the layer pass of the layer that
   /// predicts them. They replace what was named before for the same layer. Layers beyond kMostAhead
   /// at a time are ignored.
-  void name(const LayerPrefetch &prefetch);
+  void name(const CacheDirectory &directory, const LayerPrefetch &prefetch);
 
   /// The directory's layer pass has begun and decided. Cancels prefetches of its layer that it does
   /// not demand, and prefetches of later layers, the last one begun first, until the demand has
@@ -39,14 +39,16 @@ public:
   /// as far as the demand leaves room. Returns how many were retained.
   uint32_t select(CacheDirectory &directory);
 
-  /// Whether its layer's prefetch rule selects it: it is among the candidates that the rule reads,
-  /// given what was held when they were named. Does not depend on whether there was room or time
-  /// for the read, so that decisions may depend on it. Valid until the next layer pass of its
-  /// layer.
-  bool isExpected(uint32_t id) const { return expected[id] != 0; }
+  /// The slices with which its layer's prefetch rule selects it, if it is among the candidates that
+  /// the rule reads, given what was held when they were named; 0 otherwise. Does not depend on
+  /// whether there was room or time for the read, so that decisions may depend on it. Valid until
+  /// the next layer pass of its layer.
+  uint16_t slicesExpected(uint32_t id) const { return expected[id]; }
 
   bool hasNext() const { return !pending.empty(); }
   uint32_t next() const { return pending.front(); }
+  /// How many first slices of next()'s record are read.
+  uint16_t slicesOfNext() const { return slicesToRead[pending.front()]; }
   /// next() gets pages now.
   void begin();
   /// Removes a prefetch that was begun and whose read failed.
@@ -60,26 +62,33 @@ private:
     PrefetchRule rule;
     size_t count = 0;
   };
-  std::span<PrefetchCandidate> slot(size_t index) {
-    return {&candidates[index * widestLayer], widestLayer};
+  /// A candidate of the list, in units of the directory.
+  struct Candidate {
+    uint32_t id = 0;
+    uint32_t probability = 0;
+    uint16_t slices = 0; // Not 0.
+  };
+  std::span<const Candidate> candidatesOf(size_t index) const {
+    return std::span(candidates).subspan(index * widestLayer, named[index].count);
   }
   uint32_t distanceTo(const CacheDirectory &directory, uint32_t layer) const;
   bool isAhead(const CacheDirectory &directory, uint32_t layer) const;
   void choose(const CacheDirectory &directory, const Named &prefetch,
-              std::span<const PrefetchCandidate> likeliest);
+              std::span<const Candidate> likeliest);
   void expect(const CacheDirectory &directory, const Named &prefetch,
-              std::span<const PrefetchCandidate> likeliest);
+              std::span<const Candidate> likeliest);
   void expectNothing(const CacheDirectory &directory, uint32_t layer);
 
   size_t widestLayer;
   uint32_t passLayer = 0;
   std::array<Named, kMostAhead> named;
   size_t namedCount = 0;
-  std::vector<PrefetchCandidate> candidates; // A slot for each named.
-  std::vector<uint32_t> pending, begun;      // In this order.
+  std::vector<Candidate> candidates;    // widestLayer for each named.
+  std::vector<uint32_t> pending, begun; // In this order.
   std::vector<uint32_t> cancelledIds;
   std::vector<uint32_t> toRead, leaving; // For select(), layer by layer.
-  std::vector<uint8_t> expected;         // By id.
+  std::vector<uint16_t> expected;        // By id: slices, or 0.
+  std::vector<uint16_t> slicesToRead;    // By id, of those that are pending.
 };
 
 } // namespace moert

@@ -50,11 +50,17 @@ struct PrefetchCandidate {
   uint32_t probability = 0;
 };
 
+/// All slices of a record, however many it has.
+constexpr uint16_t kAllSlices = UINT16_MAX;
+
 /// The prediction for a layer.
 struct LayerPrefetch {
   uint32_t layer = 0;
   PrefetchRule rule;
   std::span<const PrefetchCandidate> candidates; // Likeliest first, ties to the lowest index.
+  /// Where low slices are held alone (CacheRules::baseSlices): with how many each is read; 0: it is
+  /// not. Empty: all with all of them.
+  std::span<const uint16_t> slices = {};
 };
 
 } // namespace moert

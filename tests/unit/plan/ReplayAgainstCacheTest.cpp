@@ -53,15 +53,21 @@ struct RandomPrefetches {
         if (std::none_of(list.begin(), list.end(), [&](auto &c) { return c.expert == expert; }))
           list.push_back({expert, probability -= random() % 1000});
       candidates.push_back(list);
+      std::vector<uint16_t> &of = slices.emplace_back();
+      for (size_t i = 0; i < list.size(); ++i)
+        of.push_back(random() % 4 == 0 ? kAllSlices : static_cast<uint16_t>(random() % 3));
       uint16_t reads = static_cast<uint16_t>(1 + random() % 5);
       PrefetchRule rule{Predictor::kGate, static_cast<uint8_t>(ahead), 8, reads,
                         random() % 2 ? kFixedPointOne / 2 - 3000 : 0};
       prefetches.push_back({layer + ahead, rule, {}});
     }
-    for (size_t i = 0; i < prefetches.size(); ++i)
+    for (size_t i = 0; i < prefetches.size(); ++i) {
       prefetches[i].candidates = candidates[i];
+      prefetches[i].slices = slices[i];
+    }
   }
   std::vector<std::vector<PrefetchCandidate>> candidates;
+  std::vector<std::vector<uint16_t>> slices;
   std::vector<LayerPrefetch> prefetches;
 };
 
@@ -142,7 +148,7 @@ static uint16_t slicesIn(const CacheDirectory &directory, uint32_t id) {
   return unit.isHeld() ? unit.slicesPresent : uint16_t(0);
 }
 
-/// Of each record, the first slice or all.
+/// One or two slices for each expert, as far as its record has them.
 static std::vector<uint16_t> someSlices(std::mt19937 &random, const FakeModel &model,
                                         uint32_t layer, std::span<const uint32_t> wanted) {
   std::vector<uint16_t> slices;

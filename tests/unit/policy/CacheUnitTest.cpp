@@ -25,6 +25,7 @@ const std::map<std::pair<State, Event>, State> kAllowed = {
     {{State::kPrefetching, Event::kReadFailed}, State::kAbsent},
     {{State::kPrefetching, Event::kCancelled}, State::kCancelled},
     {{State::kClaimed, Event::kReadCompleted}, State::kReady},
+    {{State::kClaimed, Event::kPartCompleted}, State::kLacking},
     {{State::kClaimed, Event::kReadFailed}, State::kQueued},
     {{State::kCancelled, Event::kDemanded}, State::kClaimed},
     {{State::kCancelled, Event::kReadCompleted}, State::kAbsent},
@@ -75,7 +76,9 @@ TEST_CASE("a unit in use keeps its pages, and so does one that is being read") {
       return;
     if (state == State::kInUse)
       CHECK(event == Event::kReleased);
-    if (isBeingRead(state) && event != Event::kReadCompleted && event != Event::kReadFailed)
+    const bool endsRead = event == Event::kReadCompleted || event == Event::kPartCompleted ||
+                          event == Event::kReadFailed;
+    if (isBeingRead(state) && !endsRead)
       CHECK(isBeingRead(next));
     if (isBeingRead(next))
       CHECK(ownerOf(next) != PageOwner::kNobody);
@@ -121,7 +124,8 @@ CacheUnit after(std::initializer_list<std::pair<Event, uint16_t>> events) {
 
 const std::pair<Event, uint16_t> kBegun = {Event::kReadBegun, 0},
                                  kDone = {Event::kReadCompleted, 0},
-                                 kPrefetched = {Event::kPrefetchBegun, 0};
+                                 kPrefetched = {Event::kPrefetchBegun, 3},
+                                 kPrefetchedLow = {Event::kPrefetchBegun, 1};
 
 } // namespace
 
@@ -198,4 +202,20 @@ TEST_CASE("a unit has pages for what it reads, and for what stays") {
   CHECK(after({kPrefetched, {Event::kDemanded, 1}}).slicesHeld() == 3);
   CHECK(after({kPrefetched, {Event::kDemanded, 1}, kDone}).slicesHeld() == 1);
   CHECK(after({kPrefetched, kDone, {Event::kDemanded, 1}}).slicesHeld() == 1);
+}
+
+TEST_CASE("a prefetch of few slices is completed where more are demanded") {
+  CHECK(after({kPrefetchedLow}).slicesHeld() == 1);
+  CHECK(after({kPrefetchedLow, kDone, {Event::kDemanded, 1}}).slicesPresent == 1);
+  CHECK(after({kPrefetchedLow, kDone}).demandOf(3) == Event::kMoreDemanded);
+  const CacheUnit claimed = after({kPrefetchedLow, {Event::kDemanded, 3}});
+  CHECK(claimed.completion() == Event::kPartCompleted);
+  CHECK(claimed.slicesHeld() == 1);
+  const CacheUnit lacking =
+      after({kPrefetchedLow, {Event::kDemanded, 3}, {Event::kPartCompleted, 0}});
+  CHECK(lacking.state == State::kLacking);
+  CHECK(lacking.slicesPresent == 1);
+  CHECK(lacking.slicesWanted == 3);
+  CHECK(after({kPrefetchedLow, {Event::kDemanded, 1}}).completion() == Event::kReadCompleted);
+  CHECK(after({kPrefetched, {Event::kDemanded, 3}}).completion() == Event::kReadCompleted);
 }

@@ -233,3 +233,28 @@ TEST_CASE("in a prompt the least popular experts are lowered, never the most pop
   lowerUnpopular({.action = MissAction::kLowerPrompts, .lowSlices = 2}, slices);
   CHECK(slices == std::vector<uint16_t>{3, 2, 1, 1});
 }
+
+TEST_CASE("a prefetch is lowered as the rule would lower its rank") {
+  const std::vector<PrefetchCandidate> candidates = {{7, 50}, {3, 30}, {5, 15}, {1, 5}, {2, 5}};
+  auto slicesOf = [&](const MissRule &rule, uint32_t topK) {
+    std::vector<uint16_t> slices(candidates.size(), 9);
+    lowerPrefetch(rule, topK, candidates, slices);
+    return slices;
+  };
+  // The better ones have 0, 50, 80 and 95% of the probability of the four that will be chosen.
+  MissRule rule = {.action = MissAction::kLower,
+                   .waitUpTo = kFixedPointOne / 10 * 6,
+                   .skipBeyond = kFixedPointOne / 10 * 9};
+  using Slices = std::vector<uint16_t>;
+  CHECK(slicesOf(rule, 4) == Slices{kAllSlices, kAllSlices, 1, 0, 0});
+  CHECK(slicesOf(rule, 1) == Slices{kAllSlices, 0, 0, 0, 0});
+  rule.lowSlices = 2;
+  rule.skipBeyond = kFixedPointOne;
+  CHECK(slicesOf(rule, 4) == Slices{kAllSlices, kAllSlices, 2, 2, 0});
+  rule.waitUpTo = 0;
+  CHECK(slicesOf(rule, 4) == Slices{kAllSlices, 2, 2, 2, 0}); // The first is waited for.
+  CHECK(slicesOf({.action = MissAction::kSkip}, 4) == Slices(5, kAllSlices));
+  std::vector<uint16_t> none;
+  lowerPrefetch(rule, 4, {}, none);
+  CHECK(none.empty());
+}

@@ -4,6 +4,7 @@
 #include "tests/unit/policy/AllCacheRules.h"
 
 #include <algorithm>
+#include <array>
 #include <doctest/doctest.h>
 #include <numeric>
 #include <random>
@@ -165,8 +166,8 @@ TEST_CASE("a layer with a record larger than the staging pages is not prefetched
   cache.name(1, kThreeOfEight, {0});
   cache.runPass(0, {0});
   CHECK(cache.prefetchedIn(1) == Experts{0});
-  CHECK_FALSE(cache.directory().hasRoomForPrefetch(cache.directory().idOf(0, 0)));
-  CHECK(cache.directory().hasRoomForPrefetch(cache.directory().idOf(1, 0)));
+  CHECK_FALSE(cache.directory().hasRoomForPrefetch(cache.directory().idOf(0, 0), 1));
+  CHECK(cache.directory().hasRoomForPrefetch(cache.directory().idOf(1, 0), 1));
   cache.name(0, kThreeOfEight, {1});
   cache.runPass(1, {1});
   CHECK(cache.prefetchedIn(0).empty());
@@ -316,4 +317,32 @@ TEST_CASE(
     CHECK(cache.machine.slicesCounted(cache.machine.state().idOf(1, 3)) == 0);
     CHECK(cache.machine.slicesCounted(cache.machine.state().idOf(1, 7)) == 1);
   }
+}
+
+TEST_CASE("where low slices are held alone prefetches are read with the slices of their rank") {
+  const auto prefetchedPages = [](uint8_t baseSlices) {
+    CacheDirectory directory({.baseSlices = baseSlices}, 12, {});
+    for (int layer = 0; layer < 2; ++layer) {
+      directory.addLayer(4);
+      for (int expert = 0; expert < 4; ++expert)
+        directory.addExpert(std::array<uint64_t, 2>{1, 4}, 1);
+    }
+    CacheMachine machine(std::move(directory), {16, 16});
+    const std::vector<PrefetchCandidate> candidates = {
+        {3, kFixedPointOne / 2}, {2, kFixedPointOne / 4}, {1, kFixedPointOne / 8}};
+    const std::vector<uint16_t> slices = {kAllSlices, 1, 0};
+    machine.prefetch({1, {Predictor::kGate, 1, 4, 4, 0}, candidates, slices});
+    REQUIRE(machine.beginPass(0, {Experts{0}}));
+    while (const std::optional<CacheAction> action = machine.next())
+      if (action->isRead)
+        REQUIRE(machine.completed(action->id, true));
+    std::vector<uint32_t> pages;
+    for (uint32_t expert = 0; expert < 4; ++expert) {
+      pages.push_back(machine.state().pagesHeldBy(4 + expert));
+      CHECK(machine.slicesCounted(4 + expert) == machine.at(4 + expert).unit.slicesPresent);
+    }
+    return pages;
+  };
+  CHECK(prefetchedPages(1) == std::vector<uint32_t>{0, 0, 1, 4});
+  CHECK(prefetchedPages(0) == std::vector<uint32_t>{0, 4, 4, 4});
 }
