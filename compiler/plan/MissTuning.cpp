@@ -69,6 +69,15 @@ void MissTuning::tuneEviction() {
   (void)take(variants);
 }
 
+/// Upper slices that leave by themselves make room for other experts, and are read again.
+void MissTuning::tuneSlices() {
+  if (best.rules.baseSlices == 0)
+    return;
+  PlanSettings whole = best;
+  whole.rules.baseSlices = 0;
+  (void)take({&whole, 1});
+}
+
 /// With a rule only important experts are waited for: what is less likely is not worth a read.
 void MissTuning::tunePrefetches() {
   if (!prefetchesAnything(best.prefetches))
@@ -95,6 +104,7 @@ MissRung MissTuning::tune(const PlanSettings &settings) {
   bestTrial = trials.tryAll({&settings, 1}).front();
   tuneQuotas();
   tuneEviction();
+  tuneSlices();
   tunePrefetches();
   return rungOf(best, bestTrial);
 }
@@ -122,6 +132,8 @@ MissRung MissTuning::rungOf(const PlanSettings &settings, const Trial &trial) co
   if (settings.rules.eviction != waiting.rules.eviction)
     decide("eviction", strCat(evictionName(settings.rules.eviction), ", ",
                               sharingName(settings.rules.sharing)));
+  if (settings.rules.baseSlices < settings.miss.baseSlices())
+    decide("slices", "records are held whole");
   if (settings.allotment != waiting.allotment)
     decide("quotas", "divided anew");
   if (settings.prefetches != waiting.prefetches) {

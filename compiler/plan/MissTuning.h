@@ -34,6 +34,7 @@ private:
   bool take(std::span<const PlanSettings> variants);
   void tuneQuotas();
   void tuneEviction();
+  void tuneSlices();
   void tunePrefetches();
 
   const PlanProblem &problem;

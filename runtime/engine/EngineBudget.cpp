@@ -12,8 +12,10 @@ CacheConfig Engine::Impl::cacheConfigOf(const Plan &plan, uint64_t poolPages,
   CacheConfig config = makeCacheConfig(*model, moeLayers, plan, poolPages, cacheLayers);
   config.pool = memory;
   config.threads = threads.get();
-  if (options.isExact) // Every expert is waited for: reading others gains nothing.
+  if (options.isExact) { // Every expert is waited for: neither reading others gains, nor parts.
     config.rules.exchange.everyTokens = 0;
+    config.rules.baseSlices = 0;
+  }
   return config;
 }
 

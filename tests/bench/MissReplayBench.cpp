@@ -158,6 +158,7 @@ static Result<bool> compare(const std::string &path, const ModelFacts &facts, co
   // Nothing is unimportant, so that nothing changes; but the scores are reported.
   Plan waiting = plan;
   waiting.miss = {.action = MissAction::kSubstitute, .waitUpTo = kFixedPointOne};
+  waiting.rules.baseSlices = waiting.miss.baseSlices();
   MOERT_ASSIGN_OR_RETURN(const Recording own, decode(path, plan, tokens));
   MOERT_ASSIGN_OR_RETURN(const Recording exact, decode(path, waiting, tokens));
   MOERT_ASSIGN_OR_RETURN(const std::vector<Counts> ofOwn, replay(facts, plan, own, tokens.size()));

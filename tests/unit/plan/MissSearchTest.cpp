@@ -1,5 +1,7 @@
 #include "compiler/plan/MissSearch.h"
 
+#include "compiler/plan/PlanSearch.h"
+#include "compiler/plan/PlanTrials.h"
 #include "compiler/plan/TimedReplay.h"
 #include "tests/unit/plan/ScoredFixture.h"
 
@@ -136,6 +138,23 @@ TEST_CASE("prefetches that a rule makes useless are left out of its rungs") {
       // Pages that waited for prefetches are given to the layers.
       CHECK(rung.settings.allotment.totalPages() == fixture.poolPages);
     }
+}
+
+TEST_CASE("a rung holds low slices alone unless whole records are faster") {
+  const ScoredFixture fixture(3 * 8 + 8);
+  const PlanProblem problem = fixture.problem();
+  const MissLadders found = searchMisses(problem, quotasOf({8, 8, 8}, 8), 2).value();
+  PlanTrials trials(problem, 2);
+  for (const MissRung &rung : found.ladders[0]) {
+    CAPTURE(missRuleText(rung.settings.miss));
+    CHECK((rung.settings.rules.baseSlices == 0 || rung.settings.rules.baseSlices == 1));
+    PlanSettings other = rung.settings;
+    other.rules.baseSlices ^= 1;
+    CHECK(trials.measure({&other, 1}).front() >= rung.tokenNs * (1 - kSameTime));
+    const bool isSaid = std::ranges::any_of(
+        rung.decisions, [](const PlanReason &reason) { return reason.decision == "slices"; });
+    CHECK(isSaid == (rung.settings.rules.baseSlices == 0));
+  }
 }
 
 TEST_CASE("rules are not searched for without scores, and a search can be stopped") {
