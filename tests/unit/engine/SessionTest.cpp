@@ -248,7 +248,8 @@ TEST_CASE("the requested context decides the rotation of all positions") {
 TEST_CASE("a sequence does not grow past the length that its rotation is for") {
   TemporaryArtifact artifact(longRopeOptions(40));
   EngineOptions options = baseOptions();
-  for (const auto &[requested, capacity] : {std::pair{33u, 40u}, {40u, 40u}, {41u, 64u}}) {
+  for (const auto &lengths : {std::pair{33u, 40u}, {40u, 40u}, {41u, 64u}}) {
+    const uint32_t requested = lengths.first, capacity = lengths.second;
     CAPTURE(requested);
     options.contextTokens = requested;
     Loaded loaded = load(artifact.path, options);

@@ -113,7 +113,7 @@ TEST_CASE("interrupted calls are repeated; errors and the end of the file end a 
 }
 
 TEST_CASE("a request that the system never has resources for ends with that error") {
-  iovec piece = {nullptr, 8192};
+  iovec piece = {reinterpret_cast<void *>(0x10000), 8192};
   ReadRequest request{.bytes = 8192, .pieces = &piece, .pieceCount = 1};
   for (uint32_t round = 0; round < 2; ++round) {
     for (uint32_t i = 0; i + 1 < kMostTries; ++i)

@@ -123,9 +123,9 @@ void forEachGrid(Random &random, const std::function<void(const Grid &, uint32_t
   for (const Kinds &planes : allPlanes())
     for (uint32_t activationGroup : {16u, 32u, 64u})
       for (uint32_t ratio : {1u, 3u})
-        for (auto [hasOffsets, hasByteScales] :
-             {std::pair{false, false}, {true, false}, {false, true}})
+        for (const auto &extras : {std::pair{false, false}, {true, false}, {false, true}})
           for (const MatrixShape &shape : kShapes) {
+            const bool hasOffsets = extras.first, hasByteScales = extras.second;
             if ((planes.back() == k1 && activationGroup == 16) ||
                 (hasLevels(planes[0]) && (hasOffsets || activationGroup != 32)))
               continue;

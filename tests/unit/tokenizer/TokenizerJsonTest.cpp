@@ -200,7 +200,7 @@ TEST_CASE("Metaspace 'first' is refused if the front of the text may have been r
 
 TEST_CASE("added tokens that are empty, duplicate, or equal once normalized are refused") {
   nlohmann::json json = smallTokenizer();
-  json["added_tokens"] = {addedToken(7, "")};
+  json["added_tokens"] = nlohmann::json::array({addedToken(7, "")});
   checkRefusal(refusal(json.dump()), "added_tokens[0]: found an empty content");
   json["added_tokens"] = {addedToken(7, "x"), addedToken(7, "x")};
   checkRefusal(refusal(json.dump()), "added_tokens[1].id: found 7 for 'x', expected 8");

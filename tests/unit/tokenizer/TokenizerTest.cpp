@@ -95,7 +95,7 @@ TEST_CASE("an added token that begins in white space absorbed by the one before 
 TEST_CASE("a special token is skipped even if normalization changes its content") {
   nlohmann::json json = smallTokenizer();
   json["normalizer"] = {{"type", "NFKC"}};
-  json["added_tokens"] = {addedToken(7, "ｅｎｄ")};
+  json["added_tokens"] = nlohmann::json::array({addedToken(7, "ｅｎｄ")});
   json["added_tokens"][0]["normalized"] = true;
   CHECK(load(json).encode("aend") == Ids{0, 7});
   CHECK(load(json).tokenizer.decode(Ids{0, 7}, true) == "aend");
