@@ -1,12 +1,13 @@
 #include "compiler/plan/HobbitCache.h"
 
+#include "compiler/plan/PlanReasons.h"
 #include "compiler/plan/PresetRules.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
+#include <string>
 
 using namespace moert;
 
@@ -101,7 +102,7 @@ std::vector<PlanReason> fitHobbitCache(const PlanProblem &problem, PlanSettings 
   }
   settings.rules.upperPart = fit.rules().upperPart;
   reasons.push_back(
-      {"pools",
+      {std::string(kPoolsReason),
        strCat(double(settings.rules.upperPart) / kFixedPointOne, " of the pages for upper slices"),
        strCat("of 1 to 6 eighths it reads the fewest bytes on ", text,
               "; one pool for both would read ",

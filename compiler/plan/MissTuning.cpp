@@ -29,6 +29,11 @@ std::vector<PlanSettings> MissTuning::variantsOf(const MissRule &rule) {
   }
   for (PlanSettings &settings : variants)
     settings.setMiss(rule);
+  if (rule.baseSlices() > 0) // Records that are held whole.
+    for (size_t i = 0, count = variants.size(); i < count; ++i) {
+      variants.push_back(variants[i]);
+      variants.back().rules.baseSlices = 0;
+    }
   return variants;
 }
 
@@ -71,11 +76,10 @@ void MissTuning::tuneEviction() {
 
 /// Upper slices that leave by themselves make room for other experts, and are read again.
 void MissTuning::tuneSlices() {
-  if (best.rules.baseSlices == 0)
-    return;
-  PlanSettings whole = best;
-  whole.rules.baseSlices = 0;
-  (void)take({&whole, 1});
+  PlanSettings other = best;
+  other.rules.baseSlices = best.rules.baseSlices == 0 ? best.miss.baseSlices() : uint8_t(0);
+  if (other.rules.baseSlices != best.rules.baseSlices)
+    (void)take({&other, 1});
 }
 
 /// With a rule only important experts are waited for: what is less likely is not worth a read.

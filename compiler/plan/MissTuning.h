@@ -19,7 +19,7 @@ public:
   MissTuning(const PlanProblem &planned, const PlanSettings &waiting, PlanTrials &replays);
 
   /// The rule with the settings that wait, and, if they prefetch, without prefetches and their
-  /// staging pages.
+  /// staging pages; of both, if the rule lowers experts, with records that are held whole, too.
   std::vector<PlanSettings> variantsOf(const moert::MissRule &rule);
   /// The fastest of some settings with a rule, changed where that makes them faster: one decision
   /// after the other, as PlanSearch.h does. What is not kSameTime faster stays.

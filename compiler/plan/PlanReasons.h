@@ -25,6 +25,9 @@ void eraseReasons(std::string_view decision, std::vector<moert::PlanReason> &rea
 /// The decision name of the reason why prompts are computed exactly.
 inline constexpr std::string_view kPromptsReason = "prompts";
 
+/// The decision name of the reason for a pool of upper slices.
+inline constexpr std::string_view kPoolsReason = "pools";
+
 /// The decision name of a reason that all plans share: widths are not decided per plan.
 inline constexpr std::string_view kWidthsReason = "widths";
 

@@ -255,6 +255,7 @@ void Executor::prefetch(uint32_t layer) {
     auto named = std::span(place.made->candidates).subspan(token * perToken, perToken);
     while (named.size() > 1 && named.back().expert == named[named.size() - 2].expert)
       named = named.first(named.size() - 1);
+    named = named.first(std::min<size_t>(named.size(), place.rule.candidates)); // As the engine.
     prefetchSlices.resize(named.size());
     lowerPrefetch(misses.missRule(), problem.topK[place.layer], named, prefetchSlices);
     machine.prefetch({place.layer, place.rule, named, prefetchSlices});

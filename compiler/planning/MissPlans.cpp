@@ -183,19 +183,27 @@ static std::string measuredText(const MissRule &rule, const PlanLoss &loss) {
                     : "with this cache");
 }
 
+void dropUnusedPool(Plan &plan) {
+  if (plan.rules.baseSlices > 0)
+    return;
+  plan.rules.upperPart = 0;
+  eraseReasons(kPoolsReason, plan.reasons);
+}
+
 /// With the rules of the cache that go with it.
 static void setMiss(const MissRule &rule, Plan &plan) {
   plan.miss = rule;
   plan.rules.baseSlices = rule.baseSlices();
+  dropUnusedPool(plan);
 }
 
-static Result<Plan> withRule(Plan plan, const MissRule &rule, const PlanLoss &loss,
-                             const std::string &why, const MissSimulation &simulation) {
-  setMiss(rule, plan);
+/// A plan whose rule was measured.
+static Result<Plan> withLoss(Plan plan, const PlanLoss &loss, const std::string &why,
+                             const MissSimulation &simulation) {
   plan.loss = loss;
   eraseReasons(kPromptsReason, plan.reasons);
   MOERT_ASSIGN_OR_RETURN(plan.forecast, simulation.forecast(plan));
-  plan.reasons.push_back({"miss", missRuleText(rule), why, Origin::kMeasured});
+  plan.reasons.push_back({"miss", missRuleText(plan.miss), why, Origin::kMeasured});
   return plan;
 }
 
@@ -218,7 +226,7 @@ static Result<std::vector<Plan>> measureRules(const MissRequest &request, PlanJu
     setMiss(rule, named);
     MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(named, 0.95));
     MOERT_ASSIGN_OR_RETURN(Plan lossy,
-                           withRule(std::move(named), rule, loss,
+                           withLoss(std::move(named), loss,
                                     strCat("It was asked for, and ", measuredText(rule, loss), "."),
                                     simulation));
     made.push_back(std::move(lossy));
@@ -245,7 +253,7 @@ static Result<Plan> acceptRule(const MissRequest &request, PlanJudge &judge, con
       break;
     }
     reason.clear();
-    MOERT_ASSIGN_OR_RETURN(accepted, withRule(plan, rule, loss,
+    MOERT_ASSIGN_OR_RETURN(accepted, withLoss(std::move(tried), loss,
                                               strCat("It ", measuredText(rule, loss),
                                                      ", within the ", target, " that was allowed."),
                                               simulation));

@@ -72,4 +72,7 @@ decideMissRules(const MissRequest &request, const std::string &artifactPath,
                 const std::vector<moert::Plan> &plans, const MissSimulation &simulation,
                 const WorkDirectory &work, const Session &session);
 
+/// Without slices that are held alone there is nothing for a pool of upper slices.
+void dropUnusedPool(moert::Plan &plan);
+
 } // namespace moec

@@ -328,6 +328,8 @@ static Status writePlans(const ReplanRequest &request, const WorkDirectory *work
                            decideMissRules(request.miss, request.artifactPath, artifact.plans,
                                            missSimulationOf(draft, session), *work, session));
   }
+  for (Plan &made : artifact.plans)
+    dropUnusedPool(made);
   MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
   MOERT_RETURN_IF_ERROR(weights.wait(session));
   MOERT_RETURN_IF_ERROR(finishArtifact(draft.planned, sealed, output));

@@ -391,7 +391,7 @@ PlanSettings RunSimulation::adjustedSettings(uint64_t pages) const {
   PlanProblem whole = problem();
   whole.poolPages = pages;
   PlanSettings settings = predictedOnly(settingsOf(planOf(given, record)), whole);
-  settings.miss = {}; // The run's own routes have no scores.
+  settings.setMiss({}); // The run's own routes have no scores.
   settings.allotment = adjustAllotment(settings.allotment, shapeOf(whole), pages);
   // As the runtime does, pins that do not fit are left out.
   while (!settings.pinned.empty() && !verify(whole, settings).isOk()) {
@@ -484,6 +484,7 @@ Result<Simulated> RunSimulation::simulate(const Change &change) const {
   if (isRuleApplied) {
     settings = predictedOnly(std::move(settings), calibrationProblem());
     settings.miss = planOf(given, record).miss;
+    settings.rules.baseSlices = planOf(given, record).rules.baseSlices;
   }
   return simulate(change, settings);
 }

@@ -152,8 +152,9 @@ CacheAction CacheMachine::beginRead(uint32_t id) {
   return {id, true, unit.slicesPresent, unit.slicesWanted};
 }
 
-/// Prefetches that brought fewer slices than are demanded may have left too little room to read the
-/// others of any, once all else that passes through has gone: the last of them is then read anew.
+/// Prefetches that brought too few slices hold pages, and together may leave no room to read the
+/// rest of any. When nothing else can free pages, the last of them gives up its pages and is read
+/// anew.
 std::optional<CacheAction> CacheMachine::evictLacking() {
   if (reading > 0 || inUseCount() > 0 || !ready().empty())
     return {};

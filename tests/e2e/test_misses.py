@@ -295,6 +295,9 @@ class MissesTest(E2eTest):
         self.assertEqual((plan["eviction"], plan["sharing"], plan["survival"]), ("weighted", "one pool", "contents"))
         self.assertEqual(sum(plan["eviction_weights"].values()), 1)
         self.assertEqual(plan["miss"]["action"], "lower")
+        self.assertEqual(plan["base_slices"], 1)
+        self.assertGreater(plan["upper_part"], 0)  # A pool for each precision.
+        self.assertIn("pools", [reason["decision"] for reason in plan["reasons"]])
         self.assertAlmostEqual(plan["miss"]["wait_up_to"], 0.6, places=6)
         self.assertGreater(plan["loss"]["loss"], 0)
         self.assertGreater(plan["forecast"]["bytes_read_per_token"], 0)
@@ -302,6 +305,8 @@ class MissesTest(E2eTest):
         self.expect(DONE, *command, "--miss", "wait")
         waiting = self.plans(output)["hobbit"]
         self.assertEqual((waiting["eviction"], waiting["miss"]["action"]), ("weighted", "wait"))
+        self.assertEqual((waiting["base_slices"], waiting["upper_part"]), (0, 0))
+        self.assertNotIn("pools", [reason["decision"] for reason in waiting["reasons"]])
         self.assertIn("forecast", waiting)
         self.refused("moec", "compile", POCKET, "--preset", "hobbit", "-o", self.scratch / "no.moe",
                      mention="preset hobbit loses accuracy on misses.*moec replan")
