@@ -26,7 +26,8 @@
 
 namespace moert {
 
-/// Artifacts store these numbers, as all numbers of rules.
+/// Artifacts store these numbers, as all numbers of rules, and one more for two pools
+/// (StoredSharing in runtime/format/Manifest.h).
 enum class CacheSharing : uint8_t {
   kLayerQuotas = 0, // Each layer keeps within its own quota.
   kOnePool = 1,     // All layers compete for the sum of the quotas.
@@ -49,8 +50,8 @@ struct CacheRules {
   /// leave by themselves. 0: an expert has pages for its whole record, however little of it is
   /// read.
   uint8_t baseSlices = 0;
-  /// The part of a quota that is a pool of its own for upper slices, in units of kFixedPointOne,
-  /// and that the base slices do not have. 0, or with no upper slices: there is one pool for both.
+  /// The part of a quota that is for upper slices, in units of kFixedPointOne; base slices have the
+  /// rest. 0, or without base slices: there is one pool for both.
   uint32_t upperPart = 0;
   friend bool operator==(const CacheRules &, const CacheRules &) = default;
 };
@@ -101,7 +102,7 @@ struct DirectorySize {
 /// Invariants, where room was asked for first:
 ///  - outside layer passes the experts held in a layer have at most its quota of pages; with one
 ///    pool, all of them have at most the sum of the quotas; pinned ones leave room for the largest
-///    record;
+///    record; with two pools upper slices have at most their part of it, and base slices the rest;
 ///  - prefetches have at most the staging pages. During a layer pass, prefetches and the experts
 ///    held by the executed layer's quota group have at most that quota and the staging pages: all
 ///    pages are within the pool at any time.

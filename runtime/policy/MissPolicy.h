@@ -14,7 +14,7 @@
 
 namespace moert {
 
-/// The numbers are the artifact's.
+/// The numbers are the artifact's, which has more (StoredMissAction in runtime/format/Manifest.h).
 enum class MissAction : uint8_t {
   kWait = 0,       // Read it and wait: exact.
   kLower = 1,      // Fewer slices of the less important ones, and none of the least important.
