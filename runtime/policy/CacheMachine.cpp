@@ -56,7 +56,8 @@ void CacheMachine::demandUnits() {
   for (uint32_t id : directory.wanted()) {
     const bool isHeld = directory.at(id).isHeld(), isPrefetch = directory.at(id).isPrefetch();
     const bool isLow = directory.at(id).demanded < directory.at(id).unit.slices;
-    // What it lacks might not fit beside what it has and will not keep, so it is read anew.
+    // Its further slices might find no room beside the first ones, which do not stay either: the
+    // whole record is read.
     if (isHeld && directory.at(id).keptSlices == 0 && directory.missingPages(id) > 0)
       evict(id);
     const bool isHit = demand(id) == UnitState::kReady && isHeld;
@@ -277,10 +278,8 @@ UnitState CacheMachine::apply(uint32_t id, UnitEvent event) {
 }
 
 UnitState CacheMachine::demand(uint32_t id) {
-  const uint16_t slices = directory.at(id).unit.slicesHeld();
-  const UnitState after = directory.demand(id);
-  giveBack(id, slices);
-  return after;
+  const DirectoryEntry &entry = directory.at(id);
+  return apply(id, entry.unit.demandOf(entry.demanded));
 }
 
 /// The driver takes back the pages that it has no more.
