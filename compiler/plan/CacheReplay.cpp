@@ -13,14 +13,27 @@ namespace moec {
 static Status checkSlices(size_t index, const ReplayLayer &layer) {
   if (layer.sliceEnds.empty())
     return {};
-  bool isGood = layer.sliceEnds.size() == layer.recordBytes.size();
+  bool isGood =
+      layer.sliceEnds.size() == layer.recordBytes.size() &&
+      (layer.lowCopySlices.empty() || layer.lowCopySlices.size() == layer.recordBytes.size());
   for (size_t i = 0; isGood && i < layer.sliceEnds.size(); ++i) {
     const std::vector<uint64_t> &ends = layer.sliceEnds[i];
-    isGood = !ends.empty() && ends.size() <= UINT16_MAX && ends.back() == layer.recordBytes[i] &&
-             std::is_sorted(ends.begin(), ends.end());
+    const size_t low = layer.lowCopySlicesOf(i);
+    isGood = low < ends.size() && ends.size() <= UINT16_MAX &&
+             std::is_sorted(ends.begin(), ends.end()) &&
+             ends.back() - (low == 0 ? 0 : ends[low - 1]) == layer.recordBytes[i];
   }
   return isGood ? Status()
                 : invalidInput("MoE layer ", index, " has slices that do not fill its records");
+}
+
+/// The most pages that an expert needs.
+static uint64_t mostPagesOf(const ReplayLayer &layer, size_t expert, uint64_t pageBytes) {
+  const uint16_t low = layer.lowCopySlicesOf(expert);
+  if (low == 0)
+    return divideUp(layer.recordBytes[expert], pageBytes);
+  const std::vector<uint64_t> &ends = layer.sliceEnds[expert];
+  return expertPagesOf(ends.back(), low, ends[low - 1u], true, pageBytes).most();
 }
 
 // The limits of the runtime's own check (runtime/cache/CacheConfigCheck.h) that depend on a plan.
@@ -33,14 +46,14 @@ static Status check(const ReplayCache &cache) {
   for (size_t i = 0; i < cache.layers.size(); ++i) {
     const ReplayLayer &layer = cache.layers[i];
     uint64_t largest = 0;
-    for (uint64_t bytes : layer.recordBytes)
-      largest = std::max(largest, divideUp(bytes, cache.pageBytes));
+    MOERT_RETURN_IF_ERROR(checkSlices(i, layer));
+    for (size_t expert = 0; expert < layer.recordBytes.size(); ++expert)
+      largest = std::max(largest, mostPagesOf(layer, expert, cache.pageBytes));
     bool isOnePool = cache.rules.sharing == CacheSharing::kOnePool;
     uint64_t pages = (isOnePool ? quotas : layer.quotaPages) + cache.stagingPages;
     if (pages < largest || largest > UINT32_MAX)
       return invalidInput("MoE layer ", i, " may hold ", pages, " pages, its largest record needs ",
                           largest);
-    MOERT_RETURN_IF_ERROR(checkSlices(i, layer));
     for (const std::vector<uint32_t> *list : {&layer.pinned, &layer.start})
       for (uint32_t expert : *list)
         if (expert >= layer.recordBytes.size())
@@ -69,7 +82,8 @@ static CacheDirectory directoryOf(const ReplayCache &cache) {
       if (layer.sliceEnds.empty())
         directory.addExpert(static_cast<uint32_t>(divideUp(bytes, cache.pageBytes)), bytes);
       else
-        directory.addExpert(layer.sliceEnds[expert], cache.pageBytes);
+        directory.addExpert(layer.sliceEnds[expert], cache.pageBytes,
+                            layer.lowCopySlicesOf(expert));
     }
   }
   return directory;
@@ -92,8 +106,8 @@ Status CacheReplay::pinAndFill(const ReplayCache &cache) {
       uint32_t id = directory.idOf(l, expert);
       if (!machine.pin(id))
         return invalidInput("MoE layer ", l, " expert ", expert, " cannot be pinned: it has ",
-                            directory.at(id).pages, " pages, ", directory.pinnedPages(id), " of ",
-                            directory.pinLimitPages(id), " are pinned");
+                            directory.at(id).pages.most(), " pages, ", directory.pinnedPages(id),
+                            " of ", directory.pinLimitPages(id), " are pinned");
     }
   for (uint32_t l = 0; l < cache.layers.size(); ++l) {
     const ReplayLayer &layer = cache.layers[l];

@@ -19,9 +19,11 @@ namespace moec {
 
 /// A layer's experts and its part of the cache.
 struct ReplayLayer {
-  std::vector<uint64_t> recordBytes; // Per expert.
+  std::vector<uint64_t> recordBytes; // Per expert: what is read of it at full precision.
   /// Per expert: where the slices of its record end; empty: records are read whole.
   std::vector<std::vector<uint64_t>> sliceEnds;
+  /// Per expert, with sliceEnds: how many of its slices are a low copy; empty: none are.
+  std::vector<uint16_t> lowCopySlices;
   uint64_t quotaPages = 0;
   bool repeatsEveryStep = true;
   std::vector<uint32_t> pinned;
@@ -29,6 +31,10 @@ struct ReplayLayer {
   /// startTokens tokens wanted each (empty: one).
   std::vector<uint32_t> start, startUses;
   uint32_t startTokens = 1;
+
+  uint16_t lowCopySlicesOf(size_t expert) const {
+    return lowCopySlices.empty() ? uint16_t(0) : lowCopySlices[expert];
+  }
 };
 
 struct ReplayCache {

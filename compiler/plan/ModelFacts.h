@@ -54,9 +54,10 @@ using StepOperation = std::variant<ProductsStep, AttentionStep, HeadStep, RouteS
 
 /// Lists per MoE layer have one entry for each of footprint.cache.layers.
 struct ModelFacts {
-  std::vector<std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
-  /// [MoE layer][expert]: where the slices of its record end.
+  std::vector<std::vector<uint64_t>> recordBytes; // [MoE layer][expert], at full precision
+  /// [MoE layer][expert]: where the slices of its record end, and how many are its low copy.
   std::vector<std::vector<std::vector<uint64_t>>> sliceEnds;
+  std::vector<std::vector<uint16_t>> lowCopySlices;
   std::vector<uint32_t> topK;                     // Per MoE layer.
   std::vector<std::vector<uint32_t>> expertNorms; // As Plan::expertNorms; empty: not known.
   std::optional<AccuracyModel> accuracy;          // For virtual experts, where it was measured.

@@ -16,6 +16,7 @@ PlanProblem PlanInputs::problemOf(const RoutingTrace &trace, uint64_t poolPages)
           .predictions = routing.predictions,
           .recordBytes = facts.recordBytes,
           .sliceEnds = facts.sliceEnds,
+          .lowCopySlices = facts.lowCopySlices,
           .scores = routing.scores,
           .topK = facts.topK,
           .expertNorms = facts.expertNorms,

@@ -167,7 +167,8 @@ static Status checkPredictions(const PlanProblem &problem, uint64_t tokens) {
 
 static Status checkScores(const PlanProblem &problem, uint64_t tokens) {
   const size_t layers = layerCount(problem);
-  for (size_t size : {problem.scores.size(), problem.sliceEnds.size()})
+  for (size_t size :
+       {problem.scores.size(), problem.sliceEnds.size(), problem.lowCopySlices.size()})
     if (size != 0 && size != layers)
       return invalidInput("slices or scores of ", size, " MoE layers, expected ", layers,
                           " or none");
@@ -271,6 +272,12 @@ bool hasSlices(const PlanProblem &problem) {
   });
 }
 
+void setSlices(const PlanProblem &problem, size_t moeLayer, ReplayLayer &layer) {
+  layer.sliceEnds = problem.sliceEnds[moeLayer];
+  if (!problem.lowCopySlices.empty())
+    layer.lowCopySlices = problem.lowCopySlices[moeLayer];
+}
+
 ReplayCache replayCacheOf(const PlanProblem &problem, const PlanSettings &settings) {
   ReplayCache cache;
   cache.pageBytes = problem.pageBytes;
@@ -280,7 +287,7 @@ ReplayCache replayCacheOf(const PlanProblem &problem, const PlanSettings &settin
     ReplayLayer &layer = cache.layers.emplace_back();
     layer.recordBytes = problem.recordBytes[l];
     if (settings.miss.isLossy())
-      layer.sliceEnds = problem.sliceEnds[l];
+      setSlices(problem, l, layer);
     layer.quotaPages = settings.allotment.quotaPages[l];
     if (!settings.pinned.empty())
       layer.pinned = settings.pinned[l];

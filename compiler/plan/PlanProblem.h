@@ -67,11 +67,12 @@ struct StepCosts {
 struct PlanProblem {
   const RoutingTrace *trace = nullptr;
   std::span<const LayerPredictions> predictions; // Each of (predictor, layer, ahead) at most once.
-  std::span<const std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
-  /// [MoE layer][expert]: where the slices of its record end; and per MoE layer the scores of all
-  /// tokens of the trace, or of a longer one that begins with it. Only for miss rules; may be
-  /// empty.
+  std::span<const std::vector<uint64_t>> recordBytes; // [MoE layer][expert], at full precision
+  /// [MoE layer][expert]: where the slices of its record end, and how many of them are a low copy
+  /// (empty: none are); and per MoE layer the scores of all tokens of the trace, or of a longer one
+  /// that begins with it. Only for miss rules; may be empty.
   std::span<const std::vector<std::vector<uint64_t>>> sliceEnds{};
+  std::span<const std::vector<uint16_t>> lowCopySlices{};
   std::span<const LayerScores> scores{};
   std::span<const uint32_t> topK;                          // Per MoE layer.
   std::span<const std::vector<uint32_t>> expertNorms = {}; // As Plan::expertNorms.
@@ -130,6 +131,9 @@ uint64_t tokenCount(const RoutingTrace &trace);
 /// What is known of a rule's prefetches of a layer; null: nothing.
 const LayerPredictions *findPredictions(const PlanProblem &problem, const moert::PrefetchRule &rule,
                                         uint32_t layer);
+
+/// Lets the records of a layer be read in part.
+void setSlices(const PlanProblem &problem, size_t moeLayer, ReplayLayer &layer);
 
 /// The cache of verified settings.
 ReplayCache replayCacheOf(const PlanProblem &problem, const PlanSettings &settings);

@@ -44,7 +44,7 @@ static QuotaCurve curveOf(const PlanProblem &problem, const CurveSubject &subjec
   ReplayLayer &only = cache.layers.emplace_back();
   only.recordBytes = problem.recordBytes[index];
   if (subject.miss.isLossy())
-    only.sliceEnds = problem.sliceEnds[index];
+    setSlices(problem, index, only);
   QuotaCurve curve;
   for (uint32_t i = 0; i <= kSizes; ++i) {
     const uint64_t records = uint64_t(layer.experts) * i / kSizes;

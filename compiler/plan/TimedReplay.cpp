@@ -349,7 +349,7 @@ void Executor::read(const CacheAction &action) {
   const uint64_t bytes = machine.state().bytesOf(id, action.firstSlice, action.endSlice);
   const bool isWhole = bytes == entry.bytes;
   uint32_t &unchecked = experts[id].unchecked;
-  unchecked = action.firstSlice == 0 ? 0 : unchecked;
+  unchecked = action.firstSlice == entry.unit.firstOf(action.endSlice) ? 0 : unchecked;
   unchecked += isWhole ? problem.costs->layers[entry.layer].checks.slices
                        : static_cast<uint32_t>(action.endSlice - action.firstSlice);
   disk.advanceTo(now, ended);

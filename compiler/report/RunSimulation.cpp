@@ -359,6 +359,7 @@ PlanProblem RunSimulation::calibrationProblem() const {
   PlanProblem problem = problemOf(given.facts, calibration->whole, calibration->predictions,
                                   poolPages(), reads, costs);
   problem.sliceEnds = given.facts.sliceEnds;
+  problem.lowCopySlices = given.facts.lowCopySlices;
   problem.scores = calibration->scores;
   problem.expertNorms = planOf(given, record).expertNorms;
   return problem;
@@ -417,12 +418,22 @@ struct ScaledRecords {
 
 } // namespace
 
-/// Slices in proportion to a record that has another size now.
-static void scaleSlices(uint64_t bytes, std::vector<uint64_t> &ends) {
-  const double factor = double(bytes) / double(ends.back());
-  for (uint64_t &end : ends)
-    end = std::min(bytes, static_cast<uint64_t>(std::llround(double(end) * factor)));
-  ends.back() = bytes;
+/// Slices in proportion to an expert that has another size now, at full precision; a low copy
+/// before its other slices fills whole pages.
+static void scaleSlices(uint64_t bytes, uint16_t lowCopySlices, uint64_t page,
+                        std::vector<uint64_t> &ends) {
+  const uint64_t lowBefore = lowCopySlices == 0 ? 0 : ends[lowCopySlices - 1u];
+  const double factor = double(bytes) / double(ends.back() - lowBefore);
+  auto scaled = [factor](uint64_t end) {
+    return static_cast<uint64_t>(std::llround(double(end) * factor));
+  };
+  const uint64_t low = roundUp(scaled(lowBefore), page);
+  for (size_t i = 0; i < ends.size(); ++i)
+    ends[i] = i < lowCopySlices ? std::min(low, scaled(ends[i]))
+                                : low + std::min(bytes, scaled(ends[i] - lowBefore));
+  if (lowCopySlices > 0)
+    ends[lowCopySlices - 1u] = low;
+  ends.back() = low + bytes;
 }
 
 /// All records together take that much more or less. They take whole pages, so some have one page
@@ -444,7 +455,9 @@ static void scaleExperts(double factor, const ModelFacts &facts, StepCosts &cost
     }
   for (size_t l = 0; l < scaledRecords.sliceEnds.size(); ++l)
     for (size_t e = 0; e < scaledRecords.sliceEnds[l].size(); ++e)
-      scaleSlices(scaledRecords.bytes[l][e], scaledRecords.sliceEnds[l][e]);
+      scaleSlices(scaledRecords.bytes[l][e],
+                  facts.lowCopySlices.empty() ? uint16_t(0) : facts.lowCopySlices[l][e], page,
+                  scaledRecords.sliceEnds[l][e]);
   for (StepCosts::Layer &layer : costs.layers) {
     layer.expert.firstNs *= factor;
     layer.expert.furtherNs *= factor;

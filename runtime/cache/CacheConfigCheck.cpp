@@ -12,21 +12,26 @@ static constexpr uint64_t kMaxPageBytes = 1024 * 1024;
 // Counters of slices in the cache have 16 bits; a record has a handful.
 static constexpr uint64_t kMaxSlices = 1024;
 
-uint64_t largestRecordPages(const CacheLayer &layer, uint64_t pageBytes) {
+static ExpertPages pagesOf(const ExpertRecord &record, const CacheConfig &config) {
+  const uint16_t base =
+      baseSlicesOf(record.slices.size(), record.lowCopySlices, config.rules.baseSlices);
+  return expertPagesOf(record.bytes, base, base > 0 ? record.slices[base].offset : 0,
+                       record.lowCopySlices > 0, config.pageBytes);
+}
+
+/// The most pages that an expert of the layer needs; 0 without records.
+static uint64_t largestRecordPages(const CacheLayer &layer, const CacheConfig &config) {
   uint64_t pages = 0;
   for (const ExpertRecord &record : layer.records)
-    pages = std::max(pages, divideUp(record.bytes, pageBytes));
+    pages = std::max<uint64_t>(pages, pagesOf(record, config).most());
   return pages;
 }
 
-uint64_t smallestRecordPages(const CacheLayer &layer, const CacheConfig &config) {
-  const size_t base = config.rules.baseSlices;
+/// The fewest pages that an expert of the layer can be held with; 0 without records.
+static uint64_t smallestRecordPages(const CacheLayer &layer, const CacheConfig &config) {
   uint64_t pages = layer.records.empty() ? 0 : UINT64_MAX;
-  for (const ExpertRecord &record : layer.records) {
-    const bool isHeldInPart = base > 0 && base < record.slices.size();
-    const uint64_t bytes = isHeldInPart ? record.slices[base].offset : record.bytes;
-    pages = std::min(pages, divideUp(bytes, config.pageBytes));
-  }
+  for (const ExpertRecord &record : layer.records)
+    pages = std::min<uint64_t>(pages, pagesOf(record, config).least());
   return pages;
 }
 
@@ -60,15 +65,11 @@ uint64_t mostExpertsHeld(const CacheConfig &config) {
   return std::min(records, between + mostMore + prefetched);
 }
 
-static Status checkRecord(const ExpertRecord &record, const ReadQueue &queue, uint64_t pageBytes) {
+static Status checkRecord(const ExpertRecord &record, const ReadQueue &queue,
+                          const CacheConfig &config) {
   if (record.bytes == 0 || record.bytes % kBlock != 0 || record.fileOffset % kBlock != 0)
     return invalidInput("the record has ", record.bytes, " bytes at offset ", record.fileOffset,
                         ", expected multiples of ", kBlock);
-  if (record.bytes > queue.maxReadBytes() ||
-      divideUp(record.bytes, pageBytes) > queue.maxPiecesPerRead())
-    return invalidInput("the record has ", record.bytes, " bytes on ",
-                        divideUp(record.bytes, pageBytes), " pages, but a read is limited to ",
-                        queue.maxReadBytes(), " bytes and ", queue.maxPiecesPerRead(), " pieces");
   if (record.slices.empty() || record.slices.size() > kMaxSlices)
     return invalidInput("the record has ", record.slices.size(), " slices, expected 1 to ",
                         kMaxSlices);
@@ -83,17 +84,27 @@ static Status checkRecord(const ExpertRecord &record, const ReadQueue &queue, ui
   }
   if (end != record.bytes)
     return invalidInput("the slices end at ", end, ", the record at ", record.bytes);
+  if (record.lowCopySlices >= record.slices.size())
+    return invalidInput("the low copy has ", record.lowCopySlices, " of ", record.slices.size(),
+                        " slices, expected fewer");
+  const uint64_t copy = record.slices[record.lowCopySlices].offset,
+                 bytes = std::max(copy, record.bytes - copy),
+                 pages = pagesOf(record, config).most();
+  if (bytes > queue.maxReadBytes() || pages > queue.maxPiecesPerRead())
+    return invalidInput("the record has ", bytes, " bytes on ", pages,
+                        " pages, but a read is limited to ", queue.maxReadBytes(), " bytes and ",
+                        queue.maxPiecesPerRead(), " pieces");
   return {};
 }
 
 static Status checkLayer(const CacheLayer &layer, const CacheConfig &config, uint64_t sharedPages,
                          const ReadQueue &queue) {
   for (size_t expert = 0; expert < layer.records.size(); ++expert) {
-    Status checked = checkRecord(layer.records[expert], queue, config.pageBytes);
+    Status checked = checkRecord(layer.records[expert], queue, config);
     if (!checked.isOk())
       return std::move(checked).withContext(strCat("layer ", layer.layer, " expert ", expert));
   }
-  uint64_t largest = largestRecordPages(layer, config.pageBytes);
+  uint64_t largest = largestRecordPages(layer, config);
   if (sharedPages + config.stagingPages < largest)
     return invalidInput("layer ", layer.layer, " has ", sharedPages, " pages and ",
                         config.stagingPages, " in staging, its largest record needs ", largest);

@@ -12,11 +12,6 @@ namespace moert {
 /// kInvalidInput with the numbers that do not fit together.
 Status checkCacheConfig(const CacheConfig &config, const ReadQueue &queue);
 
-/// The largest record of a layer, in pages; 0 without records.
-uint64_t largestRecordPages(const CacheLayer &layer, uint64_t pageBytes);
-/// The fewest pages that an expert of the layer can be held with; 0 without records.
-uint64_t smallestRecordPages(const CacheLayer &layer, const CacheConfig &config);
-
 /// How many experts can be in memory at once, at most.
 uint64_t mostExpertsHeld(const CacheConfig &config);
 

@@ -27,10 +27,12 @@ Status ExpertCache::reconfigure(const CacheConfig &config) {
     Expert &entry = experts[id];
     if (entry.pageList == kNoPages)
       continue;
-    for (uint64_t i = 0; i < next.state().pagesHeldBy(id); ++i)
+    const uint16_t present = next.at(id).unit.slicesPresent;
+    const PageRange pages = next.state().pageRangeFor(id, present);
+    for (uint64_t i = pages.first; i < pages.end; ++i)
       pagesBefore[id].push_back(static_cast<uint32_t>(
           (listsBefore[entry.pageList * listPages + i] - poolMemory) >> pageShift));
-    entry = {kNoPages, 0, std::min(entry.verifiedSlices, next.at(id).unit.slicesPresent)};
+    entry = {kNoPages, pages, std::min(entry.verifiedSlices, present)};
   }
   machine = std::move(next);
   makeLists(mostExpertsHeld(config));
@@ -52,7 +54,6 @@ void ExpertCache::moveExperts(std::span<std::vector<uint32_t>> pagesOfExperts,
       continue;
     experts[id].pageList = freeLists.back();
     freeLists.pop_back();
-    experts[id].pages = static_cast<uint32_t>(pagesOfExperts[id].size());
     std::span<std::byte *> pages = pagesOf(id);
     for (size_t i = 0; i < pages.size(); ++i) {
       uint32_t page = pagesOfExperts[id][i];

@@ -20,11 +20,12 @@ static DirectorySize directorySizeOf(const CacheConfig &config) {
   return size;
 }
 
-static uint64_t largestRecordPages(const CacheConfig &config) {
-  uint64_t pages = 0;
+static uint64_t longestRecordPages(const CacheConfig &config) {
+  uint64_t bytes = 0;
   for (const CacheLayer &layer : config.layers)
-    pages = std::max(pages, largestRecordPages(layer, config.pageBytes));
-  return pages;
+    for (const ExpertRecord &record : layer.records)
+      bytes = std::max(bytes, record.bytes);
+  return divideUp(bytes, config.pageBytes);
 }
 
 CacheDirectory directoryOf(const CacheConfig &config) {
@@ -36,7 +37,7 @@ CacheDirectory directoryOf(const CacheConfig &config) {
       sliceEnds.clear();
       for (const RecordSlice &slice : record.slices)
         sliceEnds.push_back(slice.offset + slice.bytes);
-      directory.addExpert(sliceEnds, config.pageBytes);
+      directory.addExpert(sliceEnds, config.pageBytes, record.lowCopySlices);
     }
   }
   return directory;
@@ -65,7 +66,7 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
       pool(config.pool.size() / config.pageBytes),
       layers(config.layers.begin(), config.layers.end()),
       machine(directoryOf(config), {queue.maxReads(), config.prefetchesUnderWay}),
-      experts(machine.state().size().experts), listPages(moert::largestRecordPages(config)) {
+      experts(machine.state().size().experts), listPages(longestRecordPages(config)) {
   makeLists(mostExpertsHeld(config));
   pieces.reserve(listPages);
   pageNumbers.reserve(listPages);
@@ -133,12 +134,12 @@ Status ExpertCache::act() {
 void ExpertCache::takePages(const CacheAction &read) {
   Expert &entry = experts[read.id];
   if (entry.pageList == kNoPages) {
-    assert(!freeLists.empty());
+    assert(!freeLists.empty() && entry.pages.count() == 0);
     entry.pageList = freeLists.back();
     freeLists.pop_back();
   }
-  const uint32_t before = entry.pages;
-  entry.pages = machine.state().pagesFor(read.id, read.endSlice);
+  const uint32_t before = entry.pages.count();
+  entry.pages = machine.state().pageRangeFor(read.id, read.endSlice);
   const std::span<std::byte *> pages = pagesOf(read.id).subspan(before);
   pageNumbers.resize(pages.size());
   bool isAllocated = pool.allocate(pageNumbers);
@@ -155,7 +156,7 @@ Status ExpertCache::read(const CacheAction &action) {
   const ExpertRecord &record = recordOf(id);
   takePages(action);
   experts[id].verifiedSlices = std::min(experts[id].verifiedSlices, action.firstSlice);
-  const std::span<std::byte *> pages = pagesOf(id);
+  std::byte *const *const pages = &pageLists[experts[id].pageList * listPages];
   const RecordSlice &last = record.slices[action.endSlice - 1u];
   const uint64_t pageBytes = uint64_t(1) << pageShift, end = last.offset + last.bytes;
   const uint64_t begin = record.slices[action.firstSlice].offset;
@@ -235,14 +236,17 @@ Status ExpertCache::verifyReady() {
     if (checks.size() >= enough)
       break;
     const uint32_t id = machine.idOf(index);
-    for (uint32_t s = experts[id].verifiedSlices; s < machine.at(id).unit.slicesPresent; ++s)
+    const CacheUnit &unit = machine.at(id).unit;
+    for (uint32_t s = std::max(experts[id].verifiedSlices, unit.firstOf(unit.slicesPresent));
+         s < unit.slicesPresent; ++s)
       checks.push_back({id, s});
   }
   const uint64_t before = clock();
   auto compute = [&](uint64_t begin, uint64_t end, uint32_t) {
     for (SliceCheck &check : std::span(checks).subspan(begin, end - begin)) {
       const RecordSlice &slice = recordOf(check.id).slices[check.slice];
-      const PagedBytes record{pagesOf(check.id).data(), pageShift, slice.offset};
+      const PagedBytes record{&pageLists[experts[check.id].pageList * listPages], pageShift,
+                              slice.offset};
       check.found = checksum64(record, slice.payloadBytes);
     }
   };
@@ -383,14 +387,14 @@ const ExpertRecord &ExpertCache::recordOf(uint32_t id) const {
 void ExpertCache::givePagesBack(const CacheAction &action) {
   Expert &entry = experts[action.id];
   assert(entry.pageList != kNoPages);
-  const uint32_t left = machine.state().pagesFor(action.id, action.firstSlice);
+  const PageRange left = machine.state().pageRangeFor(action.id, action.firstSlice);
   pageNumbers.clear();
-  for (const std::byte *page : pagesOf(action.id).subspan(left))
+  for (const std::byte *page : pagesOf(action.id).subspan(left.count()))
     pageNumbers.push_back(static_cast<uint32_t>((page - poolMemory) >> pageShift));
   pool.release(pageNumbers);
   entry.pages = left;
   entry.verifiedSlices = std::min(entry.verifiedSlices, action.firstSlice);
-  if (left > 0)
+  if (left.count() > 0)
     return;
   freeLists.push_back(entry.pageList);
   entry.pageList = kNoPages;

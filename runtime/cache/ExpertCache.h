@@ -37,6 +37,9 @@ struct ExpertRecord {
   uint64_t fileOffset = 0; // A multiple of 4 KiB.
   uint64_t bytes = 0;      // A multiple of 4 KiB.
   std::span<const RecordSlice> slices;
+  /// So many first slices are a copy of low precision; the others are a copy of high precision,
+  /// complete without them. 0: all slices belong together.
+  uint16_t lowCopySlices = 0;
 };
 
 struct CacheLayer {
@@ -92,9 +95,9 @@ struct ReadTimes {
 ///
 /// Invariants, between calls:
 ///  - Those of CacheMachine and CacheDirectory: layers and prefetches keep within their pages.
-///  - An expert has a list of pages, for the slices that its unit holds (CacheDirectory::pagesFor),
-///    if and only if the unit has an owner (CacheUnit.h). The bytes of the slices that are present
-///    are complete; they are checked before they are handed out.
+///  - An expert has a list of pages, with those for the slices that its unit holds at their places
+///    (CacheDirectory::pageRangeFor), if and only if the unit has an owner (CacheUnit.h). The bytes
+///    of the slices that are present are complete; they are checked before they are handed out.
 ///  - An expert in use, a demanded one before its release and a pinned one are never evicted.
 ///  - Between layer passes only prefetches and promotions are being read.
 class ExpertCache {
@@ -123,8 +126,8 @@ public:
   /// reason nothing can be read any more, it is an error.
   Result<int> nextReady();
 
-  /// The expert's record, from its first byte, as far as slicesOf(index) go; valid until its
-  /// release.
+  /// The expert's record, from its first byte, of which the slices are there that slicesOf(index)
+  /// consists of: those of one copy (CacheUnit::firstOf). Valid until its release.
   PagedBytes bytes(int index) const;
   /// The slices to compute it with: at least those that were demanded, and the same ones in every
   /// run of the same demands.
@@ -205,8 +208,8 @@ private:
   /// Beside the expert's entry in the directory.
   struct Expert {
     uint32_t pageList = kNoPages;
-    uint32_t pages = 0;          // In the list.
-    uint16_t verifiedSlices = 0; // The first ones, whose bytes match their checksums.
+    PageRange pages;             // In the list.
+    uint16_t verifiedSlices = 0; // The slices before it that are there match their checksums.
   };
 
   struct SliceCheck {
@@ -221,7 +224,8 @@ private:
   bool isInUse(int index) const;
   const ExpertRecord &recordOf(uint32_t id) const;
   std::span<std::byte *> pagesOf(uint32_t id) {
-    return {&pageLists[experts[id].pageList * listPages], experts[id].pages};
+    const Expert &entry = experts[id];
+    return {&pageLists[entry.pageList * listPages + entry.pages.first], entry.pages.count()};
   }
   std::string nameOf(uint32_t id) const;
   Status refuseDemand(uint32_t layer, std::span<const uint32_t> experts) const;
@@ -253,7 +257,8 @@ private:
   CacheMachine machine;
   std::vector<Expert> experts; // By the directory's ids.
 
-  // Page lists of the experts in memory: list i is at [i * listPages, (i + 1) * listPages).
+  // Page lists of the experts in memory: list i is at [i * listPages, (i + 1) * listPages), with
+  // a place for each page of the longest record.
   uint64_t listPages;
   std::vector<std::byte *> pageLists;
   std::vector<uint32_t> freeLists;

@@ -41,7 +41,7 @@ Status ExpertCache::pin(uint32_t layer, uint32_t expert) {
   const uint32_t id = directory.idOf(layer, expert);
   if (!machine.pin(id))
     return invalidInput(fileName, ": ", nameOf(id), ": pinning it needs ",
-                        directory.pinnedPages(id) + directory.at(id).pages,
+                        directory.pinnedPages(id) + directory.at(id).pages.most(),
                         " pages with the ones pinned before, the layer has ",
                         directory.pinLimitPages(id));
   return {};

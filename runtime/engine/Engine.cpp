@@ -249,7 +249,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   }));
   hear(artifact.residentBytes + startBytes); // Some experts of the start may not fit.
   if (options.decodesInBatches && account.sessions == 1 && engine->missRule.changesDecoding() &&
-      isByLayers(plan))
+      isByLayers(plan) && !engine->cache->state().hasCopies())
     engine->decodedCache = std::make_unique<CacheMachine>(engine->cache->decisions());
   return std::unique_ptr<Engine>(new Engine(std::move(engine)));
 }

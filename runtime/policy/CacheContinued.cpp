@@ -43,8 +43,10 @@ void CacheDirectory::takeHeld(const CacheDirectory &before, QuotaGroup &group) {
       if (before.entries[id].unit.state != UnitState::kReady ||
           pagesFor(id, present) > before.pagesHeldBy(id))
         continue;
-      addCandidate(id, false, distance);
-      if (pagesFor(id, present) > entries[id].basePages)
+      const bool hasUpper = entries[id].pages.upperOf(present) > 0;
+      if (!hasUpper || !entries[id].hasCopies())
+        addCandidate(id, false, distance);
+      if (hasUpper)
         addCandidate(id, true, distance);
     }
   }
@@ -57,17 +59,18 @@ void CacheDirectory::takeHeld(const CacheDirectory &before, QuotaGroup &group) {
     const uint32_t id = candidate.use.expert;
     const uint64_t upperPages =
         group.heldUpperPages + (candidate.use.isUpper ? candidate.pages : 0);
+    DirectoryEntry &entry = entries[id];
     if (surplusPages(group, group.heldPages + candidate.pages, upperPages) > 0 ||
-        (candidate.use.isUpper && !entries[id].isHeld()))
+        (candidate.use.isUpper && !entry.hasCopies() && !entry.isHeld()))
       continue;
-    const bool isPart = !candidate.use.isUpper && candidate.pages < entries[id].pages;
+    const bool isPart = !candidate.use.isUpper && candidate.pages < entry.pages.most();
     const uint16_t present = before.entries[id].unit.slicesPresent;
-    entries[id].demanded = isPart ? std::min<uint16_t>(present, rules.baseSlices) : present;
+    entry.demanded = isPart ? std::min(present, entry.pages.baseSlices) : present;
     demand(id);
     for (UnitEvent event : {UnitEvent::kReadBegun, UnitEvent::kReadCompleted})
       apply(id, event);
-    if (rules.eviction == EvictionPolicy::kArc && !candidate.use.isUpper)
-      group.arc.use(entries[id].arcList, entries[id].pages, group.pages);
+    if (rules.eviction == EvictionPolicy::kArc && entry.arcList == ArcList::kForgotten)
+      group.arc.use(entry.arcList, entry.pages.most(), group.pages);
   }
 }
 

@@ -58,7 +58,7 @@ void CacheDirectory::addExpert(uint32_t pages, uint64_t bytes, uint16_t slices) 
   group.largestRecordPages = std::max<uint64_t>(group.largestRecordPages, pages);
   DirectoryEntry &entry = entries.emplace_back();
   entry.bytes = bytes;
-  entry.pages = entry.basePages = pages;
+  entry.pages.whole = {0, pages};
   entry.layer = static_cast<uint32_t>(layers.size() - 1);
   entry.unit.slices = slices;
   if (rules.sharing == CacheSharing::kOnePool)
@@ -67,21 +67,27 @@ void CacheDirectory::addExpert(uint32_t pages, uint64_t bytes, uint16_t slices) 
     upperHistories.emplace_back();
 }
 
-void CacheDirectory::addExpert(std::span<const uint64_t> ends, uint64_t pageBytes) {
-  addExpert(static_cast<uint32_t>(divideUp(ends.back(), pageBytes)), ends.back(),
+void CacheDirectory::addExpert(std::span<const uint64_t> ends, uint64_t pageBytes,
+                               uint16_t lowCopySlices) {
+  assert(lowCopySlices < ends.size());
+  const uint16_t base = baseSlicesOf(ends.size(), lowCopySlices, rules.baseSlices);
+  const uint64_t baseEnd = base == 0 ? 0 : ends[base - 1u];
+  const ExpertPages pages = expertPagesOf(ends.back(), base, baseEnd, lowCopySlices > 0, pageBytes);
+  addExpert(pages.most(), lowCopySlices > 0 ? ends.back() - baseEnd : ends.back(),
             static_cast<uint16_t>(ends.size()));
   if (ends.size() == 1)
     return;
-  if (rules.baseSlices > 0 && rules.baseSlices < ends.size())
-    entries.back().basePages =
-        static_cast<uint32_t>(divideUp(ends[rules.baseSlices - 1u], pageBytes));
-  entries.back().firstSliceEnd = static_cast<uint32_t>(sliceEnds.size());
+  DirectoryEntry &entry = entries.back();
+  entry.pages = pages;
+  entry.unit.lowCopySlices = lowCopySlices;
+  hasSomeCopies |= lowCopySlices > 0;
+  entry.firstSliceEnd = static_cast<uint32_t>(sliceEnds.size());
   sliceEnds.insert(sliceEnds.end(), ends.begin(), ends.end());
 }
 
 uint64_t CacheDirectory::bytesOf(uint32_t id, uint16_t first, uint16_t end) const {
   const DirectoryEntry &entry = entries[id];
-  if (first == 0 && end == entry.unit.slices)
+  if (end == entry.unit.slices && first == entry.unit.firstOf(end))
     return entry.bytes;
   assert(entry.firstSliceEnd != UINT32_MAX);
   auto endOf = [&](uint16_t slices) {
@@ -90,17 +96,9 @@ uint64_t CacheDirectory::bytesOf(uint32_t id, uint16_t first, uint16_t end) cons
   return endOf(end) - endOf(first);
 }
 
-uint32_t CacheDirectory::pagesFor(uint32_t id, uint16_t slices) const {
-  const DirectoryEntry &entry = entries[id];
-  if (slices == 0)
-    return 0;
-  return slices <= rules.baseSlices ? entry.basePages : entry.pages;
-}
-
 uint32_t CacheDirectory::missingPages(uint32_t id) const {
-  const DirectoryEntry &entry = entries[id];
-  const uint32_t held = entry.isHeld() ? pagesHeldBy(id) : 0;
-  return std::max(held, pagesFor(id, entry.demanded)) - held;
+  const uint32_t held = entries[id].isHeld() ? pagesHeldBy(id) : 0;
+  return std::max(held, pagesFor(id, entries[id].slicesDuringPass())) - held;
 }
 
 //===-- A layer pass -------------------------------------------------------------------------===//
@@ -161,10 +159,10 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
         history.fullTokens += std::min(uses, UINT32_MAX - history.fullTokens);
     };
     addTo(entry.history);
-    if (demandsUpper(entry))
+    if (!upperHistories.empty() && entry.pages.isUpper(entry.demanded))
       addTo(upperHistories[wantedIds[rank]]);
     if (rules.eviction == EvictionPolicy::kArc)
-      groups[layer.group].arc.use(entry.arcList, entry.pages, groups[layer.group].pages);
+      groups[layer.group].arc.use(entry.arcList, entry.pages.most(), groups[layer.group].pages);
     entry.keptSlices = entry.unit.slices;
   }
   if (rules.eviction == EvictionPolicy::kImportance)
@@ -192,9 +190,11 @@ void CacheDirectory::decide(uint32_t executed) {
   const QuotaGroup &group = groups[layers[executed].group];
   uint64_t pages = group.heldPages, upperPages = group.heldUpperPages;
   for (uint32_t id : wantedIds) {
-    const uint64_t held = entries[id].isHeld() ? pagesHeldBy(id) : 0, missing = missingPages(id);
-    pages += missing;
-    upperPages += upperOf(id, held + missing) - upperOf(id, held);
+    const DirectoryEntry &entry = entries[id];
+    const uint16_t before = entry.isHeld() ? entry.unit.slicesHeld() : uint16_t(0),
+                   during = entry.slicesDuringPass();
+    pages = pages - pagesFor(id, before) + pagesFor(id, during);
+    upperPages = upperPages - entry.pages.upperOf(before) + entry.pages.upperOf(during);
   }
   const uint64_t surplus = surplusPages(group, pages, upperPages);
   if (surplus == 0)
@@ -241,15 +241,17 @@ void CacheDirectory::takeAnswers() {
     DirectoryEntry &entry = entries[candidate.use.expert];
     entry.keptSlices = entry.unit.slices;
   }
+  // Upper slices leave alone, a copy does not.
   for (const PassCandidate &candidate : candidates)
-    if (!candidate.isKept && !candidate.use.isUpper) {
+    if (!candidate.isKept &&
+        (!candidate.use.isUpper || entries[candidate.use.expert].hasCopies())) {
       entries[candidate.use.expert].keptSlices = 0;
       unkeptIds.push_back(candidate.use.expert);
     }
   for (const PassCandidate &candidate : candidates)
     if (!candidate.isKept && candidate.use.isUpper &&
         entries[candidate.use.expert].keptSlices > 0) {
-      entries[candidate.use.expert].keptSlices = rules.baseSlices;
+      entries[candidate.use.expert].keptSlices = entries[candidate.use.expert].pages.baseSlices;
       reducedIds.push_back(candidate.use.expert);
     }
 }
@@ -265,19 +267,19 @@ LayerDistance CacheDirectory::distanceTo(uint32_t index) const {
           .tokens = layer.tokens};
 }
 
-/// Whether upper slices with pages of their own are held or wanted.
-bool CacheDirectory::hasUpperCandidate(uint32_t id) const {
-  const DirectoryEntry &entry = entries[id];
-  return entry.basePages < entry.pages && ((entry.isHeld() && pagesHeldBy(id) > entry.basePages) ||
-                                           (entry.isWanted && demandsUpper(entry)));
+/// Whether the base or the upper slices are held. A copy of high precision counts as upper slices.
+static bool holdsPart(const DirectoryEntry &entry, bool isUpper) {
+  const bool holdsUpper = entry.isHeld() && entry.pages.upperOf(entry.unit.slicesHeld()) > 0;
+  return isUpper ? holdsUpper : entry.isHeld() && !(entry.hasCopies() && holdsUpper);
 }
 
-/// Returns the pages of it that are held.
+/// Returns the pages that are held of it or, where it is to take the place of another copy, of
+/// that.
 uint64_t CacheDirectory::addCandidate(uint32_t id, bool isUpper, const LayerDistance &distance) {
   const DirectoryEntry &entry = entries[id];
-  const ExpertHistory &history = isUpper ? upperHistories[id] : entry.history;
-  const uint32_t pages = isUpper ? entry.pages - entry.basePages : entry.basePages;
-  const bool isReady = entry.isHeld() && (!isUpper || pagesHeldBy(id) > entry.basePages);
+  const ExpertHistory &history = isUpper && !entry.hasCopies() ? upperHistories[id] : entry.history;
+  const uint32_t pages = entry.pages.ofPart(isUpper);
+  const bool isReady = holdsPart(entry, isUpper);
   candidates.push_back(
       {.use = {.expert = id,
                .lastUse = history.lastUse,
@@ -286,9 +288,12 @@ uint64_t CacheDirectory::addCandidate(uint32_t id, bool isUpper, const LayerDist
                .isUpper = isUpper},
        .pages = pages,
        .isReady = isReady,
-       .isWanted = entry.isWanted && (!isUpper || demandsUpper(entry)),
+       .isWanted =
+           entry.isWanted && (!isUpper || entry.hasCopies() || entry.pages.isUpper(entry.demanded)),
        .isPinned = entry.pins > 0,
        .isUsedAgain = entry.arcList == ArcList::kAgain});
+  if (entry.hasCopies())
+    return entry.isHeld() ? pagesHeldBy(id) : 0;
   return isReady ? pages : 0;
 }
 
@@ -309,19 +314,23 @@ uint64_t CacheDirectory::addCandidates(uint32_t index, uint64_t leavingPages) {
   for (uint32_t i = 0; i < layer.ordered; ++i) {
     const Leaving &next = leavingOrderOf(layer)[i];
     uint64_t &sum = pages[hasTwoPools && next.isUpper];
-    const bool isHeld = next.isUpper ? hasUpperCandidate(next.id) : entries[next.id].isHeld();
-    if (isHeld && entries[next.id].pins == 0 && sum < leavingPages)
+    if (holdsPart(entries[next.id], next.isUpper) && entries[next.id].pins == 0 &&
+        sum < leavingPages)
       sum += addCandidate(next.id, next.isUpper, distance);
   }
   return pages[0] + pages[1];
 }
 
-/// Adds the expert, if it is held or wanted, and its upper slices. Returns the pages held by it.
+/// Adds the expert, if it is held or wanted, and its upper slices, or the copy that it will have.
+/// Returns the pages held by it.
 uint64_t CacheDirectory::addParts(uint32_t id, const LayerDistance &distance) {
-  if (!entries[id].isHeld() && !entries[id].isWanted)
+  const DirectoryEntry &entry = entries[id];
+  const uint16_t slices = entry.slicesDuringPass();
+  if (slices == 0)
     return 0;
-  const uint64_t pages = addCandidate(id, false, distance);
-  return pages + (hasUpperCandidate(id) ? addCandidate(id, true, distance) : 0);
+  const bool hasUpper = entry.pages.upperOf(slices) > 0;
+  const uint64_t pages = hasUpper && entry.hasCopies() ? 0 : addCandidate(id, false, distance);
+  return pages + (hasUpper ? addCandidate(id, true, distance) : 0);
 }
 
 void CacheDirectory::orderLayer(uint32_t index) {
@@ -343,7 +352,7 @@ void CacheDirectory::endPass() {
   for (uint32_t id : wantedIds) {
     entries[id].isWanted = false;
     if (!entries[id].isHeld()) // It never was, where a layer pass has failed.
-      group.arc.leave(entries[id].arcList, entries[id].pages);
+      group.arc.leave(entries[id].arcList, entries[id].pages.most());
   }
   wantedIds.clear();
   unkeptIds.clear();
@@ -365,10 +374,10 @@ bool CacheDirectory::selectLeaving(uint32_t id, std::vector<uint32_t> &leavingId
                              keepingValue(rules.eviction, history, distance, rules.weights)};
   };
   leavingIds.clear();
-  if (entry.pages > group.pages)
+  if (entry.pages.most() > group.pages)
     return false;
   uint64_t held = group.heldPages, value = 0;
-  while (held + entry.pages > group.pages) {
+  while (held + entry.pages.most() > group.pages) {
     std::optional<EvictionCandidate> least;
     for (uint32_t i = 0; i < layers[entry.layer].experts; ++i) {
       const uint32_t one = layers[entry.layer].firstId + i;
@@ -395,7 +404,7 @@ void CacheDirectory::forgetGhosts(QuotaGroup &group) {
         if (entry.arcList == list && (!oldest || entry.history.lastUse < oldest->history.lastUse))
           oldest = &entry;
       }
-    group.arc.forget(oldest->arcList, oldest->pages);
+    group.arc.forget(oldest->arcList, oldest->pages.most());
   }
 }
 
@@ -403,7 +412,8 @@ void CacheDirectory::forgetGhosts(QuotaGroup &group) {
 //------------------------------------------------------------------===//
 
 UnitState CacheDirectory::apply(uint32_t id, UnitEvent event) {
-  return apply(id, event, event == UnitEvent::kReduced ? rules.baseSlices : entries[id].demanded);
+  const DirectoryEntry &entry = entries[id];
+  return apply(id, event, event == UnitEvent::kReduced ? entry.pages.baseSlices : entry.demanded);
 }
 
 void CacheDirectory::beginPrefetch(uint32_t id, uint16_t slices) {
@@ -420,8 +430,9 @@ UnitState CacheDirectory::apply(uint32_t id, UnitEvent event, uint16_t slices) {
   }
   countPages(id, before, Change::kTaken);
   countPages(id, entry.unit, Change::kAdded);
-  if (event == UnitEvent::kEvicted || event == UnitEvent::kRetained)
-    groupOf(id).arc.leave(entry.arcList, entry.pages);
+  // One that is demanded again leaves with endPass, if it does.
+  if (!entry.isWanted && (event == UnitEvent::kEvicted || event == UnitEvent::kRetained))
+    groupOf(id).arc.leave(entry.arcList, entry.pages.most());
   return entry.unit.state;
 }
 
@@ -441,7 +452,7 @@ void CacheDirectory::countPages(uint32_t id, const CacheUnit &unit, Change chang
     return;
   count(layers[entries[id].layer].heldPages, pages);
   count(groupOf(id).heldPages, pages);
-  count(groupOf(id).heldUpperPages, upperOf(id, pages));
+  count(groupOf(id).heldUpperPages, entries[id].pages.upperOf(unit.slicesHeld()));
 }
 
 bool CacheDirectory::hasRoomFor(uint32_t id) const {
@@ -487,7 +498,7 @@ uint64_t CacheDirectory::pinLimitPages(uint32_t id) const {
 
 bool CacheDirectory::pin(uint32_t id) {
   DirectoryEntry &entry = entries[id];
-  uint64_t pages = entry.pins == 0 ? entry.pages : 0;
+  uint64_t pages = entry.pins == 0 ? entry.pages.most() : 0;
   if (pages > 0 && pinnedPages(id) + pages > pinLimitPages(id))
     return false;
   groupOf(id).pinnedPages += pages;
@@ -499,14 +510,16 @@ void CacheDirectory::unpin(uint32_t id) {
   DirectoryEntry &entry = entries[id];
   assert(entry.pins > 0);
   if (--entry.pins == 0)
-    groupOf(id).pinnedPages -= entry.pages;
+    groupOf(id).pinnedPages -= entry.pages.most();
 }
 
 bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
                                    std::vector<uint32_t> &fitting,
                                    std::vector<uint32_t> &uses) const {
   const QuotaGroup &group = groups[layers[layer].group];
-  uint64_t left = group.pages - std::min(group.pages, group.heldPages);
+  const uint64_t upperPool = upperPoolPages(group).value_or(group.pages);
+  uint64_t left = group.pages - std::min(group.pages, group.heldPages),
+           upperLeft = upperPool - std::min(upperPool, group.heldUpperPages);
   for (size_t i = 0; i < demand.wanted.size(); ++i) {
     uint32_t expert = demand.wanted[i];
     auto before = demand.wanted.first(i);
@@ -514,10 +527,11 @@ bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
         std::find(before.begin(), before.end(), expert) != before.end())
       return false;
     const DirectoryEntry &entry = entries[idOf(layer, expert)];
-    uint64_t pages = entry.isHeld() ? 0 : entry.pages;
-    if (pages > left)
+    uint64_t pages = entry.isHeld() ? 0 : entry.pages.most();
+    if (pages > left || (entry.hasCopies() && pages > upperLeft))
       continue;
     left -= pages;
+    upperLeft -= entry.hasCopies() ? pages : 0;
     fitting.push_back(expert);
     uses.push_back(demand.uses.empty() ? 1 : demand.uses[i]);
   }

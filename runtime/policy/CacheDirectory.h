@@ -15,6 +15,7 @@
 #include "runtime/policy/CacheUnit.h"
 #include "runtime/policy/Eviction.h"
 #include "runtime/policy/ExchangeRule.h"
+#include "runtime/policy/ExpertPages.h"
 #include "runtime/policy/PassPlan.h"
 
 #include <algorithm>
@@ -48,10 +49,11 @@ struct CacheRules {
   ExchangeRule exchange = {};   // For kImportance.
   /// So many first slices of a record may be held without the others, its upper slices, which then
   /// leave by themselves. 0: an expert has pages for its whole record, however little of it is
-  /// read.
+  /// read. Separate copies are held apart in any case.
   uint8_t baseSlices = 0;
-  /// The part of a quota that is for upper slices, in units of kFixedPointOne; base slices have the
-  /// rest. 0, or without base slices: there is one pool for both.
+  /// The part of a quota that is for upper slices and for separate copies of high precision, in
+  /// units of kFixedPointOne; the rest is for base slices and low copies. 0, or without base
+  /// slices: there is one pool for both.
   uint32_t upperPart = 0;
   friend bool operator==(const CacheRules &, const CacheRules &) = default;
 };
@@ -70,9 +72,8 @@ struct PassDemand {
 
 struct DirectoryEntry {
   ExpertHistory history;
-  uint64_t bytes = 0;                  // Size of the record.
-  uint32_t pages = 0;                  // For the whole record.
-  uint32_t basePages = 0;              // For its base slices; `pages` if they are not held alone.
+  uint64_t bytes = 0; // Read for all its slices; a low copy beside them does not count.
+  ExpertPages pages;
   uint16_t demanded = 0;               // Slices that the open layer pass demands.
   uint32_t firstSliceEnd = UINT32_MAX; // Index of its slices' ends; UINT32_MAX: it is read whole.
   uint32_t layer = 0;
@@ -87,6 +88,13 @@ struct DirectoryEntry {
   bool isPrefetch() const { return unit.isPrefetch(); }
   /// Whether the open layer pass keeps all that it demands of it.
   bool isKept() const { return keptSlices >= demanded; }
+  /// Whether it has copies of low and of high precision, of which it holds one at a time.
+  bool hasCopies() const { return unit.lowCopySlices > 0; }
+  /// Those that it will have pages for once the open layer pass has them all. It has one of two
+  /// copies: the one that is held is given up for one of higher precision.
+  uint16_t slicesDuringPass() const {
+    return std::max(isHeld() ? unit.slicesHeld() : uint16_t(0), isWanted ? demanded : uint16_t(0));
+  }
 };
 
 /// The sizes of the tables, so that each is allocated once.
@@ -113,8 +121,11 @@ public:
   void addLayer(uint64_t quotaPages, bool repeatsEveryStep = true);
   /// Adds an expert to the last layer.
   void addExpert(uint32_t pages, uint64_t bytes = 0, uint16_t slices = 1);
-  /// The same of a record that may be read in part; the slices end at these bytes.
-  void addExpert(std::span<const uint64_t> sliceEnds, uint64_t pageBytes);
+  /// The same of a record that may be read in part; the slices end at these bytes. With separate
+  /// copies, lowCopySlices of them, less than all, are the low one; the others are complete without
+  /// these.
+  void addExpert(std::span<const uint64_t> sliceEnds, uint64_t pageBytes,
+                 uint16_t lowCopySlices = 0);
 
   DirectorySize size() const { return {layers.size(), entries.size(), widestLayer}; }
   size_t layerCount() const { return layers.size(); }
@@ -122,12 +133,18 @@ public:
   uint32_t idOf(uint32_t layer, uint32_t expert) const { return layers[layer].firstId + expert; }
   uint32_t expertOf(uint32_t id) const { return id - layers[entries[id].layer].firstId; }
   const DirectoryEntry &at(uint32_t id) const { return entries[id]; }
-  /// The history of the demands for more than the base slices; only with base slices.
+  /// Whether any expert has separate copies.
+  bool hasCopies() const { return hasSomeCopies; }
+  /// The history of the demands for more than the base slices; only with base slices. Separate
+  /// copies have one history.
   const ExpertHistory &upperHistory(uint32_t id) const { return upperHistories[id]; }
   /// Bytes of the slices [first, end) of its record.
   uint64_t bytesOf(uint32_t id, uint16_t first, uint16_t end) const;
-  /// Pages for so many of its first slices.
-  uint32_t pagesFor(uint32_t id, uint16_t slices) const;
+  /// Pages for the expert with so many slices, and how many they are.
+  PageRange pageRangeFor(uint32_t id, uint16_t slices) const {
+    return entries[id].pages.of(slices);
+  }
+  uint32_t pagesFor(uint32_t id, uint16_t slices) const { return pageRangeFor(id, slices).count(); }
   uint32_t pagesHeldBy(uint32_t id) const { return pagesFor(id, entries[id].unit.slicesHeld()); }
   const CacheRules &cacheRules() const { return rules; }
   uint64_t pagesHeld(uint32_t layer) const { return layers[layer].heldPages; }
@@ -154,11 +171,13 @@ public:
   std::span<const uint32_t> unkept() const { return unkeptIds; }
   /// Those that stay without upper slices that are held or wanted.
   std::span<const uint32_t> reduced() const { return reducedIds; }
-  /// Pages that a demanded expert needs beside those that it holds.
+  /// Pages that a demanded expert needs beside those that it holds or, with another copy, will have
+  /// given back.
   uint32_t missingPages(uint32_t id) const;
   /// Whether an expert that is wanted, unkept or reduced has pages that it will not keep.
   bool holdsMoreThanKept(uint32_t id) const {
-    return pagesHeldBy(id) > pagesFor(id, entries[id].keptSlices);
+    const uint16_t held = entries[id].unit.slicesHeld();
+    return pagesFor(id, held) > pagesFor(id, std::min(held, entries[id].keptSlices));
   }
   void endPass();
 
@@ -250,21 +269,13 @@ private:
       change(upperHistories[id]);
   }
   bool isExecutable(uint32_t layer, const PassDemand &demand);
-  /// Those of so many pages of the expert that are for upper slices.
-  uint64_t upperOf(uint32_t id, uint64_t pages) const {
-    return pages - std::min<uint64_t>(pages, entries[id].basePages);
-  }
   std::optional<uint64_t> upperPoolPages(const QuotaGroup &group) const;
   uint64_t surplusPages(const QuotaGroup &group, uint64_t pages, uint64_t upperPages) const;
-  bool demandsUpper(const DirectoryEntry &entry) const {
-    return rules.baseSlices > 0 && entry.demanded > rules.baseSlices;
-  }
   void remember(uint32_t layer, const PassDemand &demand);
   void addImportances(const Layer &layer, const PassDemand &demand);
   void decide(uint32_t layer);
   void takeAnswers();
   LayerDistance distanceTo(uint32_t layer) const;
-  bool hasUpperCandidate(uint32_t id) const;
   uint64_t addCandidate(uint32_t id, bool isUpper, const LayerDistance &distance);
   uint64_t addParts(uint32_t id, const LayerDistance &distance);
   uint64_t addCandidates(uint32_t layer, uint64_t leavingPages);
@@ -284,6 +295,7 @@ private:
   std::vector<ExpertHistory> upperHistories; // By id; empty without base slices.
   std::vector<uint64_t> sliceEnds; // From the record's first byte, of experts read in part.
   size_t widestLayer = 0;
+  bool hasSomeCopies = false;
   uint32_t cycleLayers = 0; // Layers that repeat every step.
   uint64_t passes = 0;      // The logical clock.
   uint32_t passLayer = 0;

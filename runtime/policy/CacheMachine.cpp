@@ -1,5 +1,6 @@
 #include "runtime/policy/CacheMachine.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace moert {
@@ -54,19 +55,23 @@ bool CacheMachine::beginPass(uint32_t layer, const PassDemand &demand) {
 /// A cancelled prefetch that is demanded while its read is under way is useful, too.
 void CacheMachine::demandUnits() {
   for (uint32_t id : directory.wanted()) {
-    const bool isHeld = directory.at(id).isHeld(), isPrefetch = directory.at(id).isPrefetch();
-    const bool isLow = directory.at(id).demanded < directory.at(id).unit.slices;
-    // Its further slices might find no room beside the first ones, which do not stay either: the
-    // whole record is read.
-    if (isHeld && directory.at(id).keptSlices == 0 && directory.missingPages(id) > 0)
+    const DirectoryEntry &entry = directory.at(id);
+    const bool isHeld = entry.isHeld(), isLow = entry.demanded < entry.unit.slices;
+    const bool isOtherCopy = entry.unit.hasOtherCopyThan(entry.demanded);
+    const bool isUseful = entry.isPrefetch() && !isOtherCopy;
+    // Further slices might find no room beside the first ones, which do not stay either: the whole
+    // record is read.
+    if (isHeld && (isOtherCopy || (entry.keptSlices == 0 && directory.missingPages(id) > 0)))
       evict(id);
+    if (isOtherCopy && entry.unit.state == UnitState::kPrefetched)
+      cancel({&id, 1});
     const bool isHit = demand(id) == UnitState::kReady && isHeld;
-    claimedInPart += directory.at(id).unit.completion() == UnitEvent::kPartCompleted;
+    claimedInPart += entry.unit.completion() != UnitEvent::kReadCompleted;
     countsNow.hits += isHit;
     countsNow.misses += !isHit;
     countsNow.lowHits += isLow && isHit;
     countsNow.lowMisses += isLow && !isHit;
-    countsNow.useful += isPrefetch;
+    countsNow.useful += isUseful;
   }
 }
 
@@ -122,7 +127,8 @@ std::optional<CacheAction> CacheMachine::beginPrefetch() {
   if (!isPromotion && !prefetches.hasNext())
     return {};
   const uint32_t id = isPromotion ? promotions.next() : prefetches.next();
-  const uint16_t slices = isPromotion ? directory.at(id).unit.slices : prefetches.slicesOfNext();
+  const CacheUnit &unit = directory.at(id).unit;
+  const uint16_t slices = isPromotion ? unit.slices : prefetches.slicesOfNext();
   if (!directory.hasRoomForPrefetch(id, slices))
     return evictForRoom();
   ++readingPrefetches;
@@ -132,7 +138,7 @@ std::optional<CacheAction> CacheMachine::beginPrefetch() {
   } else {
     prefetches.begin();
     ++countsNow.prefetchesRead;
-    countsNow.prefetchBytes += directory.bytesOf(id, 0, slices);
+    countsNow.prefetchBytes += directory.bytesOf(id, unit.firstOf(slices), slices);
   }
   directory.beginPrefetch(id, slices);
   return beginRead(id);
@@ -149,8 +155,9 @@ std::optional<CacheAction> CacheMachine::evictForRoom() {
 CacheAction CacheMachine::beginRead(uint32_t id) {
   ++reading;
   const CacheUnit &unit = directory.at(id).unit;
-  countsNow.bytesRead += directory.bytesOf(id, unit.slicesPresent, unit.slicesWanted);
-  return {id, true, unit.slicesPresent, unit.slicesWanted};
+  const uint16_t first = std::max(unit.slicesPresent, unit.firstOf(unit.slicesWanted));
+  countsNow.bytesRead += directory.bytesOf(id, first, unit.slicesWanted);
+  return {id, true, first, unit.slicesWanted};
 }
 
 /// Prefetches that brought too few slices hold pages, and together may leave no room to read the
@@ -176,8 +183,9 @@ bool CacheMachine::completed(uint32_t id, bool isOk) {
   --reading;
   readingPrefetches -= !isDemandedRead(before);
   const UnitEvent completion = directory.at(id).unit.completion();
-  claimedInPart -= completion == UnitEvent::kPartCompleted;
+  claimedInPart -= completion != UnitEvent::kReadCompleted;
   const UnitState after = apply(id, isOk ? completion : UnitEvent::kReadFailed);
+  countsNow.cancelled += isOk && completion == UnitEvent::kReadFailed; // The other copy's.
   if (after == UnitState::kReady)
     arrived.push_back(directory.at(id).history.rank);
   if (after == UnitState::kQueued || after == UnitState::kLacking) {

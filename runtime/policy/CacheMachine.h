@@ -27,8 +27,11 @@ struct CacheReadLimits {
   size_t prefetchReads = 0; // Prefetches and promotions among them; 0: there are none.
 };
 
-/// What the driver has to do with slices of a unit: read them, or take their pages back. It has the
-/// pages of the slices before them (CacheDirectory::pagesFor).
+/// What the driver has to do with slices of a unit: read them, or take back pages.
+///
+/// When they are read, the unit has the pages for firstSlice slices, or none if they are the first
+/// of its copy (CacheUnit::firstOf); it gets those for endSlice slices. When pages are taken back,
+/// it has those for endSlice slices, and those for firstSlice slices stay; 0: none.
 struct CacheAction {
   uint32_t id = 0;
   bool isRead = false;
@@ -137,7 +140,7 @@ private:
   /// Lacking and queued units in the order of their reads; the first nextRead of them were begun.
   std::vector<uint32_t> toRead;
   size_t nextRead = 0;
-  size_t claimedInPart = 0; // Reads after which slices that are lacking are added to toRead.
+  size_t claimedInPart = 0; // Reads after which what is still missing is added to toRead.
   /// Indices in the order in which they became ready; the first handedOut of them were handed out.
   std::vector<uint32_t> arrived;
   size_t handedOut = 0, released = 0;

@@ -40,7 +40,9 @@ enum class UnitEvent : uint8_t {
   kReadBegun,     // The demand's read begins.
   kPrefetchBegun, // A read begins that no layer pass has asked for.
   kReadCompleted,
-  kReadFailed, // Also: the bytes of a ready unit do not match their checksum.
+  /// Also: the bytes of a ready unit do not match their checksum; a claimed prefetch brings another
+  /// copy than is demanded.
+  kReadFailed,
   kHandedOut,
   kReleased,  // It was computed, or its layer pass was abandoned.
   kRetained,  // It would be evicted, and stays as a prefetch instead.
@@ -103,10 +105,15 @@ constexpr bool isDemandedRead(UnitState state) {
 /// Invariants: slicesPresent <= slicesWanted <= slices. A complete unit (ready, in use, prefetched)
 /// has all that are wanted; one that is absent, queued, loading or being prefetched has none. A
 /// demand takes as many as it wants of those that a prefetch reads; the others are given back.
+///
+/// With separate copies, so many slices are those of the low copy, or those of the high one without
+/// the low one. A unit has one copy; a demand for the other one reads it anew, except that a high
+/// copy that stayed in memory serves a demand for less.
 struct CacheUnit {
   UnitState state = UnitState::kAbsent;
   MemoryTier tier = MemoryTier::kHost;
-  uint16_t slices = 1; // In the record.
+  uint16_t slices = 1;        // In the record.
+  uint16_t lowCopySlices = 0; // The first ones, of the low copy; 0: there are no separate copies.
   uint16_t slicesWanted = 0;
   uint16_t slicesPresent = 0;
   uint16_t slicesPrefetched = 0; // That the read of a prefetch brings.
@@ -114,6 +121,18 @@ struct CacheUnit {
   bool isHeld() const { return state >= UnitState::kLoading && state < UnitState::kPrefetching; }
   bool isPrefetch() const { return state >= UnitState::kPrefetching; }
   bool isResident() const { return state == UnitState::kReady || state == UnitState::kInUse; }
+
+  /// The first slice that an expert with so many slices consists of.
+  constexpr uint16_t firstOf(uint16_t count) const {
+    return count > lowCopySlices ? lowCopySlices : uint16_t(0);
+  }
+  /// Whether what it has, or is being read, is a copy that does not serve a demand for so many
+  /// slices. Whether a prefetch has arrived must not matter, so one at high precision does not
+  /// serve a demand for less.
+  bool hasOtherCopyThan(uint16_t demanded) const {
+    const uint16_t held = slicesHeld();
+    return held > 0 && firstOf(held) != firstOf(demanded) && (isPrefetch() || held < demanded);
+  }
 
   /// Slices that it has pages for. What a demand lacks gets pages when its read begins.
   constexpr uint16_t slicesHeld() const {
@@ -130,8 +149,11 @@ struct CacheUnit {
     return isComplete && slicesPresent < demanded ? UnitEvent::kMoreDemanded : UnitEvent::kDemanded;
   }
 
-  /// The event of a read that has ended well.
+  /// The event of a read that has ended well. A prefetch of the other copy than is demanded
+  /// brought nothing.
   constexpr UnitEvent completion() const {
+    if (state == UnitState::kClaimed && firstOf(slicesPrefetched) != firstOf(slicesWanted))
+      return UnitEvent::kReadFailed;
     return state == UnitState::kClaimed && slicesPrefetched < slicesWanted
                ? UnitEvent::kPartCompleted
                : UnitEvent::kReadCompleted;

@@ -17,7 +17,8 @@ constexpr uint64_t kStreamedRecords = 2;
 
 /// An expert that is in memory or demanded, or both. A demanded one has the lastUse and the rank of
 /// the layer pass that begins. The upper slices of an expert may be a candidate of their own: they
-/// are kept only if the expert is.
+/// are kept only if the expert is. A separate copy of high precision is a candidate like them
+/// without one for the expert.
 struct PassCandidate {
   EvictionCandidate use;
   uint64_t pages = 0;    // Without those of its upper slices, if these are a candidate.

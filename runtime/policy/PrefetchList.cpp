@@ -30,12 +30,14 @@ void PrefetchList::name(const CacheDirectory &directory, const LayerPrefetch &pr
     return;
   namedCount = std::max(namedCount, index + 1);
   named[index] = {prefetch.layer, prefetch.rule};
-  const bool isPart = directory.cacheRules().baseSlices > 0 && !prefetch.slices.empty();
   const size_t count =
       std::min<size_t>({prefetch.candidates.size(), prefetch.rule.candidates, widestLayer});
   for (size_t i = 0; i < count; ++i) {
     const uint32_t id = directory.idOf(prefetch.layer, prefetch.candidates[i].expert);
-    const uint16_t all = directory.at(id).unit.slices,
+    const DirectoryEntry &entry = directory.at(id);
+    const bool isPart =
+        !prefetch.slices.empty() && (entry.hasCopies() || directory.cacheRules().baseSlices > 0);
+    const uint16_t all = entry.unit.slices,
                    slices = isPart ? std::min(all, prefetch.slices[i]) : all;
     if (slices > 0)
       candidates[index * widestLayer + named[index].count++] = {
@@ -77,7 +79,8 @@ void PrefetchList::beginPass(const CacheDirectory &directory, uint32_t layer) {
 }
 
 /// Divides the candidates, likeliest first: absent experts are to be read, within the rule's
-/// limits; experts that are in memory and will leave need no read and do not count as one.
+/// limits; experts that are in memory and will leave need no read and do not count as one. Where
+/// such a one has another copy than is expected, the demand reads it.
 void PrefetchList::choose(const CacheDirectory &directory, const Named &prefetch,
                           std::span<const Candidate> likeliest) {
   const std::span<const uint32_t> unkept = directory.unkept();
@@ -92,7 +95,10 @@ void PrefetchList::choose(const CacheDirectory &directory, const Named &prefetch
     if (!entry.isHeld() && !entry.isPrefetch()) {
       toRead.push_back(id);
       slicesToRead[id] = candidate.slices;
-    } else if (entry.isHeld() && std::ranges::find(unkept, id) != unkept.end())
+    } else if (entry.isHeld() &&
+               entry.unit.firstOf(entry.unit.slicesPresent) ==
+                   entry.unit.firstOf(candidate.slices) &&
+               std::ranges::find(unkept, id) != unkept.end())
       leaving.push_back(id);
   }
 }

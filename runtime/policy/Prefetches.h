@@ -58,8 +58,8 @@ struct LayerPrefetch {
   uint32_t layer = 0;
   PrefetchRule rule;
   std::span<const PrefetchCandidate> candidates; // Likeliest first, ties to the lowest index.
-  /// Where low slices are held alone (CacheRules::baseSlices): with how many each is read; 0: it is
-  /// not. Empty: all with all of them.
+  /// Where low slices are held alone (CacheRules::baseSlices), and of records with separate copies:
+  /// with how many each is read; 0: it is not. Empty: all with all of them.
   std::span<const uint16_t> slices = {};
 };
 

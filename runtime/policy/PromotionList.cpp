@@ -62,13 +62,13 @@ void PromotionList::endPass(const CacheDirectory &directory) {
     best = id;
     importance = directory.at(id).history.importance;
   }
-  if (importance == 0 || pages + directory.at(best).pages > directory.pagesInStaging() ||
+  if (importance == 0 || pages + directory.at(best).pages.most() > directory.pagesInStaging() ||
       !directory.selectLeaving(best, leaving))
     return;
   // The layer pass before the layer's own turn; one layer pass at least, so that there is time.
   const uint64_t passes = uint64_t(rule.afterTokens) * directory.layersInCycle() - 1;
   promotions.push_back({best, directory.passesBegun() + std::max<uint64_t>(1, passes),
-                        directory.at(best).pages, false});
+                        directory.at(best).pages.most(), false});
   pages += promotions.back().pages;
 }
 

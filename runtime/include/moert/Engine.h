@@ -183,7 +183,8 @@ public:
   bool losesDecoding() const;
   /// EngineOptions::decodesInBatches was set and applies: there is one session, and the plan has a
   /// miss rule, quotas per layer, no prefetches and no eviction by importance, so that what a
-  /// layer's cache holds depends on that layer's demands alone.
+  /// layer's cache holds depends on that layer's demands alone. No expert has separate copies, of
+  /// which only one is in memory for all tokens of a batch.
   bool decodesInBatches() const;
 
   /// The account that holds now: that of loading, or of the last setBudget().

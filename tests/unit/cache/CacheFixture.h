@@ -19,11 +19,36 @@ namespace moert {
 
 constexpr uint64_t kBlock = 4096;
 
-/// Records of the given sizes, one after the other. Of two slices where there are two blocks or
-/// more; payloads end 100 bytes before their slices.
+/// Slices of a record of so many blocks of 4 KiB, as the blocks where they end, and how many of
+/// them are a low copy.
+struct RecordCut {
+  std::vector<uint64_t> ends;
+  uint16_t lowCopySlices = 0;
+};
+
+/// Two slices where there are two blocks or more, the second of one block.
+inline RecordCut nestedCut(uint32_t, uint64_t blocks) {
+  return blocks > 1 ? RecordCut{{blocks - 1, blocks}} : RecordCut{{blocks}};
+}
+
+/// By the expert's number: nested; a low copy of one slice and a high one of one or two; a low copy
+/// of two slices and a high one of one. A third of the blocks are the low copy's.
+inline RecordCut copiesCut(uint32_t expert, uint64_t blocks) {
+  if (expert % 4 == 0 || blocks < 2)
+    return nestedCut(expert, blocks);
+  const uint64_t low = std::max<uint64_t>(1, blocks / 3);
+  if (expert % 4 == 1 || blocks < 3)
+    return {{low, blocks}, 1};
+  if (expert % 4 == 2)
+    return {{low, low + (blocks - low) / 2, blocks}, 1};
+  return {{(low + 1) / 2, (low + 1) / 2 + low, blocks}, 2};
+}
+
+/// Records of the given sizes, one after the other; payloads end 100 bytes before their slices.
 struct FakeModel {
   /// recordBlocks[layer][expert]: sizes in blocks of 4 KiB.
-  explicit FakeModel(const std::vector<std::vector<uint64_t>> &recordBlocks) {
+  explicit FakeModel(const std::vector<std::vector<uint64_t>> &recordBlocks,
+                     RecordCut (*cutOf)(uint32_t expert, uint64_t blocks) = nestedCut) {
     uint64_t blocks = 1; // The file's head.
     for (const std::vector<uint64_t> &layer : recordBlocks)
       for (uint64_t size : layer)
@@ -37,12 +62,13 @@ struct FakeModel {
     for (size_t l = 0; l < recordBlocks.size(); ++l) {
       slices[l].resize(recordBlocks[l].size());
       for (size_t e = 0; e < recordBlocks[l].size(); ++e) {
-        uint64_t bytes = recordBlocks[l][e] * kBlock;
-        uint64_t first = bytes > kBlock ? bytes - kBlock : bytes;
-        addSlice(slices[l][e], offset, 0, first);
-        if (first < bytes)
-          addSlice(slices[l][e], offset, first, bytes - first);
-        records[l].push_back({offset, bytes, slices[l][e]});
+        const RecordCut cut = cutOf(static_cast<uint32_t>(e), recordBlocks[l][e]);
+        for (uint64_t begin = 0; uint64_t end : cut.ends) {
+          addSlice(slices[l][e], offset, begin * kBlock, (end - begin) * kBlock);
+          begin = end;
+        }
+        const uint64_t bytes = recordBlocks[l][e] * kBlock;
+        records[l].push_back({offset, bytes, slices[l][e], cut.lowCopySlices});
         offset += bytes;
       }
     }
@@ -53,10 +79,20 @@ struct FakeModel {
     list.push_back({offset, bytes, payload.size(), checksum64(payload)});
   }
 
+  uint16_t slicesOf(uint32_t layer, uint32_t expert) const {
+    return static_cast<uint16_t>(records[layer][expert].slices.size());
+  }
+
   /// Whether the view shows exactly this expert.
   bool shows(const PagedBytes &view, uint32_t layer, uint32_t expert) const {
+    return shows(view, layer, expert, slicesOf(layer, expert));
+  }
+  /// With so many slices; those of the low copy are not there with more.
+  bool shows(const PagedBytes &view, uint32_t layer, uint32_t expert, uint16_t count) const {
     const ExpertRecord &record = records[layer][expert];
-    for (uint64_t at = 0; at < record.bytes; at += kBlock)
+    const uint16_t first = count > record.lowCopySlices ? record.lowCopySlices : uint16_t(0);
+    const RecordSlice &last = record.slices[count - 1u];
+    for (uint64_t at = record.slices[first].offset; at < last.offset + last.bytes; at += kBlock)
       if (std::memcmp(view.at(at), &file[record.fileOffset + at], kBlock) != 0)
         return false;
     return true;

@@ -1,7 +1,9 @@
 // A cache that continues with other quotas and rules.
 #include "runtime/policy/CacheMachine.h"
+#include "runtime/policy/InstantReads.h"
 #include "tests/unit/policy/AllCacheRules.h"
 
+#include <array>
 #include <doctest/doctest.h>
 #include <random>
 #include <vector>
@@ -171,4 +173,45 @@ TEST_CASE("from any rules to any others the quotas hold and the cache works on")
         next.runPass(step % 3, twoOf(random));
       CHECK(next.machine.state().forbiddenEvents() == 0);
     }
+}
+
+TEST_CASE("copies stay with the precision that they have, and leave whole where quotas shrink") {
+  for (bool hasTwoPools : {false, true}) {
+    CAPTURE(hasTwoPools);
+    const CacheRules rules = {.sharing = CacheSharing::kOnePool,
+                              .baseSlices = hasTwoPools,
+                              .upperPart = hasTwoPools ? kFixedPointOne / 2 : 0};
+    auto directoryOf = [&](uint64_t quota) {
+      CacheDirectory directory(rules, 5, {});
+      directory.addLayer(quota);
+      for (uint32_t expert = 0; expert < kExperts; ++expert) // A page of low precision, or three.
+        directory.addExpert(std::array<uint64_t, 3>{1, 3, 4}, 1, 1);
+      return directory;
+    };
+    CacheMachine machine(directoryOf(16), kLimits);
+    const std::array<uint16_t, 7> demanded = {3, 1, 2, 1, 1, 1, 1};
+    for (uint32_t expert = 0; expert < demanded.size(); ++expert) {
+      const Experts wanted = {expert};
+      executeInstantly(machine, 0, {.wanted = wanted, .slices = {&demanded[expert], 1}});
+    }
+    auto slicesHeld = [](const CacheMachine &of) {
+      std::vector<uint16_t> slices;
+      for (uint32_t id = 0; id < kExperts; ++id)
+        slices.push_back(of.at(id).isHeld() ? of.at(id).unit.slicesPresent : uint16_t(0));
+      return slices;
+    };
+    CHECK(slicesHeld(machine) == std::vector<uint16_t>{3, 1, 2, 1, 1, 1, 1, 0});
+    CacheMachine same(directoryOf(16), kLimits), smaller(directoryOf(8), kLimits);
+    same.continueFrom(machine);
+    CHECK(slicesHeld(same) == slicesHeld(machine));
+    CHECK(same.state().pagesHeld(0) == 11);
+    smaller.continueFrom(machine);
+    // Four pages for low copies and four for high ones, or eight for the last ones used.
+    CHECK(slicesHeld(smaller) == (hasTwoPools ? std::vector<uint16_t>{0, 0, 2, 1, 1, 1, 1, 0}
+                                              : std::vector<uint16_t>{0, 1, 2, 1, 1, 1, 1, 0}));
+    const Experts wanted = {2};
+    executeInstantly(smaller, 0, {wanted}); // The slice that its copy is lacking.
+    CHECK(smaller.counts().evictions == machine.counts().evictions);
+    CHECK(smaller.counts().bytesRead == machine.counts().bytesRead + 1);
+  }
 }

@@ -15,6 +15,9 @@ namespace {
 /// Ends a layer pass, whatever its experts need of pages meanwhile.
 void readAndEvict(CacheDirectory &directory) {
   for (uint32_t id : directory.wanted())
+    if (directory.at(id).unit.hasOtherCopyThan(directory.at(id).demanded))
+      directory.apply(id, UnitEvent::kEvicted);
+  for (uint32_t id : directory.wanted())
     if (directory.demand(id) != UnitState::kReady) {
       directory.apply(id, UnitEvent::kReadBegun);
       directory.apply(id, UnitEvent::kReadCompleted);
@@ -296,31 +299,44 @@ static std::pair<Experts, Experts> unkeptOfAll(const CacheDirectory &directory, 
       uint32_t id = directory.idOf(layer, expert);
       const DirectoryEntry &entry = directory.at(id);
       if (layer == executed)
-        limits.largestRecordPages = std::max<uint64_t>(limits.largestRecordPages, entry.pages);
+        limits.largestRecordPages =
+            std::max<uint64_t>(limits.largestRecordPages, entry.pages.most());
       if (!entry.isHeld() && !entry.isWanted)
         continue;
-      for (bool isUpper : {false, true}) {
-        const uint8_t below = isUpper ? directory.cacheRules().baseSlices : uint8_t(0);
-        if (isUpper && below == 0)
-          continue;
-        const ExpertHistory &history = isUpper ? directory.upperHistory(id) : entry.history;
+      auto add = [&](const ExpertHistory &history, bool isUpper, uint64_t pages, bool isReady,
+                     bool isWanted) {
         PassCandidate candidate;
         candidate.use = {id, history.lastUse, history.rank,
                          keepingValue(directory.cacheRules().eviction, history, distance), isUpper};
-        candidate.pages = isUpper ? entry.pages - entry.basePages : entry.basePages;
-        candidate.isReady = entry.isHeld() && entry.unit.slicesHeld() > below;
-        candidate.isWanted = entry.isWanted && entry.demanded > below;
+        candidate.pages = pages;
+        candidate.isReady = isReady;
+        candidate.isWanted = isWanted;
         candidate.isPinned = entry.pins > 0;
-        if (candidate.pages > 0 && (candidate.isReady || candidate.isWanted))
+        if (pages > 0 && (isReady || isWanted))
           all.push_back(candidate);
+      };
+      const uint16_t held = entry.isHeld() ? entry.unit.slicesHeld() : uint16_t(0),
+                     wanted = entry.isWanted ? entry.demanded : uint16_t(0),
+                     low = entry.unit.lowCopySlices, both = std::max(held, wanted);
+      if (low > 0) { // One copy: the one in memory, unless a higher one is wanted.
+        add(entry.history, both > low, directory.pagesFor(id, both),
+            held > 0 && (held > low) == (both > low), entry.isWanted);
+        continue;
       }
+      const uint8_t base = directory.cacheRules().baseSlices;
+      const uint64_t whole = directory.pagesFor(id, entry.unit.slices),
+                     first = base == 0 ? whole : directory.pagesFor(id, base);
+      add(entry.history, false, first, held > 0, wanted > 0);
+      if (base > 0)
+        add(directory.upperHistory(id), true, whole - first, held > base, wanted > base);
     }
   }
   planPass(limits, all);
   Experts unkept, reduced;
   for (const PassCandidate &candidate : all)
     if (!candidate.isKept)
-      (candidate.use.isUpper ? reduced : unkept).push_back(candidate.use.expert);
+      (candidate.use.isUpper && !directory.at(candidate.use.expert).hasCopies() ? reduced : unkept)
+          .push_back(candidate.use.expert);
   std::erase_if(reduced, [&](uint32_t id) { return std::ranges::count(unkept, id) > 0; });
   return {unkept, reduced};
 }
@@ -343,7 +359,9 @@ TEST_CASE("with one pool the first few experts of each layer decide as if all of
         directory.addLayer(layer == 0 ? quota : 0);
         for (uint32_t expert = 0; expert < experts; ++expert) {
           const uint64_t pages = seed % 3 == 0 ? 4 : 1 + random() % 9;
-          directory.addExpert(std::array{1 + random() % pages, pages}, 1);
+          const uint64_t first = 1 + random() % pages;
+          const bool hasCopies = seed % 5 >= 2 && first < pages && random() % 2 == 0;
+          directory.addExpert(std::array{first, pages}, 1, hasCopies);
         }
       }
       REQUIRE(directory.pin(directory.idOf(1, 2)));
@@ -370,4 +388,64 @@ TEST_CASE("with one pool the first few experts of each layer decide as if all of
         readAndEvict(directory);
       }
     }
+}
+
+TEST_CASE("a copy has the pages that its bytes lie in, whether or not low slices are held alone") {
+  for (uint8_t baseSlices : {0, 1, 2}) {
+    CAPTURE(int(baseSlices));
+    CacheDirectory directory({.baseSlices = baseSlices}, 0, {});
+    directory.addLayer(10);
+    directory.addExpert(std::array<uint64_t, 3>{6, 14, 22}, 4, 1); // The low copy ends in page 1.
+    directory.addExpert(std::array<uint64_t, 3>{6, 8, 22}, 4, 2);
+    auto pagesOf = [&](uint32_t id, uint16_t slices) {
+      const PageRange pages = directory.pageRangeFor(id, slices);
+      return std::pair(pages.first, pages.end);
+    };
+    CHECK(pagesOf(0, 0) == std::pair(0u, 0u));
+    CHECK(pagesOf(0, 1) == std::pair(0u, 2u));
+    CHECK(pagesOf(0, 2) == std::pair(1u, 6u)); // For the whole copy, as for a record.
+    CHECK(pagesOf(0, 3) == std::pair(1u, 6u));
+    CHECK(pagesOf(1, 1) == std::pair(0u, 2u));
+    CHECK(pagesOf(1, 2) == std::pair(0u, 2u));
+    CHECK(pagesOf(1, 3) == std::pair(2u, 6u));
+    CHECK(directory.at(0).bytes == 16);
+    CHECK(directory.at(1).bytes == 14);
+    CHECK(directory.at(0).pages.most() == 5);
+    CHECK(directory.bytesOf(0, 1, 3) == 16);
+    CHECK(directory.bytesOf(0, 0, 1) == 6);
+    CHECK(directory.bytesOf(1, 0, 2) == 8);
+    CHECK(directory.hasCopies());
+  }
+}
+
+TEST_CASE("with two pools low copies are in one and copies of high precision in the other") {
+  CacheDirectory directory({.baseSlices = 1, .upperPart = kFixedPointOne / 2}, 4, {});
+  directory.addLayer(8);
+  for (int expert = 0; expert < 8; ++expert)
+    directory.addExpert(std::array<uint64_t, 2>{1, 5}, 1, 1); // One page, or four.
+  auto runPass = [&](const Experts &wanted, const std::vector<uint16_t> &slices) {
+    REQUIRE(directory.beginPass(0, {.wanted = wanted, .slices = slices}));
+    readAndEvict(directory);
+  };
+  auto slicesHeld = [&] {
+    std::vector<uint16_t> slices;
+    for (uint32_t id = 0; id < 8; ++id)
+      slices.push_back(directory.at(id).isHeld() ? directory.at(id).unit.slicesHeld()
+                                                 : uint16_t(0));
+    return slices;
+  };
+  runPass({0}, {2});
+  for (uint32_t expert : {1, 2, 3, 4})
+    runPass({expert}, {1});
+  CHECK(slicesHeld() == std::vector<uint16_t>{2, 1, 1, 1, 1, 0, 0, 0});
+  runPass({5}, {1}); // A low copy leaves for it, although it was used after the high one.
+  CHECK(slicesHeld() == std::vector<uint16_t>{2, 0, 1, 1, 1, 1, 0, 0});
+  runPass({2}, {2}); // The low copy of 2 leaves its page to others.
+  CHECK(slicesHeld() == std::vector<uint16_t>{0, 0, 2, 1, 1, 1, 0, 0});
+  runPass({6}, {1});
+  CHECK(slicesHeld() == std::vector<uint16_t>{0, 0, 2, 1, 1, 1, 1, 0});
+  CHECK(directory.pagesHeld(0) == 8);
+  Experts fitting, uses;
+  REQUIRE(directory.selectFitting(0, PassDemand{Experts{2, 7}}, fitting, uses));
+  CHECK(fitting == Experts{2}); // The pool of the high copies is full.
 }

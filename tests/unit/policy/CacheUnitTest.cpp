@@ -219,3 +219,54 @@ TEST_CASE("a prefetch of few slices is completed where more are demanded") {
   CHECK(after({kPrefetchedLow, {Event::kDemanded, 1}}).completion() == Event::kReadCompleted);
   CHECK(after({kPrefetched, {Event::kDemanded, 3}}).completion() == Event::kReadCompleted);
 }
+
+namespace {
+
+/// A unit of three slices, of which the first is a low copy, after these events.
+CacheUnit copyAfter(std::initializer_list<std::pair<Event, uint16_t>> events) {
+  CacheUnit unit{.slices = 3, .lowCopySlices = 1};
+  for (const auto &each : events)
+    REQUIRE(unit.apply(each.first, each.second));
+  return unit;
+}
+
+} // namespace
+
+TEST_CASE("a copy of high precision consists of the slices after the low copy") {
+  const CacheUnit unit{.slices = 3, .lowCopySlices = 1};
+  CHECK(unit.firstOf(1) == 0);
+  CHECK(unit.firstOf(2) == 1);
+  CHECK(unit.firstOf(3) == 1);
+  CHECK(CacheUnit{.slices = 3}.firstOf(3) == 0);
+}
+
+TEST_CASE("a copy that stayed serves demands for as much or for less, a prefetched one no other") {
+  const CacheUnit low = copyAfter({{Event::kDemanded, 1}, kBegun, kDone}),
+                  high = copyAfter({{Event::kDemanded, 2}, kBegun, kDone}),
+                  prefetched = copyAfter({kPrefetched, kDone}), reading = copyAfter({kPrefetched});
+  CHECK_FALSE(low.hasOtherCopyThan(1));
+  CHECK(low.hasOtherCopyThan(2));
+  CHECK(low.hasOtherCopyThan(3));
+  for (uint16_t demanded : {1, 2, 3})
+    CHECK_FALSE(high.hasOtherCopyThan(demanded)); // With 3, one slice is lacking.
+  for (const CacheUnit &prefetch : {prefetched, reading}) {
+    CHECK(prefetch.hasOtherCopyThan(1));
+    CHECK_FALSE(prefetch.hasOtherCopyThan(2));
+    CHECK_FALSE(prefetch.hasOtherCopyThan(3));
+  }
+  CHECK(copyAfter({kPrefetchedLow}).hasOtherCopyThan(2));
+  CHECK_FALSE(copyAfter({{Event::kDemanded, 2}}).hasOtherCopyThan(1)); // It has nothing yet.
+}
+
+TEST_CASE("a prefetch of one copy brings nothing for a demand for the other") {
+  for (const auto &pair : {std::pair<uint16_t, uint16_t>{1, 2}, {1, 3}, {2, 1}, {3, 1}}) {
+    const uint16_t read = pair.first, demanded = pair.second;
+    CAPTURE(read);
+    const CacheUnit unit = copyAfter({{Event::kPrefetchBegun, read}, {Event::kDemanded, demanded}});
+    CHECK(unit.completion() == Event::kReadFailed);
+  }
+  CHECK(copyAfter({{Event::kPrefetchBegun, 2}, {Event::kDemanded, 3}}).completion() ==
+        Event::kPartCompleted);
+  CHECK(copyAfter({{Event::kPrefetchBegun, 3}, {Event::kDemanded, 2}}).completion() ==
+        Event::kReadCompleted);
+}

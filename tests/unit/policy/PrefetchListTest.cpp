@@ -346,3 +346,117 @@ TEST_CASE("where low slices are held alone prefetches are read with the slices o
   CHECK(prefetchedPages(1) == std::vector<uint32_t>{0, 0, 1, 4});
   CHECK(prefetchedPages(0) == std::vector<uint32_t>{0, 4, 4, 4});
 }
+
+namespace {
+
+/// Two layers of four experts, each of a low copy of one page and a high one of three. Reads end
+/// when they are told to.
+struct CopiesCache {
+  CopiesCache() : machine(directory(), {16, 16}) {}
+  static CacheDirectory directory() {
+    CacheDirectory made({}, 6, {});
+    for (int layer = 0; layer < 2; ++layer) {
+      made.addLayer(3);
+      for (int expert = 0; expert < 4; ++expert)
+        made.addExpert(std::array<uint64_t, 2>{1, 4}, 1, 1);
+    }
+    return made;
+  }
+
+  void act() {
+    while (const std::optional<CacheAction> action = machine.next())
+      if (action->isRead)
+        begun.push_back(action->id);
+  }
+  void endReads() {
+    for (act(); !begun.empty(); act()) {
+      const uint32_t id = begun.back();
+      begun.pop_back();
+      REQUIRE(machine.completed(id, true));
+    }
+  }
+  void beginPass(uint32_t layer, uint32_t expert, uint16_t slices) {
+    const Experts wanted = {expert};
+    REQUIRE(machine.beginPass(layer, {.wanted = wanted, .slices = {&slices, 1}}));
+  }
+  CacheCounts endPass() {
+    endReads();
+    machine.release(machine.handOut(false));
+    machine.endPass();
+    act();
+    return machine.takeCounts();
+  }
+  /// A layer pass of layer 0, after which expert 1 of layer 1 is prefetched or still being read.
+  void prefetch(uint16_t slices, bool isRead) {
+    const PrefetchCandidate candidate = {1, kFixedPointOne};
+    beginPass(0, 0, 1);
+    endPass();
+    machine.prefetch({1, {Predictor::kGate, 1, 4, 4, 0}, {&candidate, 1}, {&slices, 1}});
+    beginPass(0, 0, 1);
+    if (isRead)
+      endReads();
+    act();
+    machine.release(machine.handOut(false));
+    machine.endPass();
+    REQUIRE(machine.takeCounts().prefetchesRead == 1);
+  }
+
+  CacheMachine machine;
+  std::vector<uint32_t> begun;
+};
+
+} // namespace
+
+TEST_CASE("a prefetch of one copy is given back where the other one is demanded, read or not") {
+  for (bool isRead : {false, true})
+    for (uint16_t slices : {1, 2}) {
+      const uint16_t demanded = slices == 1 ? 2 : 1;
+      CAPTURE(isRead);
+      CAPTURE(slices);
+      CopiesCache cache;
+      cache.prefetch(slices, isRead);
+      CHECK(cache.machine.slicesCounted(5) == slices);
+      cache.beginPass(1, 1, demanded);
+      const CacheCounts counts = cache.endPass();
+      CHECK(counts.misses == 1);
+      CHECK(counts.useful == 0);
+      CHECK(counts.cancelled == 1);
+      CHECK(counts.evictions == 0);
+      CHECK(counts.bytesRead == (demanded == 1 ? 1 : 3));
+      CHECK(cache.machine.at(5).unit.slicesPresent == demanded);
+      CHECK(cache.machine.state().pagesHeld(1) == (demanded == 1 ? 1 : 3));
+      CHECK(cache.machine.state().prefetchPages() == 0);
+    }
+}
+
+TEST_CASE("a prefetch of the copy that is demanded is useful, read or not") {
+  for (bool isRead : {false, true})
+    for (uint16_t slices : {1, 2}) {
+      CAPTURE(isRead);
+      CAPTURE(slices);
+      CopiesCache cache;
+      cache.prefetch(slices, isRead);
+      CHECK(cache.machine.state().prefetchPages() == (slices == 1 ? 1 : 3));
+      cache.beginPass(1, 1, slices);
+      const CacheCounts counts = cache.endPass();
+      CHECK(counts.useful == 1);
+      CHECK(counts.bytesRead == 0);
+    }
+}
+
+TEST_CASE("a low copy that is held counts as one, however a prefetch would read the expert") {
+  CopiesCache cache;
+  cache.beginPass(1, 1, 1);
+  cache.endPass();
+  const PrefetchCandidate candidate = {1, kFixedPointOne};
+  cache.machine.prefetch({1, {Predictor::kGate, 1, 4, 4, 0}, {&candidate, 1}});
+  cache.beginPass(0, 0, 1);
+  CHECK(cache.endPass().prefetchesRead == 0);
+  CHECK(cache.machine.slicesCounted(5) == 1);
+  cache.beginPass(1, 1, 2); // Demanded at high precision after all: the low copy leaves.
+  const CacheCounts counts = cache.endPass();
+  CHECK(counts.misses == 1);
+  CHECK(counts.evictions == 1);
+  CHECK(counts.bytesRead == 3);
+  CHECK(cache.machine.state().pagesHeld(1) == 3);
+}

@@ -150,17 +150,23 @@ TEST_CASE("without scores a run that a miss rule changed is replayed waiting") {
 }
 
 TEST_CASE("slices are as much smaller as their records") {
-  ReportInputs inputs = skippingInputs();
-  inputs.artifact.plans[0].miss = {.action = moert::MissAction::kLower};
-  for (size_t l = 0; l < inputs.facts.sliceEnds.size(); ++l)
-    for (size_t e = 0; e < inputs.facts.sliceEnds[l].size(); ++e) {
-      const uint64_t bytes = inputs.facts.recordBytes[l][e];
-      inputs.facts.sliceEnds[l][e] = {bytes / 2, bytes};
-    }
-  const auto simulation = simulationOf(inputs);
-  REQUIRE(simulation->appliesMissRule());
-  const Simulated half = simulation->simulate({.expertBytes = 0.5}).value();
-  CHECK(half.bytesRead < 0.6 * simulation->base().bytesRead); // More of them fit, too.
+  for (bool hasCopies : {false, true}) {
+    CAPTURE(hasCopies);
+    ReportInputs inputs = skippingInputs();
+    inputs.artifact.plans[0].miss = {.action = moert::MissAction::kLower};
+    inputs.facts.lowCopySlices.resize(inputs.facts.sliceEnds.size());
+    for (size_t l = 0; l < inputs.facts.sliceEnds.size(); ++l)
+      for (size_t e = 0; e < inputs.facts.sliceEnds[l].size(); ++e) {
+        const uint64_t bytes = inputs.facts.recordBytes[l][e],
+                       low = hasCopies ? 2 * inputs.facts.footprint.pageBytes : 0;
+        inputs.facts.lowCopySlices[l].push_back(hasCopies);
+        inputs.facts.sliceEnds[l][e] = {hasCopies ? low : bytes / 2, low + bytes};
+      }
+    const auto simulation = simulationOf(inputs);
+    REQUIRE(simulation->appliesMissRule());
+    const Simulated half = simulation->simulate({.expertBytes = 0.5}).value();
+    CHECK(half.bytesRead < 0.6 * simulation->base().bytesRead); // More of them fit, too.
+  }
 }
 
 TEST_CASE("a run whose routes end within its prompt is refused") {
