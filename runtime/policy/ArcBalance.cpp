@@ -4,26 +4,26 @@
 
 namespace moert {
 
-void ArcBalance::move(ArcList &list, ArcList to, uint64_t pages) {
-  if (list != ArcList::kForgotten)
-    pagesOf(list) -= pages;
-  if (to != ArcList::kForgotten)
-    pagesOf(to) += pages;
-  list = to;
+void ArcBalance::move(ArcPlace &place, ArcList to, uint32_t pages) {
+  pagesOf(place.list) -= place.pages;
+  pagesOf(to) += pages;
+  place = {to, pages};
 }
 
-void ArcBalance::use(ArcList &list, uint64_t pages, uint64_t quotaPages) {
+void ArcBalance::use(ArcPlace &place, uint32_t pages, uint64_t quotaPages) {
   uint64_t onceGhosts = pagesOf(ArcList::kOnceGhost), againGhosts = pagesOf(ArcList::kAgainGhost);
-  if (list == ArcList::kOnceGhost)
+  if (place.list == ArcList::kOnceGhost)
     target = std::min(quotaPages, target + pages * std::max<uint64_t>(1, againGhosts / onceGhosts));
-  if (list == ArcList::kAgainGhost)
+  if (place.list == ArcList::kAgainGhost)
     target -= std::min(target, pages * std::max<uint64_t>(1, onceGhosts / againGhosts));
-  move(list, list == ArcList::kForgotten ? ArcList::kOnce : ArcList::kAgain, pages);
+  move(place, place.list == ArcList::kForgotten ? ArcList::kOnce : ArcList::kAgain, pages);
 }
 
-void ArcBalance::leave(ArcList &list, uint64_t pages) {
-  if (list == ArcList::kOnce || list == ArcList::kAgain)
-    move(list, list == ArcList::kOnce ? ArcList::kOnceGhost : ArcList::kAgainGhost, pages);
+void ArcBalance::leave(ArcPlace &place) {
+  if (place.list == ArcList::kOnce)
+    move(place, ArcList::kOnceGhost, place.pages);
+  else if (place.list == ArcList::kAgain)
+    move(place, ArcList::kAgainGhost, place.pages);
 }
 
 ArcList ArcBalance::overfullGhosts(uint64_t quotaPages) const {

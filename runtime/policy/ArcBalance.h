@@ -16,16 +16,27 @@ namespace moert {
 /// The paper's T1, T2, B1, B2.
 enum class ArcList : uint8_t { kForgotten, kOnce, kAgain, kOnceGhost, kAgainGhost };
 
-/// Invariants: listPages counts the pages that the experts of each list have or, for ghosts, had;
-/// targetPages is at most the quota of the last use.
+/// An expert's place: its list, and the pages that it has or, as a ghost, had; 0 once forgotten.
+struct ArcPlace {
+  ArcList list = ArcList::kForgotten;
+  uint32_t pages = 0;
+};
+
+/// Invariants: listPages are the sums over the places of each list; targetPages is at most the
+/// quota of the last use.
 class ArcBalance {
 public:
-  /// A layer pass demands the expert.
-  void use(ArcList &list, uint64_t pages, uint64_t quotaPages);
+  /// A layer pass demands the expert, which has so many pages then.
+  void use(ArcPlace &place, uint32_t pages, uint64_t quotaPages);
+  /// The expert has other pages; no effect on a forgotten one.
+  void resize(ArcPlace &place, uint32_t pages) {
+    if (place.list != ArcList::kForgotten)
+      move(place, place.list, pages);
+  }
   /// The expert was evicted; it becomes a ghost.
-  void leave(ArcList &list, uint64_t pages);
+  void leave(ArcPlace &place);
   /// The expert is forgotten.
-  void forget(ArcList &list, uint64_t pages) { move(list, ArcList::kForgotten, pages); }
+  void forget(ArcPlace &place) { move(place, ArcList::kForgotten, 0); }
 
   /// The list whose least recently used expert is to be forgotten: at most twice the quota is
   /// remembered, and at most the quota of experts demanded once. kForgotten: none.
@@ -37,7 +48,7 @@ public:
 private:
   uint64_t &pagesOf(ArcList list) { return listPages[static_cast<size_t>(list)]; }
   uint64_t pagesOf(ArcList list) const { return listPages[static_cast<size_t>(list)]; }
-  void move(ArcList &list, ArcList to, uint64_t pages);
+  void move(ArcPlace &place, ArcList to, uint32_t pages);
 
   uint64_t target = 0;
   std::array<uint64_t, 5> listPages = {};

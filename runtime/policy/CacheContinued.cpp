@@ -69,8 +69,10 @@ void CacheDirectory::takeHeld(const CacheDirectory &before, QuotaGroup &group) {
     demand(id);
     for (UnitEvent event : {UnitEvent::kReadBegun, UnitEvent::kReadCompleted})
       apply(id, event);
-    if (rules.eviction == EvictionPolicy::kArc && entry.arcList == ArcList::kForgotten)
-      group.arc.use(entry.arcList, entry.pages.most(), group.pages);
+    if (rules.eviction == EvictionPolicy::kArc && entry.arc.list == ArcList::kForgotten)
+      group.arc.use(entry.arc, pagesHeldBy(id), group.pages);
+    else
+      group.arc.resize(entry.arc, pagesHeldBy(id));
   }
 }
 

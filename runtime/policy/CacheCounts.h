@@ -11,9 +11,8 @@ struct CacheCounts {
   uint64_t hits = 0;   // Demanded experts that were resident when the layer pass began.
   uint64_t misses = 0; // The other demanded experts.
   uint64_t lowHits = 0, lowMisses = 0; // Those that were demanded with fewer slices than all.
-  uint64_t evictions = 0;
-  uint64_t reductions = 0; // Evictions of upper slices alone.
-  uint64_t bytesRead = 0;  // Includes prefetches and promotions.
+  uint64_t evictions = 0;              // Without those of upper slices alone.
+  uint64_t bytesRead = 0;              // Includes prefetches and promotions.
   uint64_t prefetchesRead = 0;
   uint64_t prefetchBytes = 0;
   uint64_t prefetchesRetained = 0; // Prefetches without a read: the expert was to be evicted.
@@ -31,7 +30,6 @@ struct CacheCounts {
     lowHits += other.lowHits;
     lowMisses += other.lowMisses;
     evictions += other.evictions;
-    reductions += other.reductions;
     bytesRead += other.bytesRead;
     prefetchesRead += other.prefetchesRead;
     prefetchBytes += other.prefetchBytes;

@@ -162,7 +162,8 @@ void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
     if (!upperHistories.empty() && entry.pages.isUpper(entry.demanded))
       addTo(upperHistories[wantedIds[rank]]);
     if (rules.eviction == EvictionPolicy::kArc)
-      groups[layer.group].arc.use(entry.arcList, entry.pages.most(), groups[layer.group].pages);
+      groups[layer.group].arc.use(entry.arc, pagesFor(wantedIds[rank], entry.slicesDuringPass()),
+                                  groups[layer.group].pages);
     entry.keptSlices = entry.unit.slices;
   }
   if (rules.eviction == EvictionPolicy::kImportance)
@@ -291,7 +292,7 @@ uint64_t CacheDirectory::addCandidate(uint32_t id, bool isUpper, const LayerDist
        .isWanted =
            entry.isWanted && (!isUpper || entry.hasCopies() || entry.pages.isUpper(entry.demanded)),
        .isPinned = entry.pins > 0,
-       .isUsedAgain = entry.arcList == ArcList::kAgain});
+       .isUsedAgain = entry.arc.list == ArcList::kAgain});
   if (entry.hasCopies())
     return entry.isHeld() ? pagesHeldBy(id) : 0;
   return isReady ? pages : 0;
@@ -352,7 +353,7 @@ void CacheDirectory::endPass() {
   for (uint32_t id : wantedIds) {
     entries[id].isWanted = false;
     if (!entries[id].isHeld()) // It never was, where a layer pass has failed.
-      group.arc.leave(entries[id].arcList, entries[id].pages.most());
+      group.arc.leave(entries[id].arc);
   }
   wantedIds.clear();
   unkeptIds.clear();
@@ -401,10 +402,10 @@ void CacheDirectory::forgetGhosts(QuotaGroup &group) {
     for (uint32_t index = group.firstLayer; index < group.endLayer; ++index)
       for (uint32_t i = 0; i < layers[index].experts; ++i) {
         DirectoryEntry &entry = entries[layers[index].firstId + i];
-        if (entry.arcList == list && (!oldest || entry.history.lastUse < oldest->history.lastUse))
+        if (entry.arc.list == list && (!oldest || entry.history.lastUse < oldest->history.lastUse))
           oldest = &entry;
       }
-    group.arc.forget(oldest->arcList, oldest->pages.most());
+    group.arc.forget(oldest->arc);
   }
 }
 
@@ -432,7 +433,9 @@ UnitState CacheDirectory::apply(uint32_t id, UnitEvent event, uint16_t slices) {
   countPages(id, entry.unit, Change::kAdded);
   // One that is demanded again leaves with endPass, if it does.
   if (!entry.isWanted && (event == UnitEvent::kEvicted || event == UnitEvent::kRetained))
-    groupOf(id).arc.leave(entry.arcList, entry.pages.most());
+    groupOf(id).arc.leave(entry.arc);
+  if (event == UnitEvent::kReduced)
+    groupOf(id).arc.resize(entry.arc, pagesHeldBy(id));
   return entry.unit.state;
 }
 
@@ -541,7 +544,7 @@ bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
 void CacheDirectory::forgetUse() {
   for (DirectoryEntry &entry : entries) {
     entry.history = {};
-    entry.arcList = ArcList::kForgotten;
+    entry.arc = {};
   }
   std::ranges::fill(upperHistories, ExpertHistory());
   for (QuotaGroup &group : groups)

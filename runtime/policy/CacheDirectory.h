@@ -79,7 +79,7 @@ struct DirectoryEntry {
   uint32_t layer = 0;
   CacheUnit unit;
   uint16_t pins = 0;
-  ArcList arcList = ArcList::kForgotten;
+  ArcPlace arc;
   bool isWanted = false; // Demanded by the open layer pass.
   /// The slices that stay after the open layer pass, of experts that are wanted, unkept or reduced.
   uint16_t keptSlices = 0;

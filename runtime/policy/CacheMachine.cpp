@@ -302,7 +302,6 @@ void CacheMachine::letGo(uint32_t id) {
   if (directory.at(id).keptSlices == 0)
     return evict(id);
   apply(id, UnitEvent::kReduced);
-  ++countsNow.reductions;
 }
 
 void CacheMachine::cancelAllPrefetches() {
