@@ -74,6 +74,12 @@ static PlanReason weightsReason(const EvictionWeights &weights, bool knowsPrecis
           Origin::kMeasured};
 }
 
+static bool hasCopies(const PlanProblem &problem) {
+  return std::ranges::any_of(problem.lowCopySlices, [](const auto &layer) {
+    return std::ranges::any_of(layer, [](uint16_t slices) { return slices > 0; });
+  });
+}
+
 std::vector<PlanReason> fitHobbitCache(const PlanProblem &problem, PlanSettings &settings) {
   const bool knowsPrecision = !problem.scores.empty() && hasSlices(problem);
   PlanSettings lossy = settings;
@@ -103,7 +109,8 @@ std::vector<PlanReason> fitHobbitCache(const PlanProblem &problem, PlanSettings 
   settings.rules.upperPart = fit.rules().upperPart;
   reasons.push_back(
       {std::string(kPoolsReason),
-       strCat(double(settings.rules.upperPart) / kFixedPointOne, " of the pages for upper slices"),
+       strCat(double(settings.rules.upperPart) / kFixedPointOne, " of the pages for ",
+              hasCopies(problem) ? "copies of high precision" : "upper slices"),
        strCat("of 1 to 6 eighths it reads the fewest bytes on ", text,
               "; one pool for both would read ",
               std::round(100 * double(onePoolBytes) / double(std::max<uint64_t>(1, fit.bytes()))) /

@@ -104,8 +104,11 @@ TEST_CASE("copies that their records do not have are refused") {
 
 TEST_CASE("hobbit divides its pool between low copies and high ones") {
   const CopiesFixture fixture(3 * 8 + 8);
-  PlanSettings settings = planPreset(Preset::kHobbit, fixture.problem()).settings;
+  const PlannedSettings fitted = planPreset(Preset::kHobbit, fixture.problem());
+  PlanSettings settings = fitted.settings;
   CHECK(settings.rules.upperPart > 0);
+  CHECK(fitted.decisions.back().value.find(" of the pages for copies of high precision") !=
+        std::string::npos);
   settings.setMiss(kRules[0]);
   const CacheCounts counts = decodedIn(fixture.problem(), settings);
   CHECK(counts.lowHits > 100);

@@ -449,3 +449,27 @@ TEST_CASE("with two pools low copies are in one and copies of high precision in 
   REQUIRE(directory.selectFitting(0, PassDemand{Experts{2, 7}}, fitting, uses));
   CHECK(fitting == Experts{2}); // The pool of the high copies is full.
 }
+
+TEST_CASE("adaptive replacement remembers by the pages that experts had, not by their records") {
+  CacheDirectory directory({.eviction = EvictionPolicy::kArc, .baseSlices = 1}, 4, {});
+  directory.addLayer(6);
+  for (int expert = 0; expert < 8; ++expert)
+    directory.addExpert(std::array<uint64_t, 2>{1, 4}, 1);
+  auto runPass = [&](uint32_t expert, uint16_t slices) {
+    const Experts wanted = {expert};
+    REQUIRE(directory.beginPass(0, {.wanted = wanted, .slices = {&slices, 1}}));
+    readAndEvict(directory);
+  };
+  for (uint32_t expert : {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5})
+    runPass(expert, 1);
+  runPass(6, 1);
+  runPass(6, 1);
+  // Seven pages are remembered of the twelve that may be; 28 pages of records would be too many.
+  CHECK(directory.pagesHeld(0) == 6);
+  CHECK(directory.at(0).arc.list == ArcList::kAgainGhost);
+  CHECK(directory.at(0).arc.pages == 1);
+  runPass(6, 2); // Three more pages: three experts leave.
+  CHECK(directory.at(6).arc.pages == 4);
+  CHECK(directory.at(3).arc.list == ArcList::kAgainGhost);
+  CHECK(directory.pagesHeld(0) == 6);
+}

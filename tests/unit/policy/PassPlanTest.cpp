@@ -129,3 +129,16 @@ TEST_CASE("with a pool of their own upper slices compete among themselves") {
   limits.otherUpperPages = limits.otherPages = 2;
   CHECK(keptOf(limits, candidates) == Experts{2, 3});
 }
+
+TEST_CASE("a copy of high precision stays or passes through without a candidate below it") {
+  // Low copies of a page, high ones of two; 2 gave up its low copy for a high one.
+  const std::vector<PassCandidate> candidates = {resident(1, 5), upperOf(missing(2, 0, 2)),
+                                                 upperOf(resident(3, 6, 2)), resident(4, 4)};
+  CHECK(keptOf({6, 8, 2}, candidates) == Experts{1, 2 + kUpper, 3 + kUpper, 4});
+  CHECK(keptOf({5, 7, 2}, candidates) == Experts{1, 2 + kUpper, 3 + kUpper});
+  PassLimits limits{4, 8, 2};
+  limits.upperPages = 2; // Each precision has its own pool.
+  CHECK(keptOf(limits, candidates) == Experts{1, 2 + kUpper, 4});
+  limits.upperPages = 1;
+  CHECK(keptOf(limits, candidates) == Experts{1, 4});
+}
