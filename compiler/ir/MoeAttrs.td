@@ -84,7 +84,8 @@ def Moe_MissAction : Moe_Enum<"MissAction", "what happens to an expert that is m
 
 def Moe_Predictor : Moe_Enum<"Predictor", "predictor of a layer's experts", [
   I32EnumAttrCase<"kOff", 0, "off">, I32EnumAttrCase<"kGate", 1, "gate">,
-  I32EnumAttrCase<"kPaths", 2, "paths">]>;
+  I32EnumAttrCase<"kPaths", 2, "paths">,
+  I32EnumAttrCase<"kAdaptiveGate", 3, "adaptive_gate">]>;
 
 def Moe_Origin : Moe_Enum<"Origin", "reliability of a number", [
   I32EnumAttrCase<"kMeasured", 0, "measured">, I32EnumAttrCase<"kStated", 1, "stated">,
@@ -299,10 +300,9 @@ def Moe_ModelAttr : Moe_Attr<"Model", "model"> {
 def Moe_PrefetchAttr : Moe_Attr<"Prefetch", "prefetch"> {
   let summary = "How the experts of one MoE layer are predicted and prefetched (moert::PrefetchRule)";
   let description = [{
-    The predictor is the layer's own gate on the router input of the layer `ahead` MoE layers before,
-    or the activation-path table. The `candidates` most probable experts are prefetched if they are
-    not resident: at most `reads` of them, and none with a probability below `minProbability` in units of
-    2^-24.
+    The predictor is the layer's gate on the router input of the MoE layer `ahead` layers before, or
+    of each of these (`adaptive_gate`), or the activation-path table. The `candidates` most probable
+    experts are read if they are not resident: at most `reads`, none less probable than `minProbability` / 2^24.
 
     ```mlir
     #moe.prefetch<predictor = gate, candidates = 15, reads = 4>

@@ -13,7 +13,8 @@ static_assert(static_cast<int>(Sharing::kOnePool) ==
 static_assert(static_cast<int>(Survival::kPins) == static_cast<int>(moert::PromptSurvival::kPins));
 static_assert(static_cast<int>(MissAction::kLowerPrompts) ==
               static_cast<int>(moert::MissAction::kLowerPrompts));
-static_assert(static_cast<int>(Predictor::kPaths) == static_cast<int>(moert::Predictor::kPaths));
+static_assert(static_cast<int>(Predictor::kAdaptiveGate) ==
+              static_cast<int>(moert::Predictor::kAdaptiveGate));
 static_assert(static_cast<int>(Origin::kAssumed) == static_cast<int>(moert::Origin::kAssumed));
 
 //===----------------------------------------------------------------------===//

@@ -27,6 +27,7 @@ struct PlannedUse {
   uint32_t threads = kDefaultThreads;
   std::vector<Preset> presets = {Preset::kAuto}; // Each has a plan for each budget.
   bool hasPaths = false;                         // There are activation paths to prefetch by.
+  uint32_t hobbitDepth = 0; // MoE layers that preset hobbit predicts ahead; 0: fitted to a trace.
 };
 
 struct BudgetPlan {

@@ -1,7 +1,10 @@
 #include "compiler/plan/HobbitCache.h"
 
+#include "compiler/plan/PlanAcceptance.h"
 #include "compiler/plan/PlanReasons.h"
+#include "compiler/plan/PlanSearch.h"
 #include "compiler/plan/PresetRules.h"
+#include "compiler/plan/TimedReplay.h"
 
 #include <algorithm>
 #include <cmath>
@@ -80,8 +83,19 @@ static bool hasCopies(const PlanProblem &problem) {
   });
 }
 
+/// Whether replays can lower and skip experts by the preset's miss rule.
+static bool knowsPrecisions(const PlanProblem &problem) {
+  return !problem.scores.empty() && hasSlices(problem);
+}
+
+static std::string textOf(const PlanProblem &problem) {
+  return knowsPrecisions(problem)
+             ? strCat("the calibration text under ", missRuleText(missRuleOf(Preset::kHobbit)))
+             : std::string("the calibration text");
+}
+
 std::vector<PlanReason> fitHobbitCache(const PlanProblem &problem, PlanSettings &settings) {
-  const bool knowsPrecision = !problem.scores.empty() && hasSlices(problem);
+  const bool knowsPrecision = knowsPrecisions(problem);
   PlanSettings lossy = settings;
   if (knowsPrecision)
     lossy.setMiss(missRuleOf(Preset::kHobbit));
@@ -91,9 +105,7 @@ std::vector<PlanReason> fitHobbitCache(const PlanProblem &problem, PlanSettings 
     rules.weights = weights;
     fit.tryRules(rules);
   }
-  const std::string text = knowsPrecision
-                               ? strCat("the calibration text under ", missRuleText(lossy.miss))
-                               : std::string("the calibration text");
+  const std::string text = textOf(problem);
   settings.rules.weights = fit.rules().weights;
   std::vector<PlanReason> reasons = {weightsReason(settings.rules.weights, knowsPrecision, text)};
   if (!knowsPrecision)
@@ -118,6 +130,49 @@ std::vector<PlanReason> fitHobbitCache(const PlanProblem &problem, PlanSettings 
               " times as many"),
        Origin::kMeasured});
   return reasons;
+}
+
+/// The cache depends on the depth as far as prefetches take pages from it.
+static void fitCaches(const PlanProblem &problem, std::vector<HobbitDepth> &depths) {
+  const HobbitDepth *before = nullptr;
+  for (HobbitDepth &depth : depths) {
+    if (before && before->settings.allotment == depth.settings.allotment) {
+      depth.settings.rules = before->settings.rules;
+      depth.fitted = before->fitted;
+    } else
+      depth.fitted = fitHobbitCache(problem, depth.settings);
+    before = &depth;
+  }
+}
+
+PlanSettings takeHobbitDepth(const PlanProblem &problem, std::vector<HobbitDepth> depths,
+                             std::vector<PlanReason> &reasons) {
+  fitCaches(problem, depths);
+  const HobbitDepth *taken = &depths.front();
+  double takenNs = std::numeric_limits<double>::infinity();
+  std::string times;
+  for (const HobbitDepth &depth : depths) {
+    PlanSettings tried = depth.settings;
+    if (knowsPrecisions(problem))
+      tried.setMiss(missRuleOf(Preset::kHobbit));
+    const Result<TimedResult> replayed = replayInTime(problem, tried);
+    if (!replayed.isOk())
+      continue;
+    const double ns = replayed->meanNs();
+    times += strCat(times.empty() ? "" : ", ", depth.ahead, " ahead ", timeText(ns));
+    if (ns >= takenNs * (1 - kSameTime))
+      continue;
+    taken = &depth;
+    takenNs = ns;
+  }
+  reasons = taken->fitted;
+  if (depths.size() > 1 || taken->ahead > 0)
+    reasons.push_back({"prediction depth",
+                       taken->ahead == 0 ? std::string("none") : strCat(taken->ahead, " ahead"),
+                       strCat("HOBBIT 3.3: ", depths.size() > 1 ? "the least" : "asked for;",
+                              " time per token on ", textOf(problem), ": ", times),
+                       worseOf(problem.costs->origin, Origin::kDerived)});
+  return taken->settings;
 }
 
 } // namespace moec

@@ -133,9 +133,9 @@ namespace {
 class TracedPlans {
 public:
   TracedPlans(const ModelFacts &model, const KnownRouting &known, const DeviceProfile &on,
-              const PlanWatch &observer, size_t planCount)
-      : facts(model), inputs(model, known, on), routing(known), device(on), watch(observer),
-        total(planCount * kProgressPerPlan) {
+              uint32_t askedDepth, const PlanWatch &observer, size_t planCount)
+      : facts(model), inputs(model, known, on), routing(known), device(on), hobbitDepth(askedDepth),
+        watch(observer), total(planCount * kProgressPerPlan) {
     report(0);
   }
 
@@ -163,7 +163,7 @@ private:
 
   Result<PlannedSettings> settle(Preset preset, const PlanProblem &problem) const {
     if (preset != Preset::kAuto)
-      return planPreset(preset, problem);
+      return planPreset(preset, problem, hobbitDepth);
     SearchOptions options{.threads = availableCores(), .stop = watch.stop};
     // The number of replays is unknown; 90 to 130 are usual.
     options.progress = [this](const SearchProgress &progress) {
@@ -179,6 +179,7 @@ private:
   PlanInputs inputs;
   const KnownRouting &routing;
   const DeviceProfile &device;
+  const uint32_t hobbitDepth;
   const PlanWatch &watch;
   uint64_t done = 0, total; // Thousandths of plans.
 };
@@ -200,7 +201,7 @@ Result<std::vector<Plan>> makePlans(const ModelFacts &facts, std::span<const Bud
                                     const PlanWatch &watch) {
   std::optional<TracedPlans> traced;
   if (basis.routing && basis.device)
-    traced.emplace(facts, *basis.routing, *basis.device, watch, budgets.size());
+    traced.emplace(facts, *basis.routing, *basis.device, use.hobbitDepth, watch, budgets.size());
   std::vector<Plan> plans;
   for (const BudgetPlan &budget : budgets) {
     Result<Plan> plan =

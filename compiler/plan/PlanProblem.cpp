@@ -129,6 +129,7 @@ static Status checkTimes(const PlanProblem &problem) {
 static bool isInReach(Predictor predictor, uint32_t layer, uint32_t ahead) {
   switch (predictor) {
   case Predictor::kGate:
+  case Predictor::kAdaptiveGate:
     return ahead >= 1 && ahead <= kMostAhead && ahead <= layer;
   case Predictor::kPaths:
     return ahead == 1 && layer >= 1; // The second MoE layer has paths from the first alone.
@@ -233,15 +234,17 @@ std::string_view survivalName(PromptSurvival survival) {
 }
 
 std::string_view predictorName(Predictor predictor) {
-  constexpr std::array<std::string_view, 3> kNames = {"none", "gate", "paths"};
+  constexpr std::array<std::string_view, 4> kNames = {"none", "gate", "paths", "adaptive-gate"};
   return kNames[static_cast<size_t>(predictor)];
 }
 
 std::string prefetchText(const PrefetchRule &rule) {
   if (rule.predictor == Predictor::kOff)
     return "none";
-  std::string text = strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead, ",
-                            rule.reads, " of ", rule.candidates, " likeliest");
+  const bool isRange = rule.ahead > 1 && rule.predictsFrom(1);
+  std::string text =
+      strCat(predictorName(rule.predictor), isRange ? ", 1 to " : ", ", uint32_t(rule.ahead),
+             " ahead, ", rule.reads, " of ", rule.candidates, " likeliest");
   if (rule.minProbability == 0)
     return text;
   char percent[16];
@@ -257,11 +260,22 @@ uint64_t tokenCount(const RoutingTrace &trace) {
 }
 
 const LayerPredictions *findPredictions(const PlanProblem &problem, const PrefetchRule &rule,
-                                        uint32_t layer) {
+                                        uint32_t layer, uint32_t ahead) {
+  const Predictor predictor = usesGate(rule.predictor) ? Predictor::kGate : rule.predictor;
   for (const LayerPredictions &made : problem.predictions)
-    if (made.predictor == rule.predictor && made.layer == layer && made.ahead == rule.ahead)
+    if (made.predictor == predictor && made.layer == layer && made.ahead == ahead)
       return &made;
   return nullptr;
+}
+
+uint32_t knownCandidates(const PlanProblem &problem, const PrefetchRule &rule, uint32_t layer) {
+  uint32_t least = UINT32_MAX;
+  for (uint32_t ahead = 1; ahead <= kMostAhead; ++ahead)
+    if (rule.predictsFrom(ahead)) {
+      const LayerPredictions *made = findPredictions(problem, rule, layer, ahead);
+      least = std::min(least, made ? made->perToken : 0);
+    }
+  return least == UINT32_MAX ? 0 : least; // It predicts nothing.
 }
 
 //===-- Settings ------------------------------------------------------------------------------===//
@@ -306,15 +320,14 @@ static Status checkPrefetch(const PlanProblem &problem, const PrefetchRule &rule
   if (!isInReach(rule.predictor, layer, rule.ahead))
     return invalidInput("MoE layer ", layer, " cannot be prefetched ", uint32_t(rule.ahead),
                         " layers before it");
-  const LayerPredictions *made = findPredictions(problem, rule, layer);
-  if (!made)
+  const uint32_t known = knownCandidates(problem, rule, layer);
+  if (known == 0)
     return invalidInput("nothing is known of prefetches of MoE layer ", layer, " from ",
                         uint32_t(rule.ahead), " layers before it");
-  if (rule.candidates == 0 || rule.candidates > made->perToken || rule.reads == 0 ||
+  if (rule.candidates == 0 || rule.candidates > known || rule.reads == 0 ||
       rule.minProbability > kFixedPointOne)
     return invalidInput("MoE layer ", layer, " is prefetched with ", rule.candidates,
-                        " candidates, of which ", rule.reads, " are read; ", made->perToken,
-                        " are known");
+                        " candidates, of which ", rule.reads, " are read; ", known, " are known");
   return {};
 }
 

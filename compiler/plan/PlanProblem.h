@@ -25,9 +25,9 @@ class AccuracyModel;
 /// What one predictor said of one MoE layer, token after token of the trace. Where it named fewer
 /// experts than perToken, the last one stands there again.
 struct LayerPredictions {
-  moert::Predictor predictor = moert::Predictor::kOff;
-  uint32_t layer = 0; // The one that is prefetched.
-  uint32_t ahead = 1; // MoE layers from the one that prefetches.
+  moert::Predictor predictor = moert::Predictor::kOff; // Or kGate for kAdaptiveGate, too.
+  uint32_t layer = 0;                                  // The one that is prefetched.
+  uint32_t ahead = 1;                                  // MoE layers from the one that prefetches.
   uint32_t perToken = 0;
   /// [tokens][perToken], likeliest first. Of more tokens than the trace has: it is the beginning of
   /// a longer one.
@@ -122,15 +122,19 @@ std::string_view predictorName(moert::Predictor predictor);
 /// "one expert of each layer in 4 tokens, ..."; "none".
 std::string exchangeText(const moert::ExchangeRule &exchange);
 
-/// "gate, 1 ahead, 2 of 8 likeliest of 6.2% or more"; "none".
+/// "gate, 1 ahead, 2 of 8 likeliest of 6.2% or more", "adaptive-gate, 1 to 3 ahead, ..."; "none".
 std::string prefetchText(const moert::PrefetchRule &rule);
 
 /// Tokens of all steps.
 uint64_t tokenCount(const RoutingTrace &trace);
 
-/// What is known of a rule's prefetches of a layer; null: nothing.
+/// What is known of a rule's predictions of a layer from so many MoE layers before; null: nothing.
 const LayerPredictions *findPredictions(const PlanProblem &problem, const moert::PrefetchRule &rule,
-                                        uint32_t layer);
+                                        uint32_t layer, uint32_t ahead);
+
+/// Candidates per token that are known of all predictions of a layer that a rule makes.
+uint32_t knownCandidates(const PlanProblem &problem, const moert::PrefetchRule &rule,
+                         uint32_t layer);
 
 /// Lets the records of a layer be read in part.
 void setSlices(const PlanProblem &problem, size_t moeLayer, ReplayLayer &layer);

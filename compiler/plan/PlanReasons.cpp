@@ -85,9 +85,8 @@ static PlanReason noPrefetchReason(Preset preset) {
 
 static bool isKnown(const PlanProblem &problem, const PrefetchRule &rule) {
   for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
-    if (const LayerPredictions *made = findPredictions(problem, rule, layer))
-      if (made->perToken > 0)
-        return true;
+    if (knownCandidates(problem, rule, layer) > 0)
+      return true;
   return false;
 }
 
@@ -113,6 +112,12 @@ static PlanReason prefetchReason(Preset preset, const PlanProblem &problem,
   const Origin origin = worseOf(problem.costs->origin, Origin::kDerived);
   if (!isKnown(problem, asked))
     return {"prefetches", "none", strCat("nothing is known of prefetches by ", name), origin};
+  if (asked.predictor == Predictor::kAdaptiveGate) {
+    if (prefetches.empty())
+      return {"prefetches", "none", "reading on demand alone is not slower", origin};
+    return {"prefetches", strCat(name, ", ", readsText(prefetches)),
+            "HOBBIT 3.3: the experts of a token, as predicted, that are missing", Origin::kStated};
+  }
   double inTime = 0;
   for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
     inTime = std::max(inTime, readsBetweenRouters(problem, layer));
@@ -149,7 +154,7 @@ static PlanReason predictorReason(Preset preset, PrefetchLimit limit) {
             "--calibration-text or --calibration, or replan with --calibration",
             Origin::kDerived};
   return {"prefetches", strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
-          rule.predictor == Predictor::kGate
+          usesGate(rule.predictor)
               ? (preset == Preset::kHobbit
                      ? "HOBBIT, section 3.3: the next layer's gate on this layer's input"
                      : "Fate, section 4.3: the next layer's gate on this layer's input")

@@ -98,13 +98,13 @@ PlanSettings RecipeBook::settingsOf(const PlanRecipe &recipe) {
   for (uint32_t layer = 0; layer < byUse.size(); ++layer) {
     PrefetchRule rule = recipe.prefetch;
     rule.ahead = static_cast<uint8_t>(std::min<uint32_t>(rule.ahead, layer));
-    const LayerPredictions *made = findPredictions(problem, rule, layer);
+    const uint32_t known = knownCandidates(problem, rule, layer);
     const bool isSilent = !recipe.isSilent.empty() && recipe.isSilent[layer];
-    if (!made || made->perToken == 0 || isSilent) {
+    if (known == 0 || isSilent) {
       settings.prefetches.emplace_back();
       continue;
     }
-    rule.candidates = static_cast<uint16_t>(std::min<uint32_t>(rule.candidates, made->perToken));
+    rule.candidates = static_cast<uint16_t>(std::min<uint32_t>(rule.candidates, known));
     settings.prefetches.push_back(rule);
   }
   return settings;

@@ -78,8 +78,10 @@ CacheRules rulesOf(Preset preset) {
 PrefetchRule predictorOf(Preset preset) {
   if (preset == Preset::kEdgeMoe)
     return {.predictor = Predictor::kPaths, .ahead = 1};
-  if (preset == Preset::kFate || preset == Preset::kHobbit)
+  if (preset == Preset::kFate)
     return {.predictor = Predictor::kGate, .ahead = 1};
+  if (preset == Preset::kHobbit)
+    return {.predictor = Predictor::kAdaptiveGate, .ahead = 1};
   return {};
 }
 
@@ -87,10 +89,14 @@ PrefetchRule withCounts(const PrefetchRule &rule, const PrefetchScope &scope,
                         std::optional<double> inTime) {
   if (rule.predictor == Predictor::kOff)
     return {};
-  const bool isGate = rule.predictor == Predictor::kGate;
-  const uint64_t looked = isGate ? (scope.experts + 3) / 4 : scope.experts;
+  const bool isGate = usesGate(rule.predictor),
+             isAdaptive = rule.predictor == Predictor::kAdaptiveGate;
+  const uint64_t looked = isAdaptive ? scope.topK
+                          : isGate   ? (scope.experts + 3) / 4
+                                     : scope.experts;
   const uint64_t candidates = std::min<uint64_t>({looked, scope.named, UINT16_MAX});
-  const double asked = inTime.value_or(isGate ? static_cast<double>(scope.topK) : 3);
+  const auto all = static_cast<double>(scope.topK);
+  const double asked = isAdaptive ? all : inTime.value_or(isGate ? all : 3);
   const double reads = isGate ? std::max(asked, 0.0) : std::clamp(asked, 1.0, 3.0);
   PrefetchRule counted = rule;
   counted.candidates = static_cast<uint16_t>(candidates);

@@ -44,7 +44,8 @@ moert::MissRule missRuleOf(Preset preset);
 /// Whether tokens use experts in memory alone: swapmoe and pruning (VirtualExperts.h).
 bool usesVirtualExperts(Preset preset);
 
-/// Predictor and distance; off with presets that prefetch nothing.
+/// Predictor and distance; off with presets that prefetch nothing. HOBBIT's distance is fitted
+/// to a trace (HobbitCache.h); without one it is 1.
 moert::PrefetchRule predictorOf(Preset preset);
 
 /// What a layer's prefetches are made from.
@@ -60,9 +61,11 @@ struct PrefetchScope {
 ///
 /// Gates (Fate): candidates are the experts "whose confidence scores exceed the 75th percentile"
 /// (section 4.2), which is a quarter of them, as many as a rule can say; n = T / t_expert are read
-/// (section 4.3), none where one takes longer than T. Paths (EdgeMoE, section III-C): all that are
-/// named are candidates, and "1-3 experts in each layer, depending on the compute-I/O speed gap",
-/// are read: one where there is time for none, three where there is time for more.
+/// (section 4.3), none where one takes longer than T. Adaptive gates (HOBBIT, section 3.3): the
+/// top k are candidates, and those that are missing are read, whatever the time. Paths (EdgeMoE,
+/// section III-C): all that are named are candidates, and "1-3 experts in each layer, depending on
+/// the compute-I/O speed gap", are read: one where there is time for none, three where there is
+/// time for more.
 moert::PrefetchRule withCounts(const moert::PrefetchRule &rule, const PrefetchScope &scope,
                                std::optional<double> inTime);
 

@@ -28,24 +28,24 @@ double readsBetweenRouters(const PlanProblem &problem, uint32_t layer) {
 
 namespace {
 
-/// The rule of one layer; off where nothing is known of its prefetches, or none can be read in
-/// time.
-PrefetchRule prefetchOf(Preset preset, const PlanProblem &problem, uint32_t layer) {
-  const PrefetchRule rule = predictorOf(preset);
-  const LayerPredictions *made = findPredictions(problem, rule, layer);
-  if (!made)
+/// The rule of one layer, which no layer before the first predicts; off where nothing is known of
+/// its prefetches, or none can be read in time.
+PrefetchRule prefetchOf(PrefetchRule rule, const PlanProblem &problem, uint32_t layer) {
+  rule.ahead = static_cast<uint8_t>(std::min<uint32_t>(rule.ahead, std::max(1u, layer)));
+  const uint32_t known = knownCandidates(problem, rule, layer);
+  if (known == 0)
     return {};
-  return withCounts(
-      rule, {problem.trace->layerExperts[layer], problem.topK[layer], made->perToken, UINT64_MAX},
-      readsBetweenRouters(problem, layer));
+  return withCounts(rule,
+                    {problem.trace->layerExperts[layer], problem.topK[layer], known, UINT64_MAX},
+                    readsBetweenRouters(problem, layer));
 }
 
-std::vector<PrefetchRule> prefetchesOf(Preset preset, const PlanProblem &problem) {
+std::vector<PrefetchRule> prefetchesOf(const PrefetchRule &rule, const PlanProblem &problem) {
   std::vector<PrefetchRule> prefetches;
-  if (predictorOf(preset).predictor == Predictor::kOff)
-    return prefetches;
   for (uint32_t layer = 0; layer < problem.recordBytes.size(); ++layer)
-    prefetches.push_back(prefetchOf(preset, problem, layer));
+    prefetches.push_back(prefetchOf(rule, problem, layer));
+  if (!prefetchesAnything(prefetches))
+    prefetches.clear();
   return prefetches;
 }
 
@@ -61,12 +61,11 @@ void fillInOrder(const PlanProblem &problem, PlanSettings &settings) {
 } // namespace
 
 /// Without what is fitted on the trace.
-static PlanSettings rulesAsPublished(Preset preset, const PlanProblem &problem) {
+static PlanSettings rulesAsPublished(Preset preset, const PlanProblem &problem,
+                                     const PrefetchRule &prefetch) {
   PlanSettings settings;
   settings.rules = rulesOf(preset);
-  settings.prefetches = prefetchesOf(preset, problem);
-  if (!prefetchesAnything(settings.prefetches))
-    settings.prefetches.clear();
+  settings.prefetches = prefetchesOf(prefetch, problem);
   settings.allotment =
       allotFor(preset, shapeOf(problem), problem.poolPages, !settings.prefetches.empty());
   if (preset == Preset::kEdgeMoe)
@@ -74,18 +73,35 @@ static PlanSettings rulesAsPublished(Preset preset, const PlanProblem &problem) 
   return settings;
 }
 
-PlanSettings presetSettings(Preset preset, const PlanProblem &problem) {
-  PlanSettings settings = rulesAsPublished(preset, problem);
-  if (preset == Preset::kHobbit)
-    (void)fitHobbitCache(problem, settings);
-  return settings;
+/// With what hobbit fits on the trace, and the reasons.
+static PlanSettings publishedSettings(Preset preset, const PlanProblem &problem,
+                                      uint32_t hobbitDepth, std::vector<PlanReason> &fitted) {
+  if (preset != Preset::kHobbit)
+    return rulesAsPublished(preset, problem, predictorOf(preset));
+  std::vector<HobbitDepth> depths;
+  for (uint8_t ahead = 0; ahead <= kMostAhead; ++ahead) {
+    const PrefetchRule rule = {ahead == 0 ? Predictor::kOff : predictorOf(preset).predictor,
+                               std::max<uint8_t>(1, ahead)};
+    HobbitDepth depth = {ahead, rulesAsPublished(preset, problem, rule), {}};
+    const bool isMade = ahead == 0 || !depth.settings.prefetches.empty();
+    if (isMade && (hobbitDepth == 0 || ahead == 0 || ahead == hobbitDepth))
+      depths.push_back(std::move(depth));
+  }
+  if (hobbitDepth != 0 && depths.size() > 1) // What was asked for can be made.
+    depths.erase(depths.begin());
+  return takeHobbitDepth(problem, std::move(depths), fitted);
 }
 
-PlannedSettings planPreset(Preset preset, const PlanProblem &problem) {
-  PlanSettings settings = rulesAsPublished(preset, problem);
+PlanSettings presetSettings(Preset preset, const PlanProblem &problem) {
+  std::vector<PlanReason> fitted;
+  return publishedSettings(preset, problem, 0, fitted);
+}
+
+PlannedSettings planPreset(Preset preset, const PlanProblem &problem, uint32_t hobbitDepth) {
+  std::vector<PlanReason> fitted;
+  PlanSettings settings = publishedSettings(preset, problem, hobbitDepth, fitted);
   std::vector<PlanReason> reasons = reasonsOf(preset, problem, settings);
-  if (preset == Preset::kHobbit)
-    std::ranges::move(fitHobbitCache(problem, settings), std::back_inserter(reasons));
+  std::ranges::move(fitted, std::back_inserter(reasons));
   if (usesVirtualExperts(preset)) {
     const std::vector<PlanReason> chosen = chooseVirtualExperts(preset,
                                                                 {.recordBytes = problem.recordBytes,

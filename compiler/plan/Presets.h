@@ -17,8 +17,9 @@ namespace moec {
 /// The problem is one that check() accepts; verify() accepts the settings.
 PlanSettings presetSettings(Preset preset, const PlanProblem &problem);
 
-/// The same with their reasons (PlanReasons.h).
-PlannedSettings planPreset(Preset preset, const PlanProblem &problem);
+/// The same with their reasons (PlanReasons.h). `hobbitDepth`: how many MoE layers ahead preset
+/// hobbit predicts, at most kMostAhead; 0: as many as the trace decodes fastest with.
+PlannedSettings planPreset(Preset preset, const PlanProblem &problem, uint32_t hobbitDepth = 0);
 
 /// Fate's n: the number of experts that can be read in the time from the router of the MoE layer
 /// before to this layer's, if all demanded experts are resident. 0 for the first layer. Uses the

@@ -106,7 +106,7 @@ private:
 
 /// At most one of a layer reaches as far ahead as another, so that there are kMostAhead at most.
 static double gatesNs(const StepCosts &costs, std::span<const PrefetchPlace> places) {
-  auto isGate = [](const PrefetchPlace &place) { return place.rule.predictor == Predictor::kGate; };
+  auto isGate = [](const PrefetchPlace &place) { return usesGate(place.rule.predictor); };
   const auto gates = static_cast<size_t>(std::ranges::count_if(places, isGate));
   double sum = 0;
   for (const PrefetchPlace &place : places)
@@ -129,9 +129,10 @@ Executor::Executor(const PlanProblem &given, const PlanSettings &settings, Cache
   }
   for (uint32_t layer = 0; layer < settings.prefetches.size(); ++layer) {
     const PrefetchRule &rule = settings.prefetches[layer];
-    if (rule.predictor != Predictor::kOff)
-      prefetchesAt[layer - rule.ahead].places.push_back(
-          {layer, rule, findPredictions(problem, rule, layer)});
+    for (uint32_t ahead = 1; ahead <= kMostAhead; ++ahead)
+      if (rule.predictsFrom(ahead))
+        prefetchesAt[layer - ahead].places.push_back(
+            {layer, rule, findPredictions(problem, rule, layer, ahead)});
   }
   for (LayerPrefetches &prefetches : prefetchesAt)
     prefetches.gatesNs = gatesNs(*problem.costs, prefetches.places);

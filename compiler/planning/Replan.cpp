@@ -59,7 +59,11 @@ static Result<PlannedUse> useOf(const ReplanRequest &request, const Artifact &ar
   use.contextTokens = request.context ? request.context : artifact.plans.front().contextTokens;
   use.contextBlock = kKvBlockTokens;
   use.hasPaths = hasPaths;
+  use.hobbitDepth = request.hobbitDepth;
   MOERT_ASSIGN_OR_RETURN(use.presets, presetsOf(request));
+  if (use.hobbitDepth != 0 && std::ranges::count(use.presets, Preset::kHobbit) == 0)
+    return invalidInput("found --prefetch-depth ", use.hobbitDepth,
+                        " without the preset that it belongs to, expected --preset hobbit");
   if (use.contextTokens > artifact.model.maxPositions)
     return invalidInput("found a context of ", use.contextTokens,
                         " tokens, expected at most the model's ", artifact.model.maxPositions,

@@ -24,12 +24,13 @@ struct ReplanRequest {
   std::vector<std::string> budgets; // "512MiB", "6GiB", "25%"; at least one.
   std::vector<std::string> presets; // Empty: auto.
   std::string devicePath;           // A device profile; empty: none.
-  std::string profilePath; // A calibration profile, whose trace the new artifact keeps; empty: the
-                           // artifact's own trace, if any.
-  uint32_t context = 0;    // In tokens; 0: the context of the artifact's plans.
-  MissRequest miss;        // Without rules every missing expert is waited for.
-  bool resume = false;     // Takes losses that an interrupted replan measured; needs rules.
-  bool restart = false;    // Removes what an interrupted replan left; not with resume.
+  std::string profilePath;  // A calibration profile, whose trace the new artifact keeps; empty: the
+                            // artifact's own trace, if any.
+  uint32_t context = 0;     // In tokens; 0: the context of the artifact's plans.
+  uint32_t hobbitDepth = 0; // MoE layers that preset hobbit predicts ahead; 0: fitted to the trace.
+  MissRequest miss;         // Without rules every missing expert is waited for.
+  bool resume = false;      // Takes losses that an interrupted replan measured; needs rules.
+  bool restart = false;     // Removes what an interrupted replan left; not with resume.
 };
 
 /// An artifact's description with other plans, and the inputs they were made from.

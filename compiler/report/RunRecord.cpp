@@ -307,10 +307,14 @@ private:
     Fields fields(layer, record.path + ": candidates");
     RecordedCandidates &made = record.candidates.emplace_back();
     made.perToken = static_cast<uint32_t>(fields.number("per_token", UINT16_MAX));
+    if (fields.has("depths")) // Absent in profiles of older programs.
+      made.depths = static_cast<uint32_t>(fields.number("depths", kMostAhead));
+    if (made.depths == 0)
+      fields.fail("depths", &layer["depths"], "at least 1");
     const uint64_t decoded =
         record.routedTokens - std::min(record.routedTokens, record.facts.promptTokens);
     // The product cannot wrap: a file has fewer tokens than bytes.
-    const uint64_t count = decoded * made.perToken;
+    const uint64_t count = decoded * made.perToken * made.depths;
     std::vector<uint32_t> experts, probabilities;
     fields.numbers("experts", count, UINT16_MAX, experts);
     fields.numbers("probabilities", count, kFixedPointOne, probabilities);

@@ -33,9 +33,10 @@ struct PhaseTotals {
   moert::LayerTotals sum() const;
 };
 
-/// What was predicted for a MoE layer while decoding: [decoded tokens][perToken].
+/// What was predicted for a MoE layer while decoding: [decoded tokens][depths][perToken].
 struct RecordedCandidates {
   uint32_t perToken = 0;
+  uint32_t depths = 1; // Predictions from 1 to so many MoE layers before; 1: from one of them.
   std::vector<moert::PrefetchCandidate> candidates;
 };
 

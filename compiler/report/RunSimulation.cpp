@@ -32,6 +32,22 @@ std::vector<TraceStep> stepsOfRun(const RunFacts &facts, uint64_t tokens) {
   return steps;
 }
 
+/// Those that were recorded of a MoE layer, from so many before it.
+void RunSimulation::addPredictions(Predictor predictor, uint32_t moeLayer, uint32_t ahead) {
+  const RecordedCandidates &made = record.candidates[moeLayer];
+  LayerPredictions &layer = predictions.emplace_back();
+  layer.predictor = usesGate(predictor) ? Predictor::kGate : predictor;
+  layer.layer = moeLayer;
+  layer.ahead = ahead;
+  layer.perToken = made.perToken;
+  layer.candidates.resize(record.facts.promptTokens * made.perToken); // Prompts have none.
+  const size_t perToken = size_t(made.depths) * made.perToken;
+  for (size_t first = (std::min(ahead, made.depths) - 1) * made.perToken;
+       first + made.perToken <= made.candidates.size(); first += perToken)
+    layer.candidates.insert(layer.candidates.end(), made.candidates.begin() + ptrdiff_t(first),
+                            made.candidates.begin() + ptrdiff_t(first + made.perToken));
+}
+
 Status RunSimulation::readRoutes() {
   const uint64_t prompt = record.facts.promptTokens;
   const uint64_t most = std::max<uint64_t>(1, kMostReplayedDemands / demandsPerToken(given.facts));
@@ -53,15 +69,9 @@ Status RunSimulation::readRoutes() {
   const Plan &plan = planOf(given, record);
   for (uint32_t l = 0; l < plan.prefetches.size(); ++l) {
     const RecordedCandidates &made = record.candidates[l];
-    if (plan.prefetches[l].predictor == Predictor::kOff || made.perToken == 0)
-      continue;
-    LayerPredictions &layer = predictions.emplace_back();
-    layer.predictor = plan.prefetches[l].predictor;
-    layer.layer = l;
-    layer.ahead = plan.prefetches[l].ahead;
-    layer.perToken = made.perToken;
-    layer.candidates.resize(prompt * made.perToken); // Nothing is predicted in prompts.
-    layer.candidates.insert(layer.candidates.end(), made.candidates.begin(), made.candidates.end());
+    for (uint32_t ahead = 1; ahead <= kMostAhead && made.perToken > 0; ++ahead)
+      if (plan.prefetches[l].predictsFrom(ahead))
+        addPredictions(plan.prefetches[l].predictor, l, ahead);
   }
   for (const RecordedStep &step : record.steps)
     if (step.step.phase == RunPhase::kDecode && step.step.firstToken < tokens)
@@ -377,8 +387,7 @@ bool RunSimulation::losesDecoding() const {
 PlanSettings predictedOnly(PlanSettings settings, const PlanProblem &problem) {
   for (uint32_t l = 0; l < settings.prefetches.size(); ++l) {
     PrefetchRule &rule = settings.prefetches[l];
-    const LayerPredictions *made = findPredictions(problem, rule, l);
-    if (rule.predictor != Predictor::kOff && (!made || made->perToken < rule.candidates))
+    if (knownCandidates(problem, rule, l) < rule.candidates)
       rule = {};
   }
   return settings;

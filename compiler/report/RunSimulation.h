@@ -120,6 +120,7 @@ public:
 private:
   RunSimulation(const ReportInputs &reportInputs, const RunRecord &runRecord)
       : given(reportInputs), record(runRecord) {}
+  void addPredictions(moert::Predictor predictor, uint32_t moeLayer, uint32_t ahead);
   moert::Status readRoutes();
   moert::Status readCalibration();
   PlanSettings adjustedSettings(uint64_t pages) const;

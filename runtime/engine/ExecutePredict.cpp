@@ -24,12 +24,12 @@ static void addGateLikelihoods(Engine::Impl &engine, const PredictInstruction &p
 void Engine::Impl::namePrefetch(const PredictInstruction &predict) {
   const PrefetchRule &rule = prefetchRules[predict.moeLayer];
   std::span<uint32_t> predicted(prefetchProbabilities.data(), bufferInfo(predict.scores).width);
-  if (rule.predictor == Predictor::kGate)
+  if (usesGate(rule.predictor))
     addGateLikelihoods(*this, predict, predicted);
   else
     paths->predict(predict.moeLayer, chosen[0], chosen[1], predicted);
   listLikeliest(predicted, rule.candidates, prefetchCandidates);
-  observer->onPredict(predict.moeLayer, batch[0].position, prefetchCandidates);
+  observer->onPredict(predict.moeLayer, predict.ahead, batch[0].position, prefetchCandidates);
   prefetchSlices.clear();
   if (rows() == 1) { // Ranks are those of one token.
     prefetchSlices.resize(prefetchCandidates.size());
@@ -44,15 +44,14 @@ void Engine::Impl::executePredicts(std::span<const Instruction> predicts) {
   if (program != decode || prefetchRules.empty())
     return;
   auto isPlanned = [&](const PredictInstruction &predict) {
-    const PrefetchRule &rule = prefetchRules[predict.moeLayer];
-    return rule.predictor != Predictor::kOff && rule.ahead == predict.ahead;
+    return prefetchRules[predict.moeLayer].predictsFrom(predict.ahead);
   };
   // A gate is computed as the product with another layer's router.
   std::array<LinearInstruction, kMostTogether> gates{};
   size_t count = 0;
   for (const Instruction &instruction : predicts) {
     const auto &predict = std::get<PredictInstruction>(instruction);
-    if (isPlanned(predict) && prefetchRules[predict.moeLayer].predictor == Predictor::kGate)
+    if (isPlanned(predict) && usesGate(prefetchRules[predict.moeLayer].predictor))
       gates[count++] = {predict.src, predict.scores, predict.weight, predict.bias};
   }
   if (count > 0)

@@ -196,7 +196,7 @@ Status ManifestDecoder::decodePlan(const fb::Plan &plan, Plan &value) {
         *plan.prefetches(), sizeof(fb::PrefetchRule), value.prefetches, "prefetch rule",
         [this](const fb::PrefetchRule &in, PrefetchRule &out) {
           out = {{}, in.ahead(), in.candidates(), in.reads(), in.min_probability()};
-          return decodeEnum(in.predictor(), Predictor::kPaths, "predictor", out.predictor);
+          return decodeEnum(in.predictor(), Predictor::kAdaptiveGate, "predictor", out.predictor);
         }));
   if (plan.forecast())
     MOERT_RETURN_IF_ERROR(

@@ -160,9 +160,10 @@ static Status checkPrefetch(const Artifact &artifact, const PrefetchRule &rule, 
                         " ahead, expected 1");
   if (rule.predictor == Predictor::kPaths && artifact.pathsBytes == 0)
     return invalidInput("an activation-path table is used, but the file has no section of them");
-  if ((programPrefetches & 1 << rule.ahead) == 0)
-    return invalidInput("the program 'decode' has no predict instruction ", uint32_t(rule.ahead),
-                        " ahead of it");
+  for (uint32_t distance = 1; distance <= kMostAhead; ++distance)
+    if (rule.predictsFrom(distance) && (programPrefetches & 1 << distance) == 0)
+      return invalidInput("the program 'decode' has no predict instruction ", distance,
+                          " ahead of it");
   return {};
 }
 

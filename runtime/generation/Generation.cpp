@@ -54,10 +54,10 @@ public:
       routes->addChosen(moeLayer, position, experts);
   }
 
-  void onPredict(uint32_t moeLayer, uint32_t position,
+  void onPredict(uint32_t moeLayer, uint32_t ahead, uint32_t position,
                  std::span<const PrefetchCandidate> candidates) override {
     if (routes)
-      routes->addCandidates(moeLayer, position, candidates);
+      routes->addCandidates(moeLayer, ahead, position, candidates);
   }
 
   int32_t token = 0;

@@ -4,24 +4,31 @@
 
 namespace moert {
 
-/// Most candidates that any plan considers for a MoE layer.
-static uint32_t widestCandidates(const Artifact &artifact, size_t moeLayer) {
-  uint32_t width = 0;
+/// The sizes for a MoE layer with any plan.
+RouteRecord::Layer RouteRecord::layerOf(const Artifact &artifact, size_t moeLayer) {
+  Layer layer;
+  layer.topK = artifact.moeLayers[moeLayer].topK;
   for (const Plan &plan : artifact.plans)
-    if (moeLayer < plan.prefetches.size() && plan.prefetches[moeLayer].predictor != Predictor::kOff)
-      width = std::max<uint32_t>(width, plan.prefetches[moeLayer].candidates);
-  return width;
+    if (moeLayer < plan.prefetches.size() &&
+        plan.prefetches[moeLayer].predictor != Predictor::kOff) {
+      const PrefetchRule &rule = plan.prefetches[moeLayer];
+      layer.width = std::max<uint32_t>(layer.width, rule.candidates);
+      if (rule.predictor == Predictor::kAdaptiveGate)
+        layer.depths = std::max<uint32_t>(layer.depths, rule.ahead);
+    }
+  return layer;
 }
 
-static uint64_t bytesPerToken(const Artifact &artifact) {
+uint64_t RouteRecord::bytesPerToken(const Artifact &artifact) {
   uint64_t bytes = 0;
-  for (size_t i = 0; i < artifact.moeLayers.size(); ++i)
-    bytes += artifact.moeLayers[i].topK * sizeof(uint16_t) +
-             widestCandidates(artifact, i) * sizeof(PrefetchCandidate);
+  for (size_t i = 0; i < artifact.moeLayers.size(); ++i) {
+    const Layer layer = layerOf(artifact, i);
+    bytes += layer.topK * sizeof(uint16_t) + layer.candidatesPerToken() * sizeof(PrefetchCandidate);
+  }
   return bytes;
 }
 
-static uint64_t roomFor(const Artifact &artifact, uint64_t tokens) {
+uint64_t RouteRecord::roomFor(const Artifact &artifact, uint64_t tokens) {
   const uint64_t each = bytesPerToken(artifact);
   return each == 0 ? 0 : std::min(tokens, kMostRouteBytes / each);
 }
@@ -35,10 +42,9 @@ uint64_t RouteRecord::memoryBytes(const Artifact &artifact, uint64_t tokens) {
 RouteRecord::RouteRecord(const Artifact &artifact, uint64_t tokens)
     : room(roomFor(artifact, tokens)), layers(tokens == 0 ? 0 : artifact.moeLayers.size()) {
   for (size_t i = 0; i < layers.size(); ++i) {
-    layers[i].topK = artifact.moeLayers[i].topK;
-    layers[i].width = widestCandidates(artifact, i);
+    layers[i] = layerOf(artifact, i);
     layers[i].chosen.resize(room * layers[i].topK);
-    layers[i].candidates.resize(room * layers[i].width);
+    layers[i].candidates.resize(room * layers[i].candidatesPerToken());
   }
 }
 
@@ -53,15 +59,16 @@ void RouteRecord::addChosen(uint32_t moeLayer, uint32_t position,
   layer.tokens = std::max<uint64_t>(layer.tokens, uint64_t(position) + 1);
 }
 
-void RouteRecord::addCandidates(uint32_t moeLayer, uint32_t position,
+void RouteRecord::addCandidates(uint32_t moeLayer, uint32_t ahead, uint32_t position,
                                 std::span<const PrefetchCandidate> candidates) {
   if (position >= room || moeLayer >= layers.size() || candidates.empty())
     return;
   Layer &layer = layers[moeLayer];
   layer.hasCandidates = layer.width > 0;
+  const size_t first = size_t(position) * layer.candidatesPerToken() +
+                       (std::min(ahead, layer.depths) - 1) * layer.width;
   for (size_t i = 0; i < layer.width; ++i)
-    layer.candidates[size_t(position) * layer.width + i] =
-        candidates[std::min(i, candidates.size() - 1)];
+    layer.candidates[first + i] = candidates[std::min(i, candidates.size() - 1)];
 }
 
 uint64_t RouteRecord::tokens() const {
@@ -73,13 +80,15 @@ uint64_t RouteRecord::tokens() const {
 
 void RouteRecord::writeCandidates(JsonWriter &json, const Layer &layer, uint64_t fromToken,
                                   uint64_t count) const {
+  const size_t perToken = layer.candidatesPerToken();
   const std::span<const PrefetchCandidate> written =
       layer.hasCandidates && fromToken < count
           ? std::span(layer.candidates)
-                .subspan(fromToken * layer.width, (count - fromToken) * layer.width)
+                .subspan(fromToken * perToken, (count - fromToken) * perToken)
           : std::span<const PrefetchCandidate>();
   json.beginObject();
   json.key("per_token").number(written.empty() ? 0 : layer.width);
+  json.key("depths").number(layer.depths);
   json.key("experts").beginArray();
   for (const PrefetchCandidate &candidate : written)
     json.number(candidate.expert);

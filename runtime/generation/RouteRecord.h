@@ -18,7 +18,8 @@ namespace moert {
 constexpr uint64_t kMostRouteBytes = uint64_t(8) << 20;
 
 /// Owned by one run, used by its thread. Invariants: chosen has topK entries and candidates has
-/// `width` entries for each token of a layer; a token's candidates are padded with its last one.
+/// `width` entries for each token of a layer and each depth; a prediction's candidates are padded
+/// with its last one.
 class RouteRecord {
 public:
   /// Bytes for a run of at most `tokens` tokens with any of the artifact's plans.
@@ -31,8 +32,9 @@ public:
 
   /// Experts that a MoE layer's router chose for the token at a position, best first.
   void addChosen(uint32_t moeLayer, uint32_t position, std::span<const int32_t> experts);
-  /// What a predictor named for a MoE layer while decoding the token at a position.
-  void addCandidates(uint32_t moeLayer, uint32_t position,
+  /// What a predictor named for a MoE layer, so many MoE layers before it, while decoding the token
+  /// at a position.
+  void addCandidates(uint32_t moeLayer, uint32_t ahead, uint32_t position,
                      std::span<const PrefetchCandidate> candidates);
 
   /// Tokens from the beginning whose choices are complete in all layers.
@@ -45,11 +47,16 @@ public:
 private:
   struct Layer {
     uint32_t topK = 0, width = 0;
+    uint32_t depths = 1; // Predictions per token: those from 1 to so many layers before, or one.
     std::vector<uint16_t> chosen;
     std::vector<PrefetchCandidate> candidates;
     uint64_t tokens = 0; // Recorded choices, from the first token on.
     bool hasCandidates = false;
+    size_t candidatesPerToken() const { return size_t(depths) * width; }
   };
+  static Layer layerOf(const Artifact &artifact, size_t moeLayer);
+  static uint64_t bytesPerToken(const Artifact &artifact);
+  static uint64_t roomFor(const Artifact &artifact, uint64_t tokens);
   void writeCandidates(JsonWriter &json, const Layer &layer, uint64_t fromToken,
                        uint64_t count) const;
 

@@ -124,27 +124,51 @@ void PrefetchList::expectNothing(const CacheDirectory &directory, uint32_t layer
   std::fill_n(expected.begin() + directory.idOf(layer, 0), directory.expertsIn(layer), uint16_t(0));
 }
 
+/// Whether all candidates that the rule would read count as in memory
+/// (CacheMachine::slicesCounted): they are held, or an earlier layer's prediction has selected
+/// them. Not whether they have arrived.
+bool PrefetchList::countsAsPresent(const CacheDirectory &directory, const Named &prefetch,
+                                   std::span<const Candidate> likeliest) const {
+  return std::ranges::all_of(likeliest, [&](const Candidate &candidate) {
+    return candidate.probability < prefetch.rule.minProbability || expected[candidate.id] > 0 ||
+           directory.at(candidate.id).isHeld();
+  });
+}
+
+uint32_t PrefetchList::selectFor(CacheDirectory &directory, const Named &prefetch,
+                                 std::span<const Candidate> likeliest) {
+  const uint32_t layer = prefetch.layer;
+  expectNothing(directory, layer);
+  std::erase_if(pending, [&](uint32_t id) { return directory.at(id).layer == layer; });
+  if (!directory.isPrefetchable(layer))
+    return 0;
+  expect(directory, prefetch, likeliest);
+  choose(directory, prefetch, likeliest);
+  uint32_t retained = 0;
+  for (uint32_t id : leaving)
+    if (directory.canRetain(id)) {
+      directory.apply(id, UnitEvent::kRetained);
+      begun.push_back(id);
+      ++retained;
+    }
+  auto place = std::ranges::find_if(pending, [&](uint32_t id) {
+    return distanceTo(directory, directory.at(id).layer) > distanceTo(directory, layer);
+  });
+  pending.insert(place, toRead.begin(), toRead.end());
+  return retained;
+}
+
 uint32_t PrefetchList::select(CacheDirectory &directory) {
   uint32_t retained = 0;
-  for (size_t i = 0; i < namedCount; ++i) {
-    const uint32_t layer = named[i].layer;
-    expectNothing(directory, layer);
-    std::erase_if(pending, [&](uint32_t id) { return directory.at(id).layer == layer; });
-    if (!directory.isPrefetchable(layer) || !isAhead(directory, layer))
-      continue;
-    expect(directory, named[i], candidatesOf(i));
-    choose(directory, named[i], candidatesOf(i));
-    for (uint32_t id : leaving)
-      if (directory.canRetain(id)) {
-        directory.apply(id, UnitEvent::kRetained);
-        begun.push_back(id);
-        ++retained;
-      }
-    auto place = std::ranges::find_if(pending, [&](uint32_t id) {
-      return distanceTo(directory, directory.at(id).layer) > distanceTo(directory, layer);
-    });
-    pending.insert(place, toRead.begin(), toRead.end());
-  }
+  bool areNearerPresent = true; // All candidates of nearer layers.
+  for (uint32_t distance = 1; distance <= kMostAhead; ++distance)
+    for (size_t i = 0; i < namedCount; ++i) {
+      if (distanceTo(directory, named[i].layer) != distance ||
+          (named[i].rule.predictor == Predictor::kAdaptiveGate && !areNearerPresent))
+        continue;
+      areNearerPresent = areNearerPresent && countsAsPresent(directory, named[i], candidatesOf(i));
+      retained += selectFor(directory, named[i], candidatesOf(i));
+    }
   namedCount = 0;
   return retained;
 }

@@ -34,9 +34,11 @@ public:
   void beginPass(const CacheDirectory &directory, uint32_t layer);
   std::span<const uint32_t> cancelled() const { return cancelledIds; }
   /// Turns what was named into prefetches to be begun, the nearest layer first, then the likeliest.
-  /// Forgets what was named earlier for the layer and not begun. An expert in memory is not read
-  /// again: if the open layer pass does not keep it, it is retained as a prefetch with its pages,
-  /// as far as the demand leaves room. Returns how many were retained.
+  /// With kAdaptiveGate only as long as everything that was named for nearer layers counts as in
+  /// memory (countsAsPresent); what was selected earlier for a layer beyond that stays.
+  /// Otherwise forgets what was named earlier for the layer and not begun. An expert in memory is
+  /// not read again: if the open layer pass does not keep it, it is retained as a prefetch with its
+  /// pages, as far as the demand leaves room. Returns how many were retained.
   uint32_t select(CacheDirectory &directory);
 
   /// The slices with which its layer's prefetch rule selects it, if it is among the candidates that
@@ -73,6 +75,10 @@ private:
   }
   uint32_t distanceTo(const CacheDirectory &directory, uint32_t layer) const;
   bool isAhead(const CacheDirectory &directory, uint32_t layer) const;
+  bool countsAsPresent(const CacheDirectory &directory, const Named &prefetch,
+                       std::span<const Candidate> likeliest) const;
+  uint32_t selectFor(CacheDirectory &directory, const Named &prefetch,
+                     std::span<const Candidate> likeliest);
   void choose(const CacheDirectory &directory, const Named &prefetch,
               std::span<const Candidate> likeliest);
   void expect(const CacheDirectory &directory, const Named &prefetch,

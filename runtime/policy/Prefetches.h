@@ -15,7 +15,17 @@ enum class Predictor : uint8_t {
   kGate = 1,
   /// A table: the experts that followed those of the two MoE layers before (EdgeMoE, section 4).
   kPaths = 2,
+  /// The layer's own router, given the router inputs of several layers (HOBBIT, section 3.3): each
+  /// of the `ahead` MoE layers before this one predicts it, and a later prediction replaces an
+  /// earlier one. A prediction reads nothing unless everything that the same layer has predicted
+  /// for the layers before this one counts as in memory.
+  kAdaptiveGate = 3,
 };
+
+/// Whether the predictor is the layer's own router.
+constexpr bool usesGate(Predictor predictor) {
+  return predictor == Predictor::kGate || predictor == Predictor::kAdaptiveGate;
+}
 
 /// How many MoE layers before its turn a layer may be prefetched, at most.
 constexpr uint32_t kMostAhead = 3;
@@ -29,10 +39,17 @@ constexpr uint32_t kMostPrefetchReads = 2;
 struct PrefetchRule {
   Predictor predictor = Predictor::kOff;
   uint8_t ahead = 1;       // MoE layers from the one that prefetches to this one; 1 with kPaths.
+                           // With kAdaptiveGate from the first of those that do.
   uint16_t candidates = 0; // At most so many of the likeliest experts are considered,
   uint16_t reads = 0;      // and at most so many of those that are absent are read.
   uint32_t minProbability = 0; // In units of kFixedPointOne: less likely experts are not read.
   friend bool operator==(const PrefetchRule &, const PrefetchRule &) = default;
+
+  /// Whether the layer so many MoE layers before this one predicts it.
+  constexpr bool predictsFrom(uint32_t distance) const {
+    return predictor != Predictor::kOff &&
+           (distance == ahead || (predictor == Predictor::kAdaptiveGate && distance < ahead));
+  }
 };
 
 /// Whether any layer is prefetched. `rules`: one for each layer, or none where nothing is

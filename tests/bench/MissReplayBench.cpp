@@ -54,7 +54,8 @@ struct Recording : StepObserver {
   void onMissRule(uint32_t moeLayer, uint32_t, const MissInputs &inputs) override {
     recordScores(inputs, scores[moeLayer]);
   }
-  void onPredict(uint32_t moeLayer, uint32_t, std::span<const PrefetchCandidate> named) override {
+  void onPredict(uint32_t moeLayer, uint32_t, uint32_t,
+                 std::span<const PrefetchCandidate> named) override {
     predicted[moeLayer].emplace_back(named.begin(), named.end());
   }
 };

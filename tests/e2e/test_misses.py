@@ -311,6 +311,28 @@ class MissesTest(E2eTest):
         self.refused("moec", "compile", POCKET, "--preset", "hobbit", "-o", self.scratch / "no.moe",
                      mention="preset hobbit loses accuracy on misses.*moec replan")
 
+    def test_hobbit_predicts_adaptively_as_deep_as_asked_and_runs_repeat(self):
+        profile, output = calibrated_pocket(self.scratch), self.scratch / "deep.moe"
+        command = ("moec", "replan", pocket("4"), "--memory", "25%", "--calibration", profile, "--device",
+                   ROOT / "profiles/desktop-sata.yaml", "--miss", "lower:0.6:0.9", "--reference", pocket("source"), *MEASURE, "-o", output)
+        self.expect(DONE, *command, "--preset", "hobbit", "--prefetch-depth", 3)
+        plan = self.plans(output)["hobbit"]
+        self.assertEqual([(rule["predictor"], rule["ahead"]) for rule in plan["prefetches"][1:5]],
+                         [("adaptive-gate", 1), ("adaptive-gate", 2), ("adaptive-gate", 3), ("adaptive-gate", 3)])
+        depth = [reason for reason in plan["reasons"] if reason["decision"] == "prediction depth"]
+        self.assertEqual([reason["value"] for reason in depth], ["3 ahead"])
+        run = lambda *flags: json.loads(self.expect(DONE, "moert", "run", output, "-p", PROMPT, "-n", 48, "--ignore-eos", "--temp", 0,
+                                                    "--memory", "25%", "--json", *flags).out)
+        first = run()
+        self.assertGreater(first["decode"]["useful"], 0)
+        for flags in (("--threads", 1, "--io", "threads"), ("--threads", 3, "--isa", "reference"), ("--io", "buffered")):
+            again = run(*flags)
+            self.assertEqual(again["text"], first["text"], flags)
+            for key in ("hits", "misses", "lowered", "skipped"):
+                self.assertEqual(again["decode"][key], first["decode"][key], key)
+        self.refused(*command, "--preset", "lru", "--prefetch-depth", 2, mention="--prefetch-depth 2 .*expected --preset hobbit")
+        self.refused(*command, "--preset", "hobbit", "--prefetch-depth", 4, mention="--prefetch-depth.*3")
+
     def test_a_rule_in_a_module_is_emitted_and_an_impossible_one_refused(self):
         module, output = self.scratch / "m.mlir", self.scratch / "emitted.moe"
         self.expect(DONE, "moec", "compile", POCKET, "-o", self.scratch / "compiled.moe", "--save-module", module)

@@ -7,6 +7,7 @@
 #include "tools/moec/StepProgress.h"
 
 #include "runtime/base/SystemLimits.h"
+#include "runtime/policy/Prefetches.h"
 
 #include <algorithm>
 #include <memory>
@@ -143,7 +144,15 @@ void addReplanCommand(CLI::App &app, Action &chosen) {
                    "Tokens of context to plan for (default: those of the artifact's plans)")
       ->check(within(1, uint32_t(1) << 30))
       ->type_name("N");
-  setGroup(*command, "Plans", {"--memory", "--preset", "--device", "--calibration", "--context"});
+  command
+      ->add_option(
+          "--prefetch-depth", request->hobbitDepth,
+          "How many MoE layers ahead preset hobbit predicts, as far as their experts are in "
+          "memory (default: as many as decode the calibration text fastest)")
+      ->check(within(1, kMostAhead))
+      ->type_name("N");
+  setGroup(*command, "Plans",
+           {"--memory", "--preset", "--device", "--calibration", "--context", "--prefetch-depth"});
   auto missFlags = std::make_shared<MissFlags>();
   addMissFlags(*command, *missFlags, *request);
   command->footer(exampleFooter("moec replan qwen.moe -o small.moe --memory 4GiB --device "

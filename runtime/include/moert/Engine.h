@@ -143,9 +143,10 @@ public:
   /// Likelihoods are empty where the rule uses none. Valid during the call.
   virtual void onMissRule(uint32_t /*moeLayer*/, uint32_t /*position*/,
                           const MissInputs & /*inputs*/) {}
-  /// What a predictor named for a later MoE layer, likeliest first, while decoding the token at
-  /// `position`; for a batch of several sessions, that of the first.
-  virtual void onPredict(uint32_t /*moeLayer*/, uint32_t /*position*/,
+  /// What a predictor named for a MoE layer, likeliest first, after the router of the one `ahead`
+  /// before it, while decoding the token at `position`; for a batch of several sessions, that of
+  /// the first.
+  virtual void onPredict(uint32_t /*moeLayer*/, uint32_t /*ahead*/, uint32_t /*position*/,
                          std::span<const PrefetchCandidate> /*candidates*/) {}
 };
 

@@ -18,7 +18,7 @@ using namespace moert::test;
 namespace {
 
 /// Experts of two and three slices; one to two of a layer stay.
-SyntheticOptions slicedModel(const MissRule &miss, bool prefetches,
+SyntheticOptions slicedModel(const MissRule &miss, Predictor predictor,
                              const ExchangeRule &exchange = {}) {
   Plan plan = smallPlan();
   plan.quotaPages.assign(kLayers, 9);
@@ -26,10 +26,9 @@ SyntheticOptions slicedModel(const MissRule &miss, bool prefetches,
   plan.rules.baseSlices = miss.baseSlices();
   if (exchange.exchanges())
     plan.rules = {.eviction = EvictionPolicy::kImportance, .exchange = exchange};
-  if (prefetches)
-    plan.prefetches = {{},
-                       {Predictor::kGate, 1, kExperts, 2, 0},
-                       {Predictor::kGate, 2, kExperts, 2, kFixedPointOne / 100}};
+  if (predictor != Predictor::kOff)
+    plan.prefetches = {
+        {}, {predictor, 1, kExperts, 2, 0}, {predictor, 2, kExperts, 2, kFixedPointOne / 100}};
   SyntheticOptions options = modelWith({plan});
   options.slices = {{WeightKind::kInt2, WeightKind::kInt2},
                     {WeightKind::kInt2, WeightKind::kInt2, WeightKind::kInt4}};
@@ -87,9 +86,9 @@ Run run(Loaded &loaded) {
 }
 
 struct MissFixture {
-  explicit MissFixture(const MissRule &miss, bool prefetches = false,
+  explicit MissFixture(const MissRule &miss, Predictor predictor = Predictor::kOff,
                        const ExchangeRule &exchange = {})
-      : synthetic(slicedModel(miss, prefetches, exchange)), artifact(synthetic) {
+      : synthetic(slicedModel(miss, predictor, exchange)), artifact(synthetic) {
     auto model = Model::open(artifact.path);
     REQUIRE_MESSAGE(model.isOk(), model.status().message());
     options = optionsOf(**model, synthetic.plans.front());
@@ -175,11 +174,11 @@ static Run checkSameEverywhere(const MissFixture &model) {
 
 TEST_CASE("a lossy plan computes the same with every number of threads, kernel and I/O backend, "
           "and however late its reads complete") {
-  for (bool prefetches : {false, true})
+  for (Predictor predictor : {Predictor::kOff, Predictor::kGate, Predictor::kAdaptiveGate})
     for (const MissRule &rule : kLossyRules) {
       CAPTURE(missRuleText(rule));
-      CAPTURE(prefetches);
-      checkSameEverywhere(MissFixture(rule, prefetches));
+      CAPTURE(int(predictor));
+      checkSameEverywhere(MissFixture(rule, predictor));
     }
 }
 
@@ -190,7 +189,7 @@ TEST_CASE("so does a plan that exchanges experts, and it reads for exchanges alo
     for (const MissRule &rule : {kLossyRules.back(), kLossyRules[2]}) {
       CAPTURE(missRuleText(rule));
       CAPTURE(exchange.everyTokens);
-      const MissFixture model(rule, false, exchange);
+      const MissFixture model(rule, Predictor::kOff, exchange);
       const Run expected = checkSameEverywhere(model);
       if (rule.action == MissAction::kMask) {
         CHECK(expected.sum.promoted > 0);
@@ -247,9 +246,9 @@ TEST_CASE(
     "experts that few tokens of a prompt use are lowered, everywhere alike, and decoding waits") {
   const MissFixture waiting({});
   const Run exact = waiting.runWith(waiting.options);
-  for (bool prefetches : {false, true}) {
+  for (Predictor predictor : {Predictor::kOff, Predictor::kGate}) {
     const MissFixture model({.action = MissAction::kLowerPrompts, .waitUpTo = part(0.5)},
-                            prefetches);
+                            predictor);
     const Run lowered = checkSameEverywhere(model);
     CHECK_FALSE(sameBytes(lowered.logits, exact.logits));
     CHECK(lowered.sum.lowered + lowered.sum.skipped + lowered.sum.substituted == 0);
@@ -377,7 +376,8 @@ TEST_CASE("a lossy plan has its own cache whatever the budget, and refuses one t
 TEST_CASE("a miss rule allocates nothing while tokens are computed") {
   for (const MissRule &rule : kLossyRules)
     for (const ExchangeRule &exchange : {ExchangeRule{}, ExchangeRule{1, 1, 4}}) {
-      const MissFixture model(rule, !exchange.exchanges(), exchange);
+      const Predictor predictor = exchange.exchanges() ? Predictor::kOff : Predictor::kAdaptiveGate;
+      const MissFixture model(rule, predictor, exchange);
       Loaded loaded = load(model.artifact.path, model.options);
       Silent observer;
       uint64_t before = 0;

@@ -271,8 +271,8 @@ TEST_CASE("prefetch rules that the program cannot execute are refused") {
   checkPlansRefused({
       {"rules of one layer", [](Plan &p) { p.prefetches.pop_back(); },
        "plan 0: prefetch rules of 1 layers, expected none or 2"},
-      {"an unknown predictor", [](Plan &p) { p.prefetches[1].predictor = Predictor(3); },
-       "prefetch rule 1: unknown predictor 3, this reads 0 to 2"},
+      {"an unknown predictor", [](Plan &p) { p.prefetches[1].predictor = Predictor(4); },
+       "prefetch rule 1: unknown predictor 4, this reads 0 to 3"},
       {"from the layer itself", [](Plan &p) { p.prefetches[0].ahead = 0; },
        "plan 0: prefetch rule of MoE layer 0: ahead is 0, expected 1 to 3"},
       {"from too far away", [](Plan &p) { p.prefetches[1].ahead = 4; },
@@ -291,6 +291,12 @@ TEST_CASE("prefetch rules that the program cannot execute are refused") {
        "prefetch rule of MoE layer 0: the program 'decode' has no predict instruction 1 ahead of "
        "it"},
       {"where no instruction is", [](Plan &p) { p.prefetches[1].ahead = 2; },
+       "the program 'decode' has no predict instruction 2 ahead of it"},
+      {"where an instruction for one of several distances is missing",
+       [](Plan &p) {
+         p.prefetches[1].predictor = Predictor::kAdaptiveGate;
+         p.prefetches[1].ahead = 2;
+       },
        "the program 'decode' has no predict instruction 2 ahead of it"},
       {"an activation-path table from further ahead",
        [](Plan &p) {

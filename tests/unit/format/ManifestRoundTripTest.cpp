@@ -112,7 +112,7 @@ private:
     p.start = list<LayerStart>([&] { return LayerStart{numbers(), numbers()}; });
     p.startTokens = u32();
     p.prefetches = list<PrefetchRule>([&] {
-      return PrefetchRule{Predictor(below(3)), uint8_t(u32()), uint16_t(u32()), uint16_t(u32()),
+      return PrefetchRule{Predictor(below(4)), uint8_t(u32()), uint16_t(u32()), uint16_t(u32()),
                           u32()};
     });
     if (below(2) == 0)

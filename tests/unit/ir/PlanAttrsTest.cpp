@@ -26,7 +26,7 @@ moert::Plan fullPlan() {
   plan.pinned = {{3, 1}, {}};
   plan.start = {{{2, 0}, {17, 4}}, {{}, {}}};
   plan.startTokens = 31;
-  plan.prefetches = {{}, {moert::Predictor::kGate, 1, 15, 4, 77}};
+  plan.prefetches = {{}, {moert::Predictor::kAdaptiveGate, 1, 15, 4, 77}};
   moert::Forecast forecast;
   forecast.device = "a laptop";
   forecast.threads = 8;

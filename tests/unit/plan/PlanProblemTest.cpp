@@ -128,3 +128,23 @@ TEST_CASE("settings that the pool does not hold or the runtime forbids are refus
           s.prefetches[2] = {Predictor::kPaths, 1, 2, 1, 0};
         }) == "nothing is known of prefetches of MoE layer 2 from 1 layers before it");
 }
+
+TEST_CASE("an adaptive rule needs the predictions of all its distances") {
+  PlanFixture fixture = someProblem();
+  PlanSettings settings = quotasOf({3, 3, 2}, 4);
+  const PrefetchRule adaptive = {Predictor::kAdaptiveGate, 2, 2, 1, 0};
+  settings.prefetches = {{}, {}, adaptive};
+  CHECK(verify(fixture.problem(), settings).message() == "");
+  CHECK(knownCandidates(fixture.problem(), adaptive, 2) == 3);
+  CHECK(knownCandidates(fixture.problem(), {}, 2) == 0);
+  CHECK(knownCandidates(fixture.problem(), {Predictor::kGate, 0, 2, 1, 0}, 2) == 0);
+  CHECK(prefetchText(adaptive) == "adaptive-gate, 1 to 2 ahead, 1 of 2 likeliest");
+  CHECK(prefetchText({Predictor::kGate, 2, 2, 1, 0}) == "gate, 2 ahead, 1 of 2 likeliest");
+  std::erase_if(fixture.predictions,
+                [](const LayerPredictions &made) { return made.layer == 2 && made.ahead == 1; });
+  CHECK(knownCandidates(fixture.problem(), adaptive, 2) == 0);
+  CHECK(verify(fixture.problem(), settings).message() ==
+        "nothing is known of prefetches of MoE layer 2 from 2 layers before it");
+  settings.prefetches[2].predictor = Predictor::kGate;
+  CHECK(verify(fixture.problem(), settings).message() == "");
+}

@@ -123,7 +123,7 @@ TEST_CASE("prefetches are made by the presets of systems that prefetch") {
     CHECK(predictorOf(preset) == PrefetchRule{});
   CHECK(predictorOf(Preset::kEdgeMoe).predictor == Predictor::kPaths);
   CHECK(predictorOf(Preset::kFate).predictor == Predictor::kGate);
-  CHECK(predictorOf(Preset::kHobbit).predictor == Predictor::kGate);
+  CHECK(predictorOf(Preset::kHobbit).predictor == Predictor::kAdaptiveGate);
 }
 
 TEST_CASE("each preset evicts as its system does") {
@@ -146,6 +146,14 @@ TEST_CASE("a gate's candidates are a quarter of the experts, its reads those tha
   CHECK(rule.candidates == 15);
   CHECK(rule.reads == 5);
   CHECK(withCounts(kGate, {60, 4, 60}, 1e9).reads == 15);
+}
+
+TEST_CASE("an adaptive gate looks at the experts of a token, and reads them whatever the time") {
+  const PrefetchRule rule = withCounts({Predictor::kAdaptiveGate, 3}, {60, 4, 60}, 5.9);
+  CHECK(rule == PrefetchRule{Predictor::kAdaptiveGate, 3, 4, 4, 0});
+  CHECK(withCounts({Predictor::kAdaptiveGate, 3}, {60, 4, 60}, 0.1) == rule);
+  CHECK(withCounts({Predictor::kAdaptiveGate, 3}, {60, 4, 60, 3}, 5.9).reads == 3);
+  CHECK(withCounts({Predictor::kAdaptiveGate, 3}, {60, 4, 60, 0}, 5.9) == PrefetchRule{});
 }
 
 TEST_CASE("paths look at all that are named and read one to three of them") {

@@ -19,7 +19,7 @@ static PlanFixture someProblem(uint64_t poolPages) {
   fixture.predictions = goodPrefetches(random, fixture.trace, 6);
   for (uint32_t layer = 1; layer < 8; ++layer) {
     fixture.predictions.push_back(
-        *findPredictions(fixture.problem(), {.predictor = Predictor::kGate, .ahead = 1}, layer));
+        *findPredictions(fixture.problem(), {.predictor = Predictor::kGate}, layer, 1));
     fixture.predictions.back().predictor = Predictor::kPaths;
   }
   return fixture;
@@ -156,8 +156,52 @@ TEST_CASE("with the routers' scores hobbit's weights and pools are those of its 
     most = std::max(most, bytesOf(other));
   }
   CHECK(bytes < most); // The pools matter.
-  REQUIRE(fitted.decisions.back().decision == "pools");
-  CHECK(fitted.decisions.back().value.find(" of the pages for upper slices") != std::string::npos);
+  const auto pools = std::ranges::find(fitted.decisions, "pools", &PlanReason::decision);
+  REQUIRE(pools != fitted.decisions.end());
+  CHECK(pools->value.find(" of the pages for upper slices") != std::string::npos);
+}
+
+TEST_CASE("hobbit predicts as many layers ahead as its text decodes fastest with") {
+  PlanFixture fixture = someProblem(40);
+  for (StepCosts::Layer &layer : fixture.costs.layers)
+    layer.before.firstNs = 6000; // A read takes 4096 ns.
+  const auto ahead = [&fixture] {
+    const PlannedSettings planned = planPreset(Preset::kHobbit, fixture.problem());
+    CHECK(planned.decisions.back().decision == "prediction depth");
+    const std::vector<PrefetchRule> &prefetches = planned.settings.prefetches;
+    REQUIRE(prefetches.size() == 8);
+    CHECK(prefetches[0] == PrefetchRule());
+    for (uint32_t layer = 1; layer < 8; ++layer) {
+      CHECK(prefetches[layer].predictor == Predictor::kAdaptiveGate);
+      CHECK(prefetches[layer].candidates == 2); // Those of a token.
+      CHECK(prefetches[layer].reads == 2);
+      CHECK(prefetches[layer].ahead == std::min<uint32_t>(layer, prefetches[7].ahead));
+    }
+    return uint32_t(prefetches[7].ahead);
+  };
+  CHECK(ahead() == 3);
+  // Predictions from further away name nothing that is used, and reading it takes time.
+  for (LayerPredictions &made : fixture.predictions)
+    if (made.ahead > 1)
+      for (PrefetchCandidate &candidate : made.candidates)
+        candidate.expert = 7 - candidate.expert;
+  CHECK(ahead() == 1);
+}
+
+TEST_CASE("hobbit prefetches nothing where reading on demand is as fast, unless a depth is asked "
+          "for") {
+  PlanFixture fixture = someProblem(40);
+  for (LayerPredictions &made : fixture.predictions)
+    std::ranges::fill(made.candidates, PrefetchCandidate{7, 1}); // Hardly ever right.
+  const PlannedSettings planned = planPreset(Preset::kHobbit, fixture.problem());
+  CHECK(planned.settings.prefetches.empty());
+  CHECK(planned.decisions.back().value == "none");
+  for (uint32_t depth = 1; depth <= kMostAhead; ++depth) {
+    const PlannedSettings asked = planPreset(Preset::kHobbit, fixture.problem(), depth);
+    REQUIRE(asked.settings.prefetches.size() == 8);
+    CHECK(asked.settings.prefetches[7].ahead == depth);
+    CHECK(asked.decisions.back().reason.find("asked for") != std::string::npos);
+  }
 }
 
 TEST_CASE("where nothing is known of prefetches a preset prefetches nothing and keeps more") {

@@ -57,7 +57,8 @@ struct RandomPrefetches {
       for (size_t i = 0; i < list.size(); ++i)
         of.push_back(random() % 4 == 0 ? kAllSlices : static_cast<uint16_t>(random() % 3));
       uint16_t reads = static_cast<uint16_t>(1 + random() % 5);
-      PrefetchRule rule{Predictor::kGate, static_cast<uint8_t>(ahead), 8, reads,
+      const Predictor predictor = random() % 2 ? Predictor::kGate : Predictor::kAdaptiveGate;
+      PrefetchRule rule{predictor, static_cast<uint8_t>(ahead), 8, reads,
                         random() % 2 ? kFixedPointOne / 2 - 3000 : 0};
       prefetches.push_back({layer + ahead, rule, {}});
     }

@@ -98,22 +98,29 @@ CacheCounts runPass(CacheReplay &replay, const Trace &trace, const Plan &plan, u
   std::vector<LayerPrefetch> prefetches;
   for (uint32_t later = layer + 1; later < kLayers; ++later)
     for (const Trace::Said &said : trace.said[later][token])
-      if (plan.prefetches[later].ahead == said.ahead && later - layer == said.ahead &&
-          plan.prefetches[later].predictor == Predictor::kGate)
+      if (later - layer == said.ahead && plan.prefetches[later].predictsFrom(said.ahead))
         prefetches.push_back({later, plan.prefetches[later], said.candidates});
   std::vector<uint32_t> uses(kTopK, 1);
   return replay.runPass(layer, {trace.chosen[layer][token], uses, 1}, prefetches);
 }
 
-Plan planWith(const CacheRules &rules) {
+Plan planWith(const CacheRules &rules, Predictor predictor) {
   Plan plan = smallPlan();
   plan.rules = rules;
-  plan.prefetches = {
-      {}, {Predictor::kGate, 1, kExperts, 3, 0}, {Predictor::kGate, 2, 4, 2, kFixedPointOne / 50}};
+  plan.prefetches = {{}, {predictor, 1, kExperts, 3, 0}, {predictor, 2, 4, 2, kFixedPointOne / 50}};
   plan.pinned = {{2}, {}, {5}};
   plan.start = {{{1, 2, 3}, {4, 3, 2}}, {{7}, {1}}, {{}, {}}};
   plan.startTokens = 5;
   return plan;
+}
+
+std::vector<std::pair<CacheRules, Predictor>> allCases() {
+  std::vector<std::pair<CacheRules, Predictor>> cases;
+  for (const CacheRules &rules : allRules())
+    if (rules.eviction != EvictionPolicy::kImportance) // The trace does not have importances.
+      for (Predictor predictor : {Predictor::kGate, Predictor::kAdaptiveGate})
+        cases.emplace_back(rules, predictor);
+  return cases;
 }
 
 } // namespace
@@ -121,12 +128,11 @@ Plan planWith(const CacheRules &rules) {
 TEST_CASE("a replayed trace counts what an engine with synchronous reads counts, pass by pass") {
   TemporaryArtifact plain;
   const Trace trace = traceOf(*Model::open(plain.path).value());
-  for (const CacheRules &rules : allRules()) {
-    if (rules.eviction == EvictionPolicy::kImportance) // The trace does not have importances.
-      continue;
+  for (const auto &[rules, predictor] : allCases()) {
     CAPTURE(int(rules.eviction));
     CAPTURE(int(rules.sharing));
-    const Plan plan = planWith(rules);
+    CAPTURE(int(predictor));
+    const Plan plan = planWith(rules, predictor);
     TemporaryArtifact artifact(modelWith({plan}));
     auto model = Model::open(artifact.path);
     REQUIRE_MESSAGE(model.isOk(), model.status().message());

@@ -10,6 +10,7 @@
 #include "tests/unit/policy/LossyRules.h"
 
 #include <doctest/doctest.h>
+#include <map>
 
 using namespace moec;
 using namespace moert;
@@ -23,15 +24,18 @@ constexpr MissRule kWatching = {.action = MissAction::kSubstitute, .waitUpTo = k
 /// What an engine's routers and predictors gave each token, and what it counted.
 struct Recording : StepObserver {
   std::vector<LayerScores> scores = std::vector<LayerScores>(kLayers);
-  std::vector<std::vector<PrefetchCandidate>> predicted[kLayers]; // For the layer: [token].
-  std::vector<std::vector<LayerProfile>> counted;                 // [token][layer]
+  /// For the layer, from so many layers before: of all tokens.
+  std::map<uint32_t, std::vector<PrefetchCandidate>> predicted[kLayers];
+  std::vector<std::vector<LayerProfile>> counted; // [token][layer]
 
   Status onLogits(Session &, uint32_t, std::span<const float>) override { return {}; }
   void onMissRule(uint32_t moeLayer, uint32_t, const MissInputs &inputs) override {
     recordScores(inputs, scores[moeLayer]);
   }
-  void onPredict(uint32_t moeLayer, uint32_t, std::span<const PrefetchCandidate> named) override {
-    predicted[moeLayer].emplace_back(named.begin(), named.end());
+  void onPredict(uint32_t moeLayer, uint32_t ahead, uint32_t,
+                 std::span<const PrefetchCandidate> named) override {
+    std::vector<PrefetchCandidate> &all = predicted[moeLayer][ahead];
+    all.insert(all.end(), named.begin(), named.end());
   }
 };
 
@@ -45,15 +49,14 @@ struct RouteRecorder : StepObserver {
   }
 };
 
-Plan planWith(const MissRule &rule, CacheSharing sharing, bool prefetches) {
+Plan planWith(const MissRule &rule, CacheSharing sharing, Predictor predictor) {
   Plan plan = smallPlan();
   plan.quotaPages.assign(kLayers, 9);
   plan.rules = {.eviction = EvictionPolicy::kReuseDistance, .sharing = sharing};
   plan.miss = rule;
-  if (prefetches)
-    plan.prefetches = {{},
-                       {Predictor::kGate, 1, kExperts, 2, 0},
-                       {Predictor::kGate, 2, kExperts, 2, kFixedPointOne / 100}};
+  if (predictor != Predictor::kOff)
+    plan.prefetches = {
+        {}, {predictor, 1, kExperts, 2, 0}, {predictor, 2, kExperts, 2, kFixedPointOne / 100}};
   return plan;
 }
 
@@ -99,12 +102,8 @@ struct Replayed {
       topK.push_back(kTopK);
       costs.layers.push_back({.before = {100, 10}, .expert = {50, 20}});
       routes.push_back({kExperts, kTopK, scores[l].chosen});
-      if (recording.predicted[l].empty())
-        continue;
-      LayerPredictions &made = predictions.emplace_back();
-      made = {Predictor::kGate, l, decoded.plan.prefetches[l].ahead, kExperts, {}};
-      for (const auto &named : recording.predicted[l])
-        made.candidates.insert(made.candidates.end(), named.begin(), named.end());
+      for (const auto &[ahead, named] : recording.predicted[l])
+        predictions.push_back({Predictor::kGate, l, ahead, kExperts, named});
     }
     std::vector<TraceStep> steps(kPrompt.size());
     steps.front().beginsPrompt = true;
@@ -148,11 +147,11 @@ MissCounts changesOf(const LayerProfile &counted) {
 TEST_CASE("replays of a lossy plan count what the engine counts, layer pass by layer pass") {
   for (const MissRule &rule : kLossyRules)
     for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
-      for (bool prefetches : {false, true}) {
+      for (Predictor predictor : {Predictor::kOff, Predictor::kGate, Predictor::kAdaptiveGate}) {
         CAPTURE(missRuleText(rule));
         CAPTURE(int(sharing));
-        CAPTURE(prefetches);
-        const Decoded decoded(planWith(rule, sharing, prefetches));
+        CAPTURE(int(predictor));
+        const Decoded decoded(planWith(rule, sharing, predictor));
         const Replayed replayed(decoded, decoded.recording);
         const PlanProblem problem = replayed.problem();
         REQUIRE(check(problem).message() == "");
@@ -171,7 +170,7 @@ TEST_CASE("replays of a lossy plan count what the engine counts, layer pass by l
           REQUIRE(counts.misses == changesOf(counted));
           REQUIRE(counts.cache.hits == counted.hits);
           REQUIRE(counts.cache.misses == counted.misses);
-          if (prefetches) // replayTrace() has none.
+          if (predictor != Predictor::kOff) // replayTrace() has none.
             continue;
           REQUIRE(counts.cache.bytesRead == counted.bytesRead);
           REQUIRE(untimed.changes[pass] == changesOf(counted));
@@ -186,10 +185,10 @@ TEST_CASE("replays of a lossy plan count what the engine counts, layer pass by l
 
 TEST_CASE("a trace that was recorded waiting is exact for the first MoE layer of a lossy plan") {
   // Its routers see nothing that an expert computed; later layers do.
-  const Decoded waiting(planWith(kWatching, CacheSharing::kLayerQuotas, false));
+  const Decoded waiting(planWith(kWatching, CacheSharing::kLayerQuotas, Predictor::kOff));
   for (const MissRule &rule : kLossyRules) {
     CAPTURE(missRuleText(rule));
-    const Decoded decoded(planWith(rule, CacheSharing::kLayerQuotas, false));
+    const Decoded decoded(planWith(rule, CacheSharing::kLayerQuotas, Predictor::kOff));
     const Replayed replayed(decoded, waiting.recording);
     const ReplayResult result =
         replayTrace(replayed.trace, replayCacheOf(replayed.problem(), replayed.settings), rule,
@@ -206,7 +205,7 @@ TEST_CASE("a trace that was recorded waiting is exact for the first MoE layer of
 
 TEST_CASE("a replay counts what an engine counts that lowers experts of prompts") {
   Plan plan = planWith({.action = MissAction::kLowerPrompts, .waitUpTo = part(0.5)},
-                       CacheSharing::kLayerQuotas, false);
+                       CacheSharing::kLayerQuotas, Predictor::kOff);
   plan.prefillChunk = 5;
   SyntheticOptions synthetic = modelWith({plan});
   synthetic.slices = {{WeightKind::kInt2, WeightKind::kInt2}};
@@ -257,7 +256,7 @@ TEST_CASE("a replay counts what an engine counts that lowers experts of prompts"
 }
 
 TEST_CASE("prompts are replayed as if the rule waited") {
-  const Decoded decoded(planWith(kLossyRules.front(), CacheSharing::kLayerQuotas, false));
+  const Decoded decoded(planWith(kLossyRules.front(), CacheSharing::kLayerQuotas, Predictor::kOff));
   Replayed replayed(decoded, decoded.recording);
   for (RoutingPass &pass : replayed.trace.passes)
     pass.isPrompt = true;
@@ -270,7 +269,7 @@ TEST_CASE("prompts are replayed as if the rule waited") {
 }
 
 TEST_CASE("fewer slices take less time to read, to check and to compute") {
-  const Decoded decoded(planWith(kLossyRules[1], CacheSharing::kLayerQuotas, false));
+  const Decoded decoded(planWith(kLossyRules[1], CacheSharing::kLayerQuotas, Predictor::kOff));
   Replayed replayed(decoded, decoded.recording);
   const auto tokenNs = [&] {
     return replayInTime(replayed.problem(), replayed.settings).value().meanNs();
@@ -287,7 +286,7 @@ TEST_CASE("fewer slices take less time to read, to check and to compute") {
 }
 
 TEST_CASE("a miss rule without scores, and scores that are not the trace's, are refused") {
-  const Decoded decoded(planWith(kLossyRules.front(), CacheSharing::kLayerQuotas, false));
+  const Decoded decoded(planWith(kLossyRules.front(), CacheSharing::kLayerQuotas, Predictor::kOff));
   const Replayed replayed(decoded, decoded.recording);
   PlanProblem problem = replayed.problem();
   problem.scores = {};
@@ -308,7 +307,7 @@ TEST_CASE("a miss rule without scores, and scores that are not the trace's, are 
 }
 
 TEST_CASE("slices that do not fill their records are refused") {
-  const Decoded decoded(planWith(kLossyRules.front(), CacheSharing::kLayerQuotas, false));
+  const Decoded decoded(planWith(kLossyRules.front(), CacheSharing::kLayerQuotas, Predictor::kOff));
   Replayed replayed(decoded, decoded.recording);
   replayed.sliceEnds[1][3].pop_back();
   CHECK(verify(replayed.problem(), replayed.settings).message() ==

@@ -111,15 +111,15 @@ struct CacheDriver {
 
   void prefetch(uint32_t layer) {
     std::vector<uint32_t> targets;
-    for (uint32_t target = 0; target < settings.prefetches.size(); ++target)
-      if (settings.prefetches[target].predictor != Predictor::kOff &&
-          target - settings.prefetches[target].ahead == layer)
+    for (uint32_t target = layer + 1; target < settings.prefetches.size(); ++target)
+      if (settings.prefetches[target].predictsFrom(target - layer))
         targets.push_back(target);
     for (uint32_t target : targets)
       queue.now += fixture.costs.layers[target].predictNs[targets.size() - 1];
     for (uint32_t target : targets) {
       const PrefetchRule &rule = settings.prefetches[target];
-      const LayerPredictions *made = findPredictions(fixture.problem(), rule, target);
+      const LayerPredictions *made =
+          findPredictions(fixture.problem(), rule, target, target - layer);
       cache.prefetch({target, rule,
                       std::span(made->candidates).subspan(token * made->perToken, made->perToken)});
     }
@@ -212,9 +212,10 @@ static PlanSettings settingsOf(std::mt19937 &random, const PlanFixture &fixture)
   PlanSettings settings = quotasOf(quotas, static_cast<uint32_t>(3 + random() % 12));
   settings.prefetches.resize(quotas.size());
   for (uint32_t layer = 1; layer < quotas.size(); ++layer)
-    settings.prefetches[layer] = {
-        Predictor::kGate, static_cast<uint8_t>(1 + random() % std::min(layer, kMostAhead)),
-        static_cast<uint16_t>(1 + random() % 3), static_cast<uint16_t>(1 + random() % 3), 0};
+    settings.prefetches[layer] = {random() % 2 ? Predictor::kGate : Predictor::kAdaptiveGate,
+                                  static_cast<uint8_t>(1 + random() % std::min(layer, kMostAhead)),
+                                  static_cast<uint16_t>(1 + random() % 3),
+                                  static_cast<uint16_t>(1 + random() % 3), 0};
   return settings;
 }
 

@@ -287,7 +287,7 @@ static std::vector<PrefetchRule> randomPrefetches(std::mt19937 &random,
   std::vector<PrefetchRule> prefetches(fixture.recordBytes.size());
   for (uint32_t layer = 1; layer < prefetches.size(); ++layer) {
     const LayerPredictions &made = fixture.predictions[0];
-    prefetches[layer] = {Predictor::kGate,
+    prefetches[layer] = {random() % 2 ? Predictor::kGate : Predictor::kAdaptiveGate,
                          static_cast<uint8_t>(1 + random() % std::min(layer, kMostAhead)),
                          static_cast<uint16_t>(1 + random() % made.perToken),
                          static_cast<uint16_t>(1 + random() % 4), 0};

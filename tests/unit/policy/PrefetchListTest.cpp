@@ -215,6 +215,91 @@ TEST_CASE("what is said of a layer replaces what was said before and not begun")
   CHECK(cache.prefetchedIn(2) == Experts{1, 7});
 }
 
+constexpr PrefetchRule kAdaptive{Predictor::kAdaptiveGate, 3, 8, 3, 0};
+
+TEST_CASE("an adaptive rule is made from each layer up to its distance, another from one alone") {
+  const PrefetchRule gate{Predictor::kGate, 2, 8, 3, 0};
+  const PrefetchRule off{Predictor::kOff, 2, 8, 3, 0};
+  for (uint32_t distance = 1; distance <= 4; ++distance) {
+    CHECK(kAdaptive.predictsFrom(distance) == (distance <= 3));
+    CHECK(gate.predictsFrom(distance) == (distance == 2));
+    CHECK_FALSE(off.predictsFrom(distance));
+  }
+}
+
+TEST_CASE("with an adaptive rule a layer is prefetched once all that is predicted for those before "
+          "it is held") {
+  PrefetchingCache cache = evenCache(4, 4);
+  cache.runPass(1, {3, 4});
+  cache.runPass(2, {5});
+  // The nearest layer is always prefetched, whichever is named first.
+  cache.name(2, kAdaptive, {5, 6});
+  cache.name(1, kAdaptive, {3, 7});
+  cache.runPass(0, {0});
+  CHECK(cache.prefetchedIn(1) == Experts{7});
+  CHECK(cache.prefetchedIn(2).empty());
+  // Everything of layer 1 is held, 6 of layer 2 is not: layer 3 is not looked at.
+  cache.runPass(1, {3}); // Cancels 7.
+  cache.name(1, kAdaptive, {3, 4});
+  cache.name(2, kAdaptive, {5, 6});
+  cache.name(3, kAdaptive, {1});
+  cache.runPass(0, {0});
+  CHECK(cache.prefetchedIn(1).empty());
+  CHECK(cache.prefetchedIn(2) == Experts{6});
+  CHECK(cache.prefetchedIn(3).empty());
+  // A rule of a fixed distance does not wait for others.
+  cache.name(2, kAdaptive, {7});
+  cache.name(3, kThreeOfEight, {1});
+  cache.runPass(1, {3});
+  CHECK(cache.prefetchedIn(3) == Experts{1});
+}
+
+TEST_CASE("less likely candidates than an adaptive rule reads do not hold up other layers") {
+  const uint32_t likely = kFixedPointOne / 4;
+  for (uint32_t least : {likely, likely / 2 - 1}) {
+    PrefetchingCache cache = evenCache(4, 4);
+    cache.runPass(1, {3});
+    const std::vector<PrefetchCandidate> near{{3, likely}, {7, likely / 2}}, far{{6, likely}};
+    PrefetchRule rule = kAdaptive;
+    rule.minProbability = least;
+    cache.machine.prefetch({1, rule, near});
+    cache.machine.prefetch({2, rule, far});
+    cache.runPass(0, {0});
+    CHECK(cache.prefetchedIn(2) == (least == likely ? Experts{6} : Experts{}));
+  }
+}
+
+TEST_CASE("what an earlier prediction selected counts as in memory, whether or not it was read") {
+  for (uint64_t staging : {8, 1}) { // With one staging page the second one is not read.
+    CAPTURE(staging);
+    PrefetchingCache cache = evenCache(4, staging);
+    cache.name(2, kAdaptive, {1, 2});
+    cache.runPass(0, {0});
+    CHECK(cache.prefetchedIn(2) == (staging == 8 ? Experts{1, 2} : Experts{1}));
+    cache.name(2, kAdaptive, {1, 2});
+    cache.name(3, kAdaptive, {6});
+    cache.runPass(1, {0});
+    CHECK(cache.machine.slicesCounted(cache.directory().idOf(3, 6)) == 1);
+  }
+}
+
+TEST_CASE("a layer that an adaptive rule does not reach keeps what was selected before") {
+  PrefetchingCache cache = evenCache(4, 4);
+  cache.name(3, kAdaptive, {1});
+  cache.runPass(0, {0});
+  CHECK(cache.prefetchedIn(3) == Experts{1});
+  cache.name(2, kAdaptive, {5}); // Is absent.
+  cache.name(3, kAdaptive, {2});
+  cache.runPass(1, {0});
+  CHECK(cache.prefetchedIn(3) == Experts{1});
+  CHECK(cache.machine.slicesCounted(cache.directory().idOf(3, 1)) == 1);
+  CHECK(cache.machine.slicesCounted(cache.directory().idOf(3, 2)) == 0);
+  cache.name(3, kAdaptive, {2}); // One layer ahead it is always reached.
+  cache.runPass(2, {5});
+  CHECK(cache.prefetchedIn(3) == Experts{1, 2});
+  CHECK(cache.machine.slicesCounted(cache.directory().idOf(3, 1)) == 0);
+}
+
 TEST_CASE("a demand that lacks pages lets go prefetches of later layers, the last one first") {
   PrefetchingCache cache = evenCache(4, 3);
   cache.name(2, kThreeOfEight, {7, 6, 5});
@@ -278,7 +363,8 @@ TEST_CASE(
         uint32_t layer = pass % layers;
         for (uint32_t ahead = 1; ahead <= kMostAhead; ++ahead)
           if (layer + ahead < layers && random() % 2)
-            cache.name(layer + ahead, kThreeOfEight, someExperts(experts));
+            cache.name(layer + ahead, seed % 4 < 2 ? kThreeOfEight : kAdaptive,
+                       someExperts(experts));
         Experts wanted = someExperts(pass % 11 == 0 ? experts : 4);
         Experts unkept = cache.runPass(layer, wanted, check);
         useful += cache.counts.useful;

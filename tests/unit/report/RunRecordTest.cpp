@@ -157,4 +157,15 @@ TEST_CASE("candidates have to be as many as the tokens that were decoded") {
               withCandidates(profile, R"({"per_token":2,"experts":[2],"probabilities":[5]})");
             }),
             "key 'experts': found [2], expected a list of 2 numbers"));
+  const auto withDepths = [&](const char *depths) {
+    return refusal([&](auto &profile) {
+      withCandidates(profile, (std::string(R"({"per_token":1,"depths":)") + depths +
+                               R"(,"experts":[2,3],"probabilities":[5,4]})")
+                                  .c_str());
+    });
+  };
+  CHECK(withDepths("2") == "");
+  CHECK(has(withDepths("1"), "key 'experts': found [2,3], expected a list of 1 numbers"));
+  CHECK(has(withDepths("0"), "key 'depths': found 0, expected at least 1"));
+  CHECK(has(withDepths("4"), "key 'depths': found 4, expected a whole number of at most 3"));
 }

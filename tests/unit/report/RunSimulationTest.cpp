@@ -193,3 +193,23 @@ TEST_CASE("prefetches of the plan are replayed with the candidates that the run 
         moert::Predictor::kGate);
   CHECK(simulation->base().readyRate >= silent->base().readyRate);
 }
+
+TEST_CASE("predictions of several distances are replayed each from its own layer") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.artifact.plans[0].prefetches = {{}, {moert::Predictor::kAdaptiveGate, 1, 1, 1, 0}};
+  RecordedCandidates &made = inputs.runs[0].candidates[1];
+  made = {.perToken = 1, .depths = 2, .candidates = {}};
+  for (uint32_t token = 2; token < 32; ++token)
+    for (uint32_t expert : {token % 4, 3u}) // Another plan of the artifact reaches further.
+      made.candidates.push_back({expert, moert::kFixedPointOne / 2});
+  const auto simulation = simulationOf(inputs);
+  const PlanProblem problem = simulation->problem();
+  REQUIRE(problem.predictions.size() == 1);
+  CHECK(problem.predictions[0].predictor == moert::Predictor::kGate);
+  CHECK(problem.predictions[0].ahead == 1);
+  REQUIRE(problem.predictions[0].candidates.size() == 32);
+  for (uint32_t token = 2; token < 32; ++token)
+    CHECK(problem.predictions[0].candidates[token].expert == token % 4);
+  CHECK(simulation->settingsFor(simulation->poolPages()).prefetches[1] ==
+        inputs.artifact.plans[0].prefetches[1]);
+}

@@ -248,7 +248,7 @@ void writeRun(const Artifact &artifact, uint32_t tokens, const char *path) {
       for (uint16_t expert : chosen(token + token % 3, l, experts))
         candidates.push_back({expert, kFixedPointOne / 3});
       if (l > 0)
-        routes.addCandidates(l, token, candidates);
+        routes.addCandidates(l, 1, token, candidates);
     }
   }
   OutputFile file = checked(OutputFile::create(path));
