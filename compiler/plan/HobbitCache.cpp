@@ -98,7 +98,7 @@ std::vector<PlanReason> fitHobbitCache(const PlanProblem &problem, PlanSettings 
   const bool knowsPrecision = knowsPrecisions(problem);
   PlanSettings lossy = settings;
   if (knowsPrecision)
-    lossy.setMiss(missRuleOf(Preset::kHobbit));
+    setMiss(missRuleOf(Preset::kHobbit), lossy);
   Fit fit(problem, lossy);
   for (const EvictionWeights &weights : weightsToTry(knowsPrecision)) {
     CacheRules rules = lossy.rules;
@@ -154,7 +154,7 @@ PlanSettings takeHobbitDepth(const PlanProblem &problem, std::vector<HobbitDepth
   for (const HobbitDepth &depth : depths) {
     PlanSettings tried = depth.settings;
     if (knowsPrecisions(problem))
-      tried.setMiss(missRuleOf(Preset::kHobbit));
+      setMiss(missRuleOf(Preset::kHobbit), tried);
     const Result<TimedResult> replayed = replayInTime(problem, tried);
     if (!replayed.isOk())
       continue;

@@ -28,7 +28,7 @@ std::vector<PlanSettings> MissTuning::variantsOf(const MissRule &rule) {
       book.setStart(without);
   }
   for (PlanSettings &settings : variants)
-    settings.setMiss(rule);
+    setMiss(rule, settings);
   if (rule.baseSlices() > 0) // Records that are held whole.
     for (size_t i = 0, count = variants.size(); i < count; ++i) {
       variants.push_back(variants[i]);
@@ -120,7 +120,7 @@ std::vector<PlanSettings> MissTuning::maskVariants() {
   const std::vector<PlanSettings> waits = variantsOf({}); // The last one does not prefetch.
   book.setStart(variants.emplace_back(waits.back()));
   for (PlanSettings &settings : variants)
-    settings.setMiss({.action = MissAction::kMask});
+    setMiss({.action = MissAction::kMask}, settings);
   return variants;
 }
 

@@ -92,14 +92,14 @@ struct PlanSettings {
   uint32_t startTokens = 1;
   std::vector<moert::PrefetchRule> prefetches; // Per MoE layer; empty: none.
   moert::MissRule miss = {};
-
-  /// With the rules of the cache that go with it.
-  void setMiss(const moert::MissRule &rule) {
-    miss = rule;
-    rules.baseSlices = rule.baseSlices();
-  }
   friend bool operator==(const PlanSettings &, const PlanSettings &) = default;
 };
+
+/// Gives settings or a plan a rule for misses, with the rules of the cache that go with it.
+template <typename Settings> void setMiss(const moert::MissRule &rule, Settings &settings) {
+  settings.miss = rule;
+  settings.rules.baseSlices = rule.baseSlices();
+}
 
 /// What a solver finds.
 struct PlannedSettings {

@@ -86,7 +86,7 @@ PlanSettings RecipeBook::settingsOf(const PlanRecipe &recipe) {
   PlanSettings settings;
   settings.rules = recipe.rules;
   settings.allotment = allotmentOf(recipe);
-  settings.setMiss(recipe.miss);
+  setMiss(recipe.miss, settings);
   if (recipe.pins > 0)
     for (const std::vector<uint32_t> &order : byUse)
       settings.pinned.emplace_back(order.begin(),

@@ -190,13 +190,6 @@ void dropUnusedPool(Plan &plan) {
   eraseReasons(kPoolsReason, plan.reasons);
 }
 
-/// With the rules of the cache that go with it.
-static void setMiss(const MissRule &rule, Plan &plan) {
-  plan.miss = rule;
-  plan.rules.baseSlices = rule.baseSlices();
-  dropUnusedPool(plan);
-}
-
 /// A plan whose rule was measured.
 static Result<Plan> withLoss(Plan plan, const PlanLoss &loss, const std::string &why,
                              const MissSimulation &simulation) {
@@ -224,6 +217,7 @@ static Result<std::vector<Plan>> measureRules(const MissRequest &request, PlanJu
       named.preset = strCat(named.preset, named.preset.empty() ? "" : " ", text);
     }
     setMiss(rule, named);
+    dropUnusedPool(named);
     MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(named, 0.95));
     MOERT_ASSIGN_OR_RETURN(Plan lossy,
                            withLoss(std::move(named), loss,
@@ -246,6 +240,7 @@ static Result<Plan> acceptRule(const MissRequest &request, PlanJudge &judge, con
       continue;
     Plan tried = plan;
     setMiss(rule, tried);
+    dropUnusedPool(tried);
     MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(tried, confidence));
     if (!(loss.upperBound <= *request.target)) {
       reason = strCat(missRuleText(rule), " ", measuredText(rule, loss), ", more than the ", target,

@@ -401,7 +401,7 @@ PlanSettings RunSimulation::adjustedSettings(uint64_t pages) const {
   PlanProblem whole = problem();
   whole.poolPages = pages;
   PlanSettings settings = predictedOnly(settingsOf(planOf(given, record)), whole);
-  settings.setMiss({}); // The run's own routes have no scores.
+  setMiss({}, settings); // The run's own routes have no scores.
   settings.allotment = adjustAllotment(settings.allotment, shapeOf(whole), pages);
   // As the runtime does, pins that do not fit are left out.
   while (!settings.pinned.empty() && !verify(whole, settings).isOk()) {

@@ -48,7 +48,7 @@ TEST_CASE("with copies the replay in time reads and decides what the one without
   for (const MissRule &rule : kRules)
     for (uint32_t upperPart : {0u, kFixedPointOne / 2}) {
       PlanSettings settings = quotasOf({24, 24, 24}, 8);
-      settings.setMiss(rule);
+      setMiss(rule, settings);
       if (settings.rules.baseSlices > 0)
         settings.rules.upperPart = upperPart;
       if (upperPart > 0)
@@ -69,7 +69,7 @@ TEST_CASE(
   const ScoredFixture nested(3 * 8 + 8);
   PlanSettings settings = quotasOf({8, 8, 8}, 8);
   for (const MissRule &rule : {MissRule(), kRules[2]}) {
-    settings.setMiss(rule);
+    setMiss(rule, settings);
     CHECK(decodedIn(copies.problem(), settings) == decodedIn(nested.problem(), settings));
   }
 }
@@ -77,7 +77,7 @@ TEST_CASE(
 TEST_CASE("the pool has to hold the larger copy") {
   const CopiesFixture fixture(2);
   PlanSettings settings = quotasOf({0, 0, 0}, 2);
-  settings.setMiss(kRules[0]);
+  setMiss(kRules[0], settings);
   CHECK(verify(fixture.problem(), settings).message() == "");
   settings.allotment.stagingPages = 1;
   CHECK(verify(fixture.problem(), settings).message() ==
@@ -87,7 +87,7 @@ TEST_CASE("the pool has to hold the larger copy") {
 TEST_CASE("copies that their records do not have are refused") {
   CopiesFixture fixture(3 * 8 + 8);
   PlanSettings settings = quotasOf({8, 8, 8}, 8);
-  settings.setMiss(kRules[0]);
+  setMiss(kRules[0], settings);
   fixture.lowCopySlices[1][3] = 3;
   CHECK(verify(fixture.problem(), settings).message() ==
         "MoE layer 1 has slices that do not fill its records");
@@ -109,7 +109,7 @@ TEST_CASE("hobbit divides its pool between low copies and high ones") {
   CHECK(settings.rules.upperPart > 0);
   CHECK(fitted.decisions.back().value.find(" of the pages for copies of high precision") !=
         std::string::npos);
-  settings.setMiss(kRules[0]);
+  setMiss(kRules[0], settings);
   const CacheCounts counts = decodedIn(fixture.problem(), settings);
   CHECK(counts.lowHits > 100);
   CHECK(counts.hits > counts.lowHits + 100);

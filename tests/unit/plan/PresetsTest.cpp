@@ -141,7 +141,7 @@ TEST_CASE("with the routers' scores hobbit's weights and pools are those of its 
   const PlannedSettings fitted = planPreset(Preset::kHobbit, fixture.problem());
   CHECK(fitted.settings.miss == MissRule{}); // A rule is the caller's.
   PlanSettings lossy = fitted.settings;
-  lossy.setMiss(missRuleOf(Preset::kHobbit));
+  setMiss(missRuleOf(Preset::kHobbit), lossy);
   auto bytesOf = [&](const PlanSettings &settings) {
     return replayTrace(fixture.trace, replayCacheOf(fixture.problem(), settings), settings.miss,
                        fixture.scores)
