@@ -107,18 +107,6 @@ TEST_CASE("layer passes allocate nothing under any policy") {
   }
 }
 
-TEST_CASE("the stated cost of the tables covers what is allocated for one pool") {
-  FakeModel model({std::vector<uint64_t>(64, 3), std::vector<uint64_t>(64, 7)});
-  FakeReadQueue queue(model.file, 4);
-  CacheUnderTest test(model, queue, {100, 60}, 14, kBlock, monotonicNs, onePool());
-  uint64_t before = allocatedBytesSoFar();
-  Result<std::unique_ptr<ExpertCache>> made = ExpertCache::create(test.config, queue);
-  uint64_t after = allocatedBytesSoFar();
-  REQUIRE(made.isOk());
-  CHECK(after > before);
-  CHECK(after - before <= accountedTableBytes(test.config));
-}
-
 TEST_CASE(
     "with one pool a layer may fill it all, and its largest record needs no quota of its own") {
   FakeModel model = evenModel(2, 8, 2);
