@@ -30,6 +30,8 @@ private:
   }
   FormatAttr formatOf(WeightOp weight, ResidentBits width);
   FormatAttr sourceFormat(MoeLayerOp layer, uint32_t expert);
+  FailureOr<std::vector<moert::WeightFormat>> fullFormatsOf(MoeLayerOp layer, uint32_t expert);
+  moert::Result<std::vector<moert::WeightFormat>> slicesOf(uint32_t width, bool isNested) const;
   FailureOr<ArrayAttr> expertSlices(MoeLayerOp layer, uint32_t expert);
   bool setResidentFormats(ModuleOp module);
 
@@ -89,22 +91,44 @@ FormatAttr AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
   return floatFormat(gate);
 }
 
-FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert) {
-  Builder builder(&getContext());
+moert::Result<std::vector<moert::WeightFormat>> AssignBits::slicesOf(uint32_t width,
+                                                                     bool isNested) const {
+  const bool hasLevels = quantizer.hasLevels && width <= moert::kMaxLevelBits;
+  return moec::slicesOf(
+      {width, quantizer.group, quantizer.hasOffsets, hasLevels, quantizer.hasByteScales},
+      activationGroup, isNested);
+}
+
+/// Without a low copy.
+FailureOr<std::vector<moert::WeightFormat>> AssignBits::fullFormatsOf(MoeLayerOp layer,
+                                                                      uint32_t expert) {
   std::optional<ArrayRef<int32_t>> chosen = layer.getBits();
   if (!chosen && bits == ExpertBits::kSource)
-    return builder.getArrayAttr({sourceFormat(layer, expert)});
-  const uint32_t width = chosen ? static_cast<uint32_t>((*chosen)[expert]) : widthOf(bits);
-  const bool hasLevels = quantizer.hasLevels && width <= moert::kMaxLevelBits;
-  auto formats = moec::slicesOf(
-      {width, quantizer.group, quantizer.hasOffsets, hasLevels, quantizer.hasByteScales},
-      activationGroup, quantizer.isNested);
+    return std::vector{toWeightFormat(sourceFormat(layer, expert))};
+  auto formats = slicesOf(chosen ? static_cast<uint32_t>((*chosen)[expert]) : widthOf(bits),
+                          quantizer.isNested);
   if (!formats.isOk())
     return emitStatus(layer, formats.status());
+  return std::move(*formats);
+}
+
+FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert) {
+  FailureOr<std::vector<moert::WeightFormat>> formats = fullFormatsOf(layer, expert);
+  if (mlir::failed(formats))
+    return failure();
+  uint32_t width = 0;
+  for (const moert::WeightFormat &format : *formats)
+    width += moert::bitsOf(format.kind);
+  if (lowCopyBits != 0 && lowCopyBits < width) {
+    auto lowCopy = slicesOf(lowCopyBits, false);
+    if (!lowCopy.isOk())
+      return emitStatus(layer, lowCopy.status());
+    formats->insert(formats->begin(), lowCopy->begin(), lowCopy->end());
+  }
   SmallVector<Attribute> slices;
   for (const moert::WeightFormat &format : *formats)
     slices.push_back(toFormatAttr(&getContext(), format));
-  return builder.getArrayAttr(slices);
+  return Builder(&getContext()).getArrayAttr(slices);
 }
 
 // The matrices that compute the logits.
@@ -134,8 +158,12 @@ void AssignBits::runOnOperation() {
   ModuleOp module = getOperation();
   quantizer = module->hasAttr(kQuantizerAttr) ? quantizerOf(module)
                                               : Quantizer{.group = group, .isNested = nested};
-  // Checked once here: all quantized formats use these groups.
   auto emit = [&] { return emitError(module.getLoc(), "moe-assign-bits: "); };
+  if (!llvm::is_contained({0u, 2u, 4u, 8u}, lowCopyBits.getValue())) {
+    emit() << "low copies of " << lowCopyBits.getValue() << " bits, expected 2, 4 or 8";
+    return signalPassFailure();
+  }
+  // Checked once here: all quantized formats use these groups.
   for (uint32_t used : {group.getValue(), quantizer.group})
     if (failed(FormatAttr::verify(emit, WeightKind::kInt8, used, activationGroup, false, false,
                                   false)))

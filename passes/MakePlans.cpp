@@ -10,6 +10,7 @@
 
 #include "profiles/DeviceFile.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/format/Writer.h"
 #include "runtime/kernels/Kernels.h"
 
 namespace mlir::moe {
@@ -41,14 +42,15 @@ private:
 } // namespace
 
 // The largest page size that wastes at most 1/50 of all records' bytes. Slices are multiples of the
-// smallest page, which therefore wastes nothing.
+// smallest page, which therefore wastes nothing. A low copy has pages of its own.
 static uint32_t pageBytesFor(const moert::Artifact &artifact) {
   for (uint32_t page = 64 * 1024; page > moert::kSliceAlignment; page /= 2) {
     uint64_t all = 0, wasted = 0;
     for (const moert::MoeLayer &layer : artifact.moeLayers)
       for (const moert::Expert &expert : layer.experts) {
+        const uint64_t full = moert::fullBytesOf(expert), low = expert.bytes - full;
         all += expert.bytes;
-        wasted += moert::roundUp(expert.bytes, page) - expert.bytes;
+        wasted += moert::roundUp(full, page) + moert::roundUp(low, page) - expert.bytes;
       }
     if (wasted <= all / 50)
       return page;
@@ -124,6 +126,9 @@ FailureOr<moec::ModelFacts> MakePlans::facts() {
   if (mlir::failed(artifact))
     return failure();
   artifact->pageBytes = pageBytes != 0 ? uint32_t(pageBytes) : pageBytesFor(*artifact);
+  // Low copies end with a page.
+  if (moert::Status status = moert::layOutArtifact(*artifact, {}); !status.isOk())
+    return emitStatus(getOperation(), status);
   FailureOr<moert::ModelFootprint> footprint = footprintOf(getOperation(), *artifact);
   if (mlir::failed(footprint))
     return failure();

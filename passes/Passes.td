@@ -59,6 +59,16 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
                  #moe.format<kind = int1, group = 32, activationGroup = 32, refines = true>]]
     ```
 
+    With `low-copy`, an expert of more bits also has a separate copy of that width, which comes first and
+    is of the same quantizer; the other copy begins with the slice that does not refine it. After
+    `--moe-assign-bits="bits=8 nested=false low-copy=4"`:
+
+    ```mlir
+      moe.moe_layer @layer0.experts layer 0 silu experts 1 matrices [...]
+        slices [[#moe.format<kind = int4, group = 32, activationGroup = 32>,
+                 #moe.format<kind = int8, group = 32, activationGroup = 32>]]
+    ```
+
     `head-bits` is the width of the matrix that computes the logits; where the head is the embedding
     too, the width of both.
 
@@ -79,6 +89,8 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
                clEnumValN(::mlir::moe::ExpertBits::k3, "3", "3 bits, always nested"),
                clEnumValN(::mlir::moe::ExpertBits::k2, "2", "2 bits"))}]>,
     Option<"nested", "nested", "bool", "true", "experts in slices that refine one another">,
+    Option<"lowCopyBits", "low-copy", "uint32_t", "0",
+           "width of a separate copy of each wider expert: 2, 4 or 8; 0: none">,
     Option<"residentBits", "resident-bits", "::mlir::moe::ResidentBits",
            "::mlir::moe::ResidentBits::k8", "width of the matrices that are always in memory",
            [{::llvm::cl::values(

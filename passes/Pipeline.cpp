@@ -10,6 +10,7 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   AssignBitsPassOptions bits;
   bits.bits = options.bits;
   bits.nested = options.nested;
+  bits.lowCopyBits = options.lowCopyBits;
   bits.residentBits = options.residentBits;
   bits.headBits = options.headBits;
   bits.group = options.group;
@@ -52,6 +53,7 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
           clEnumValN(ExpertBits::k5, "5", "5 bits"), clEnumValN(ExpertBits::k4, "4", "4 bits"),
           clEnumValN(ExpertBits::k3, "3", "3 bits"), clEnumValN(ExpertBits::k2, "2", "2 bits"))};
   Option<bool> nested{*this, "nested", llvm::cl::init(true)};
+  Option<uint32_t> lowCopyBits{*this, "low-copy", llvm::cl::init(0)};
   Option<ResidentBits> residentBits{
       *this, "resident-bits", llvm::cl::init(ResidentBits::k8),
       llvm::cl::values(clEnumValN(ResidentBits::kSource, "source", "the checkpoint's type"),
@@ -88,6 +90,7 @@ void registerMoePassesAndPipeline() {
         CompileOptions options;
         options.bits = text.bits;
         options.nested = text.nested;
+        options.lowCopyBits = text.lowCopyBits;
         options.residentBits = text.residentBits;
         options.headBits = text.headBits;
         options.group = text.group;

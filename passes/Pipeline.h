@@ -12,6 +12,7 @@ namespace mlir::moe {
 struct CompileOptions {
   ExpertBits bits = ExpertBits::k4;
   bool nested = true;
+  uint32_t lowCopyBits = 0; // 0: no low copies.
   ResidentBits residentBits = ResidentBits::k8;
   ResidentBits headBits = ResidentBits::kSame;
   uint32_t group = 32, activationGroup = 32;

@@ -93,7 +93,8 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
                               .sources = sources,
                               .measured = std::move(chosen.measured),
                               .widthsBy = chosen.reason ? widthsBy(*chosen.reason) : "",
-                              .moduleText = request.modulePath.empty() ? nullptr : &moduleText});
+                              .moduleText = request.modulePath.empty() ? nullptr : &moduleText,
+                              .hasLowCopies = true});
   if (plan.status().code() == StatusCode::kInvalidInput && !request.passes.budgets.empty()) {
     work.keep();
     return invalidInput(plan.status().message(), "; with --resume and another --memory, ",
@@ -112,6 +113,9 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
   options.startsOverIfRefused = true; // The expensive results are in the work directory.
   options.progress = session.progress;
   const std::string plans = plannedText(plan->artifact.plans);
+  if (request.passes.lowCopyBits != 0 && !hasLowCopies(plan->artifact))
+    sayTo(session, strCat("no expert has a low copy: none has more than ",
+                          request.passes.lowCopyBits, " bits"));
   if (!request.modulePath.empty())
     MOERT_RETURN_IF_ERROR(writeModule(moduleText, request.modulePath));
   MOERT_RETURN_IF_ERROR(artifacts.emit(std::move(plan).value(), chosen.assignment, options));

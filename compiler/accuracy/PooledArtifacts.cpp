@@ -12,14 +12,26 @@ using namespace moert;
 
 namespace moec {
 
-// Descending, as the search requires. The methods of papers keep the papers' grids.
+/// The widths to choose from, in descending order. An expert with a low copy is one slice besides.
+static std::vector<uint32_t> widthsFor(const AccurateCompileRequest &request) {
+  const uint32_t low = request.passes.lowCopyBits;
+  std::vector<uint32_t> widths;
+  for (uint32_t bits : {8, 6, 5, 4, 3, 2}) {
+    const bool isOneSlice = bits == 8 || bits == 4 || bits == 2;
+    if (request.bits ? *request.bits == bits : low == 0 || bits < low || isOneSlice)
+      widths.push_back(bits);
+  }
+  return widths;
+}
+
+// Descending, as the search requires, and then that of low copies if no expert may choose it. The
+// methods of papers keep the papers' grids.
 static Result<std::vector<Grid>> gridsFor(const AccurateCompileRequest &request,
                                           std::span<const MoeLayer> layers) {
   const mlir::moe::CompileOptions &passes = request.passes;
-  std::vector<uint32_t> widths;
-  for (uint32_t bits : {8, 6, 5, 4, 3, 2})
-    if (!request.bits || *request.bits == bits)
-      widths.push_back(bits);
+  std::vector<uint32_t> widths = widthsFor(request);
+  if (passes.lowCopyBits != 0 && std::ranges::find(widths, passes.lowCopyBits) == widths.end())
+    widths.push_back(passes.lowCopyBits);
   if (request.method == QuantizeMethod::kGptq)
     return feedbackGrids(widths);
   uint32_t group = passes.group;
@@ -63,8 +75,8 @@ Status PooledArtifacts::makeItems(const CalibrationInfo &info) {
   if (request.areResidentBitsChosen && request.target) {
     MOERT_ASSIGN_OR_RETURN(residents, residentClassesOf(model, session));
   }
-  MOERT_ASSIGN_OR_RETURN(WidthItems made,
-                         WidthItems::create(*pool, info, std::move(residents), request.passes));
+  MOERT_ASSIGN_OR_RETURN(WidthItems made, WidthItems::create(*pool, widthsFor(request).size(), info,
+                                                             std::move(residents), request.passes));
   widthItems.emplace(std::move(made));
   return {};
 }
@@ -95,6 +107,8 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
                                        const PlanRequest &asked) const {
   mlir::moe::CompileOptions passes = request.passes;
   passes.paths = true; // Calibration counts them.
+  if (!asked.hasLowCopies)
+    passes.lowCopyBits = 0;
   passes.budgets = asked.budgets;
   passes.sources = asked.sources;
   // All have one group and one kind of scales, with offsets or without; the narrowest has levels if
@@ -121,7 +135,9 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
 
 Status PooledArtifacts::emit(EmitPlan plan, const WidthAssignment &assignment,
                              EmitOptions options) const {
-  PooledRecords records(*pool, widthItems->gridsOf(assignment));
+  MOERT_ASSIGN_OR_RETURN(
+      const PooledRecords records,
+      PooledRecords::withLowCopies(*pool, widthItems->gridsOf(assignment), plan.artifact));
   plan.records = &records;
   options.threads = request.threads;
   options.stop = session.stop;

@@ -43,6 +43,7 @@ public:
     std::optional<moert::Measured> measured = {};
     std::string widthsBy = {};
     std::string *moduleText = nullptr; // Filled with the planned module.
+    bool hasLowCopies = false;         // Those of the request: no measurement reads them.
   };
   moert::Result<EmitPlan> plan(const WidthAssignment &assignment, const PlanRequest &asked) const;
   /// Writes the artifact of an assignment with its `plan`; sets the options' threads and stop.

@@ -35,13 +35,14 @@ static uint64_t measurementFingerprint(const AccurateCompileRequest &request,
                                        const CheckpointHash &checkpoint,
                                        const CalibrationInfo &info,
                                        const SearchMaterial &material) {
-  const std::string text = strCat(
-      "measure ", MOE_VERSION, " ", formatChecksum(checkpoint.sample), " ", nameOf(request.method),
-      " ", request.passes.nested, " ", request.passes.group, " ", request.passes.activationGroup,
-      " ", request.bits.value_or(0), " ", request.areResidentBitsChosen, " ",
-      int(request.passes.residentBits), " ", int(request.passes.headBits), " ",
-      metricName(material.items ? LossMetric::kKl : request.metric), " ",
-      request.amounts.windowTokens);
+  const std::string text =
+      strCat("measure ", MOE_VERSION, " ", formatChecksum(checkpoint.sample), " ",
+             nameOf(request.method), " ", request.passes.nested, " ", request.passes.lowCopyBits,
+             " ", request.passes.group, " ", request.passes.activationGroup, " ",
+             request.bits.value_or(0), " ", request.areResidentBitsChosen, " ",
+             int(request.passes.residentBits), " ", int(request.passes.headBits), " ",
+             metricName(material.items ? LossMetric::kKl : request.metric), " ",
+             request.amounts.windowTokens);
   ChecksumStream stream;
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(info.tokens)));

@@ -40,7 +40,6 @@ static std::vector<double> boundedErrors(const ExpertPool &pool, size_t layer, s
 }
 
 void WidthItems::addLayer(size_t layer, const CalibrationInfo::MoeLayer &seen, uint32_t group) {
-  const std::vector<Grid> &grids = pool->grids();
   double tokens = 0;
   for (uint64_t count : seen.counts)
     tokens += double(count);
@@ -78,10 +77,11 @@ Status WidthItems::addClass(const ResidentClass &matrices, const mlir::moe::Comp
   return {};
 }
 
-Result<WidthItems> WidthItems::create(const ExpertPool &pool, const CalibrationInfo &info,
+Result<WidthItems> WidthItems::create(const ExpertPool &pool, size_t grids,
+                                      const CalibrationInfo &info,
                                       std::vector<ResidentClass> residents,
                                       const mlir::moe::CompileOptions &passes) {
-  WidthItems items(pool);
+  WidthItems items(pool, grids);
   const size_t layers = pool.layers(), groups = std::min(layers, kMaxLayerGroups);
   for (size_t l = 0; l < layers; ++l)
     items.addLayer(l, info.moeLayers[l], uint32_t(l * groups / layers));
@@ -107,7 +107,7 @@ WidthItems::expertBitsOf(const WidthAssignment &assignment) const {
   for (const std::vector<uint32_t> &layer : gridsOf(assignment)) {
     std::vector<int32_t> &ofLayer = bits.emplace_back();
     for (uint32_t grid : layer)
-      ofLayer.push_back(int32_t(pool->grids()[grid].bits));
+      ofLayer.push_back(int32_t(grids[grid].bits));
   }
   return bits;
 }

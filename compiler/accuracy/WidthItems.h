@@ -1,6 +1,6 @@
 // Converts a model to the search's items and assignments back to widths: every expert is an item
-// whose options are the pool's grids; every class of resident matrices is an item whose options are
-// 16, 8 and 4 bits.
+// whose options are grids of the pool; every class of resident matrices is an item whose options
+// are 16, 8 and 4 bits.
 #pragma once
 
 #include "compiler/accuracy/ResidentClasses.h"
@@ -9,6 +9,7 @@
 #include "passes/Pipeline.h"
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,10 @@ namespace moec {
 /// Borrows the pool. One thread.
 class WidthItems {
 public:
-  /// residents: the classes whose width is searched for.
-  static moert::Result<WidthItems> create(const ExpertPool &pool, const CalibrationInfo &info,
+  /// grids: so many of the pool's, the first ones, are the options. residents: the classes whose
+  /// width is searched for.
+  static moert::Result<WidthItems> create(const ExpertPool &pool, size_t grids,
+                                          const CalibrationInfo &info,
                                           std::vector<ResidentClass> residents,
                                           const mlir::moe::CompileOptions &passes);
 
@@ -34,13 +37,15 @@ public:
   uint64_t residentBytesOf(const WidthAssignment &assignment) const;
 
 private:
-  explicit WidthItems(const ExpertPool &from) : pool(&from) {}
+  WidthItems(const ExpertPool &from, size_t count)
+      : pool(&from), grids(std::span(from.grids()).first(count)) {}
   void addLayer(size_t layer, const CalibrationInfo::MoeLayer &seen, uint32_t group);
   moert::Status addClass(const ResidentClass &matrices, const mlir::moe::CompileOptions &passes,
                          uint32_t group);
   size_t expertItems() const { return search.problem.items.size() - classes.size(); }
 
   const ExpertPool *pool;
+  std::span<const Grid> grids;        // The pool's.
   std::vector<ResidentClass> classes; // Their items follow those of the experts.
   WidthSearchInput search;
 };

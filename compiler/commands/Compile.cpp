@@ -56,6 +56,10 @@ Status compileCheckpoint(const CompileRequest &request, const Session &session) 
   MOERT_ASSIGN_OR_RETURN(
       EmitPlan plan,
       ir->plan({}, request.passes, request.modulePath.empty() ? nullptr : &moduleText));
+  if (request.passes.lowCopyBits != 0 && !hasLowCopies(plan.artifact))
+    return invalidInput(request.checkpointDirectory, ": found no experts of more than ",
+                        request.passes.lowCopyBits, " bits, expected some with --low-copy ",
+                        request.passes.lowCopyBits);
   if (!request.passes.device.empty()) {
     MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, {&request.passes.device, 1}));
     MOERT_ASSIGN_OR_RETURN(const DeviceProfile device, readDeviceFile(request.passes.device));

@@ -46,6 +46,17 @@ struct UsedGrids {
   GridChoice choice;
 };
 
+/// The formats of each of its copies, the low one first.
+static std::vector<std::vector<WeightFormat>> copiesOf(const Expert &expert) {
+  const std::vector<WeightFormat> formats = formatsOf(expert);
+  const auto boundary = formats.begin() + lowCopySlicesOf(expert);
+  std::vector<std::vector<WeightFormat>> copies;
+  if (boundary != formats.begin())
+    copies.emplace_back(formats.begin(), boundary);
+  copies.emplace_back(boundary, formats.end());
+  return copies;
+}
+
 static UsedGrids gridsOf(const std::vector<MoeLayer> &layers) {
   const auto isWider = [](const Grid &a, const Grid &b) {
     return std::tie(a.bits, a.group, a.hasOffsets, a.hasLevels, a.hasByteScales) >
@@ -54,12 +65,13 @@ static UsedGrids gridsOf(const std::vector<MoeLayer> &layers) {
   std::set<Grid, decltype(isWider)> all(isWider);
   for (const MoeLayer &layer : layers)
     for (const Expert &expert : layer.experts)
-      all.insert(gridOf(formatsOf(expert)));
+      for (const std::vector<WeightFormat> &copy : copiesOf(expert))
+        all.insert(gridOf(copy));
   UsedGrids used{{all.begin(), all.end()}, GridChoice(layers.size())};
   for (size_t l = 0; l < layers.size(); ++l)
     for (const Expert &expert : layers[l].experts)
-      used.choice[l].push_back(
-          static_cast<uint32_t>(std::distance(all.begin(), all.find(gridOf(formatsOf(expert))))));
+      used.choice[l].push_back(static_cast<uint32_t>(
+          std::distance(all.begin(), all.find(gridOf(copiesOf(expert).back())))));
   return used;
 }
 
@@ -71,17 +83,18 @@ static Status checkFormats(const EmitPlan &plan, const EmitRequest &request) {
   const WeightFormat first = formatsOf(plan.artifact.moeLayers.front().experts.front()).front();
   for (const MoeLayer &layer : plan.artifact.moeLayers)
     for (const Expert &expert : layer.experts) {
-      const std::vector<WeightFormat> formats = formatsOf(expert);
       const auto refuse = [&](std::string_view found) {
         return invalidInput(request.modulePath, ": found ", found, " with the quantizer ",
                             nameOf(plan.origin.method),
                             ", expected the slices of moe-assign-bits with this quantizer");
       };
-      if (!isQuantized(formats.front().kind))
-        return refuse("an expert that is not quantized");
-      auto slices = slicesOf(gridOf(formats), first.activationGroup, plan.origin.isNested);
-      if (!slices.isOk() || *slices != formats)
-        return refuse("slices of another form");
+      for (const std::vector<WeightFormat> &copy : copiesOf(expert)) {
+        if (!isQuantized(copy.front().kind))
+          return refuse("an expert that is not quantized");
+        auto slices = slicesOf(gridOf(copy), first.activationGroup, plan.origin.isNested);
+        if (!slices.isOk() || *slices != copy)
+          return refuse("slices of another form");
+      }
     }
   return {};
 }
@@ -131,7 +144,9 @@ static Status emitCalibrated(EmitPlan plan, const Checkpoint &checkpoint,
     MOERT_ASSIGN_OR_RETURN(
         const std::unique_ptr<ExpertPool> pool,
         fillPool(plan, used.grids, checkpoint, **profile, request, work, session));
-    const PooledRecords records(*pool, std::move(used.choice));
+    MOERT_ASSIGN_OR_RETURN(
+        const PooledRecords records,
+        PooledRecords::withLowCopies(*pool, std::move(used.choice), plan.artifact));
     plan.records = &records;
     EmitOptions options =
         emitOptionsOf(request.outputPath, request.threads, request.resume, session);

@@ -16,13 +16,17 @@ namespace moec {
 static_assert(kOutputsTogether == kPanelRows);
 static_assert(kMostAhead <= kMostTogether, "the gates of all distances are one product");
 
-std::string_view productWeightsOf(const Expert &expert) {
-  std::string name = strCat(nameOf(expert.slices.front().format.kind));
-  for (size_t i = 1; i < expert.slices.size(); ++i)
-    name = strCat(name, "+", bitsOf(expert.slices[i].format.kind));
+static std::string_view weightsOf(std::span<const Slice> copy) {
+  std::string name = strCat(nameOf(copy.front().format.kind));
+  for (const Slice &slice : copy.subspan(1))
+    name = strCat(name, "+", bitsOf(slice.format.kind));
   auto found = std::find(kProductWeights.begin(), kProductWeights.end(), name);
   assert(found != kProductWeights.end() && "checkSliceFormats() admits no other");
   return *found;
+}
+
+std::string_view productWeightsOf(const Expert &expert) {
+  return weightsOf(fullSlicesOf(expert));
 }
 
 namespace {
@@ -70,11 +74,15 @@ public:
     const MatrixShape &gate = layer.matrices[static_cast<size_t>(ExpertPart::kGate)].shape;
     ExpertsStep step{experts.moeLayer, gate.cols, gate.rows, {}};
     for (const Expert &expert : layer.experts) {
-      uint64_t bytes = 0;
-      for (const Slice &slice : expert.slices)
-        bytes += slice.payloadBytes;
-      step.experts.push_back(
-          {productWeightsOf(expert), bytes, static_cast<uint32_t>(expert.slices.size())});
+      const std::span<const Slice> full = fullSlicesOf(expert);
+      StoredExpert &stored = step.experts.emplace_back();
+      stored.weights = weightsOf(full);
+      stored.slices = static_cast<uint32_t>(full.size());
+      for (const Slice &slice : full)
+        stored.payloadBytes += slice.payloadBytes;
+      stored.lowCopySlices = lowCopySlicesOf(expert);
+      if (stored.lowCopySlices > 0)
+        stored.lowCopyWeights = weightsOf(std::span(expert.slices).first(stored.lowCopySlices));
     }
     operations.push_back(std::move(step));
   }
@@ -127,6 +135,9 @@ ModelFacts factsOf(const Artifact &artifact, const ModelFootprint &footprint) {
   for (const MoeLayer &layer : artifact.moeLayers) {
     facts.recordBytes.push_back(recordBytesOf(layer));
     facts.sliceEnds.push_back(sliceEndsOf(layer));
+    std::vector<uint16_t> &lowCopies = facts.lowCopySlices.emplace_back();
+    for (const Expert &expert : layer.experts)
+      lowCopies.push_back(lowCopySlicesOf(expert));
   }
   for (const CacheShape::Layer &layer : footprint.cache.layers)
     facts.topK.push_back(layer.topK);

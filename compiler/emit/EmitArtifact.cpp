@@ -57,7 +57,7 @@ private:
   Status padTo(uint64_t offset);
   Status finishMatrix(const StoredMatrix &matrix);
   void keepRefinements(const WeightPiece &piece, std::span<const PackedWeights> packed);
-  Status appendRefinements(Expert &expert);
+  Status finishCopy(const StoredMatrix &last);
   Status takeCopied(const RecordPiece &piece, std::span<const std::byte> bytes);
   Status finishPart();
 
@@ -72,9 +72,9 @@ private:
   uint64_t journaledBytes;
   std::vector<Expert *> experts; // In file order.
   size_t part = 0;               // Index into weights.parts of the current part.
-  ChecksumStream checksum;       // The current part's, from its first byte.
+  ChecksumStream checksum;       // The current part's or copy's, from its first byte.
   PackedWeights tables;          // Scales and offsets of the current matrix.
-  /// The slices after the first of the current record: they follow all matrices of the first slice.
+  /// The slices after the first of the current copy: they follow all matrices of the first slice.
   /// At most the record's own size.
   std::vector<std::vector<std::byte>> refinements;
 };
@@ -94,7 +94,7 @@ Status PartWriter::take(size_t index, std::vector<PackedWeights> packed) {
     return index + 1 == weights.parts[part].lastPiece ? finishPart() : Status();
   }
   const StoredMatrix &matrix = weights.matrices[piece.matrix];
-  if (index == weights.parts[part].firstPiece) {
+  if (piece.firstRow == 0 && matrix.startsCopy) {
     MOERT_RETURN_IF_ERROR(file.padTo(matrix.fileOffset));
     checksum = ChecksumStream();
   }
@@ -123,9 +123,11 @@ void PartWriter::keepRefinements(const WeightPiece &piece, std::span<const Packe
   }
 }
 
-Status PartWriter::appendRefinements(Expert &expert) {
+Status PartWriter::finishCopy(const StoredMatrix &last) {
+  Expert &expert = expertOfPart();
+  expert.slices[last.firstSlice].checksum = checksum.digest();
   for (size_t i = 0; i < refinements.size(); ++i) {
-    Slice &slice = expert.slices[i + 1];
+    Slice &slice = expert.slices[last.firstSlice + 1 + i];
     MOERT_RETURN_IF_ERROR(file.padTo(expert.fileOffset + slice.offset));
     slice.checksum = checksum64(refinements[i]);
     MOERT_RETURN_IF_ERROR(file.append(refinements[i]));
@@ -172,7 +174,7 @@ Status PartWriter::finishMatrix(const StoredMatrix &matrix) {
   tables.scales.clear();
   tables.offsets.clear();
   tables.rowScales.clear();
-  return {};
+  return matrix.endsCopy ? finishCopy(matrix) : Status();
 }
 
 Status PartWriter::finishPart() {
@@ -180,11 +182,7 @@ Status PartWriter::finishPart() {
     artifact.residentChecksum = checksum.digest();
     state.hasResidents = true;
   } else {
-    Expert &expert = expertOfPart();
-    if (!records) {
-      expert.slices.front().checksum = checksum.digest();
-      MOERT_RETURN_IF_ERROR(appendRefinements(expert));
-    }
+    const Expert &expert = expertOfPart();
     MOERT_RETURN_IF_ERROR(file.padTo(expert.fileOffset + expert.bytes));
     state.hasResidents = true;
     ++state.records;

@@ -41,8 +41,34 @@ static Status addResidents(WeightPieces &weights, const EmitPlan &plan) {
     MOERT_RETURN_IF_ERROR(addMatrix(weights, plan.residentSources[i], weight.shape, {weight.format},
                                     artifact.residentOffset + weight.offset));
   }
-  if (!artifact.residents.empty())
+  if (!artifact.residents.empty()) {
+    weights.matrices.front().startsCopy = true;
     weights.parts.push_back({0, weights.pieces.size()});
+  }
+  return {};
+}
+
+/// Slices [first, end) of an expert. The other copy reads the sources again, so that no record has
+/// to fit in memory.
+static Status addCopy(WeightPieces &weights, const MoeLayer &layer, const Expert &expert,
+                      size_t first, size_t end, const std::vector<WeightSource> &sources) {
+  std::vector<WeightFormat> formats;
+  std::vector<SliceLayout> layouts;
+  for (size_t s = first; s < end; ++s) {
+    formats.push_back(expert.slices[s].format);
+    MOERT_ASSIGN_OR_RETURN(layouts.emplace_back(), sliceLayoutOf(layer, formats.back()));
+  }
+  const uint64_t fileOffset = expert.fileOffset + expert.slices[first].offset;
+  for (size_t m = 0; m < sources.size(); ++m) {
+    MOERT_RETURN_IF_ERROR(addMatrix(weights, sources[m], layer.matrices[m].shape, formats,
+                                    fileOffset + layouts.front().matrixOffsets[m]));
+    StoredMatrix &matrix = weights.matrices.back();
+    for (size_t s = 1; s < layouts.size(); ++s)
+      matrix.refinementOffsets.push_back(layouts[s].matrixOffsets[m]);
+    matrix.firstSlice = first;
+    matrix.startsCopy = m == 0;
+    matrix.endsCopy = m + 1 == sources.size();
+  }
   return {};
 }
 
@@ -50,19 +76,10 @@ static Status addExpert(WeightPieces &weights, const MoeLayer &layer, const Expe
                         const std::vector<WeightSource> &sources) {
   if (sources.size() != layer.matrices.size())
     return invalidInput(sources.size(), " sources for ", layer.matrices.size(), " matrices");
-  std::vector<WeightFormat> formats;
-  std::vector<SliceLayout> layouts;
-  for (const Slice &slice : expert.slices) {
-    formats.push_back(slice.format);
-    MOERT_ASSIGN_OR_RETURN(layouts.emplace_back(), sliceLayoutOf(layer, slice.format));
-  }
-  size_t firstPiece = weights.pieces.size();
-  for (size_t m = 0; m < sources.size(); ++m) {
-    MOERT_RETURN_IF_ERROR(addMatrix(weights, sources[m], layer.matrices[m].shape, formats,
-                                    expert.fileOffset + layouts.front().matrixOffsets[m]));
-    for (size_t s = 1; s < layouts.size(); ++s)
-      weights.matrices.back().refinementOffsets.push_back(layouts[s].matrixOffsets[m]);
-  }
+  const size_t firstPiece = weights.pieces.size(), low = lowCopySlicesOf(expert);
+  if (low > 0)
+    MOERT_RETURN_IF_ERROR(addCopy(weights, layer, expert, 0, low, sources));
+  MOERT_RETURN_IF_ERROR(addCopy(weights, layer, expert, low, expert.slices.size(), sources));
   weights.parts.push_back({firstPiece, weights.pieces.size()});
   return {};
 }

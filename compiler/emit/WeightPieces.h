@@ -13,7 +13,7 @@
 
 namespace moec {
 
-/// A stored matrix: its source and its position in the file.
+/// A stored matrix, of an expert in one of its copies: its source and its position in the file.
 struct StoredMatrix {
   const WeightSource *source = nullptr; // Owned by the plan.
   std::vector<moert::WeightFormat> slices;
@@ -21,6 +21,8 @@ struct StoredMatrix {
   uint64_t fileOffset = 0;    // The part in the first slice.
   /// Offset in each slice after the first, from the slice's first byte.
   std::vector<uint64_t> refinementOffsets = {};
+  size_t firstSlice = 0; // The copy's, in its record.
+  bool startsCopy = false, endsCopy = false;
 };
 
 /// Bytes of a finished record, within one slice.

@@ -34,30 +34,42 @@ static uint64_t weightsOf(const MoeLayer &layer) {
 
 double bitsPerWeight(const MoeLayer &layer, const Expert &expert) {
   uint64_t bytes = 0;
-  for (const Slice &slice : expert.slices)
+  for (const Slice &slice : fullSlicesOf(expert))
     bytes += slice.payloadBytes;
   return double(bytes) * 8 / double(weightsOf(layer));
 }
 
-uint32_t widthOf(const Expert &expert) {
+static uint32_t widthOf(std::span<const Slice> copy) {
   uint32_t bits = 0;
-  for (const Slice &slice : expert.slices)
+  for (const Slice &slice : copy)
     bits += bitsOf(slice.format.kind);
   return bits;
 }
 
-std::string nameOfSlices(const Expert &expert) {
-  const WeightFormat &format = expert.slices.front().format;
-  if (expert.slices.size() == 1)
+uint32_t widthOf(const Expert &expert) {
+  return widthOf(fullSlicesOf(expert));
+}
+
+static std::string nameOfCopy(std::span<const Slice> copy) {
+  const WeightFormat &format = copy.front().format;
+  if (copy.size() == 1)
     return nameOfFormat(format);
   std::string sliceBits;
-  for (const Slice &slice : expert.slices)
+  for (const Slice &slice : copy)
     sliceBits += strCat(sliceBits.empty() ? "" : "+", bitsOf(slice.format.kind));
-  return strCat(hasLevels(format.kind) ? "nl" : "int", widthOf(expert), "/", format.group,
+  return strCat(hasLevels(format.kind) ? "nl" : "int", widthOf(copy), "/", format.group,
                 format.hasOffsets      ? "+offsets"
                 : format.hasByteScales ? "+bytescales"
                                        : "",
                 " as ", sliceBits);
+}
+
+std::string nameOfSlices(const Expert &expert) {
+  const std::string name = nameOfCopy(fullSlicesOf(expert));
+  const size_t low = lowCopySlicesOf(expert);
+  if (low == 0)
+    return name;
+  return strCat(name, " + ", nameOfCopy(std::span(expert.slices).first(low)), " copy");
 }
 
 namespace {
@@ -66,8 +78,8 @@ namespace {
 struct LayerLine {
   uint64_t experts = 0;
   std::string shape, bits;
-  std::map<uint32_t, uint64_t> counts; // Experts of each width.
-  uint64_t payload = 0, padding = 0;   // Bytes of one layer.
+  std::map<uint32_t, uint64_t> counts;              // Experts of each width.
+  uint64_t payload = 0, lowCopies = 0, padding = 0; // Bytes of one layer.
 
   friend bool operator==(const LayerLine &, const LayerLine &) = default;
 };
@@ -81,8 +93,10 @@ static LayerLine lineOf(const MoeLayer &layer) {
   line.shape = strCat(gate.cols, " x ", gate.rows);
   double bits = 0;
   for (const Expert &expert : layer.experts) {
-    for (const Slice &slice : expert.slices) {
-      line.payload += slice.payloadBytes;
+    const size_t low = lowCopySlicesOf(expert);
+    for (size_t s = 0; s < expert.slices.size(); ++s) {
+      const Slice &slice = expert.slices[s];
+      (s < low ? line.lowCopies : line.payload) += slice.payloadBytes;
       line.padding += slice.bytes - slice.payloadBytes;
     }
     ++line.counts[widthOf(expert)];
@@ -120,7 +134,7 @@ std::string describeExperts(const Artifact &artifact) {
     for (const Expert &expert : layer.experts)
       widths.insert(widthOf(expert));
   TextTable table = tableOf(widths);
-  uint64_t experts = 0, payload = 0, padding = 0;
+  uint64_t experts = 0, payload = 0, lowCopies = 0, padding = 0;
   for (size_t first = 0; first < artifact.moeLayers.size();) {
     LayerLine line = lineOf(artifact.moeLayers[first]);
     size_t end = first + 1;
@@ -131,12 +145,16 @@ std::string describeExperts(const Artifact &artifact) {
         rowOf(line, artifact.moeLayers[first].layer, artifact.moeLayers[end - 1].layer, widths));
     experts += line.experts * (end - first);
     payload += line.payload * (end - first);
+    lowCopies += line.lowCopies * (end - first);
     padding += line.padding * (end - first);
     first = end;
   }
-  double percent = payload == 0 ? 0 : double(padding) / double(payload + padding) * 100;
+  const uint64_t all = payload + lowCopies + padding;
+  double percent = all == 0 ? 0 : double(padding) / double(all) * 100;
+  const std::string low =
+      lowCopies == 0 ? "" : strCat(formatBytes(lowCopies), " of low copies and ");
   return strCat("experts, counted by width (4b: 4 bits):\n", table.text(kIndent), kIndent, experts,
-                " experts: ", formatBytes(payload), ", plus ", formatBytes(padding),
+                " experts: ", formatBytes(payload), ", plus ", low, formatBytes(padding),
                 " of padding (", fixed(percent, 1), "% of the records)\n");
 }
 

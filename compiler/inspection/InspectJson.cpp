@@ -74,6 +74,7 @@ static void writeExpert(JsonWriter &json, const MoeLayer &layer, uint64_t index)
   json.key("expert").number(index);
   json.key("bits").number(widthOf(expert));
   json.key("bits_per_weight").number(bitsPerWeight(layer, expert));
+  json.key("low_copy_slices").number(uint64_t(lowCopySlicesOf(expert)));
   json.key("file_offset").number(expert.fileOffset);
   json.key("bytes").number(expert.bytes);
   json.key("slices").beginArray();
@@ -91,7 +92,9 @@ static void writeExpert(JsonWriter &json, const MoeLayer &layer, uint64_t index)
 
 static void writeExperts(JsonWriter &json, const Artifact &artifact) {
   json.key("expert_payload_bytes").number(expertPayloadBytes(artifact));
-  json.key("expert_padding_bytes").number(artifact.recordsBytes - expertPayloadBytes(artifact));
+  json.key("low_copy_payload_bytes").number(lowCopyPayloadBytes(artifact));
+  json.key("expert_padding_bytes")
+      .number(artifact.recordsBytes - expertPayloadBytes(artifact) - lowCopyPayloadBytes(artifact));
   json.key("experts").beginArray();
   for (const MoeLayer &layer : artifact.moeLayers)
     for (uint64_t e = 0; e < layer.experts.size(); ++e)

@@ -20,10 +20,10 @@ std::string lossText(const std::string &metric, double loss);
 std::string boundedLossText(const std::string &metric, double loss, double upperBound,
                             double confidence);
 
-/// Bits per weight over all slices, without scales: 4 for int4, or for int2 and a refining int2.
+/// Bits per weight at full precision, without scales: 4 for int4, or for int2 and a refining int2.
 uint32_t widthOf(const moert::Expert &expert);
 
-/// "int4/32"; in several slices "int4/32 as 2+2".
+/// "int4/32"; in several slices "int4/32 as 2+2"; with a low copy "bf16 + int4/32 copy".
 std::string nameOfSlices(const moert::Expert &expert);
 
 /// The origin of a set of numbers, given the worst of their origins: "measured", "assumed at

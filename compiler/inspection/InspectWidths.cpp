@@ -136,7 +136,7 @@ static std::map<TotalKey, WidthTotal, std::greater<>> totalsOf(const Artifact &a
     for (const Expert &expert : layer.experts) {
       WidthTotal &total = totals[{widthOf(expert), nameOfSlices(expert)}];
       ++total.experts;
-      for (const Slice &slice : expert.slices) {
+      for (const Slice &slice : fullSlicesOf(expert)) {
         total.payload += slice.payloadBytes;
         total.padding += slice.bytes - slice.payloadBytes;
       }

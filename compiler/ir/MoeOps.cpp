@@ -88,7 +88,7 @@ static LogicalResult verifySlices(MoeLayerOp op) {
       formats.push_back(toWeightFormat(format));
     if (moert::Status status = moert::checkSliceFormats(formats); !status.isOk())
       return op.emitOpError() << "expert " << expert << ": " << status.message();
-    if (formats.front().kind == moert::WeightKind::kMxfp4 &&
+    if (formats[moert::lowCopySlicesOf(formats)].kind == moert::WeightKind::kMxfp4 &&
         failed(verifyMxfp4(op, static_cast<uint32_t>(expert))))
       return failure();
   }

@@ -36,11 +36,13 @@ struct RouteStep {
   std::optional<StoredMatrix> router; // Its matrix; absent: it is no product of its own.
 };
 
-/// One expert as it is multiplied and checked.
+/// One expert as it is multiplied and checked at full precision, and its low copy.
 struct StoredExpert {
   std::string_view weights; // One of kProductWeights.
   uint64_t payloadBytes = 0;
   uint32_t slices = 1;
+  std::string_view lowCopyWeights = {};
+  uint32_t lowCopySlices = 0; // 0: it has none.
 };
 
 /// The routed experts of a MoE layer.

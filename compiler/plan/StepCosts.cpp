@@ -66,7 +66,10 @@ private:
   static TokenCost expertCost(OperationTimes &times, const ExpertsStep &step, uint32_t slices) {
     TokenCost sum;
     for (const StoredExpert &expert : step.experts) {
-      const std::string_view weights = firstSlices(expert.weights, slices);
+      const std::string_view weights =
+          slices <= expert.lowCopySlices
+              ? firstSlices(expert.lowCopyWeights, slices)
+              : firstSlices(expert.weights, slices - expert.lowCopySlices);
       const StoredMatrix in{weights, step.inner, step.hidden};
       sum += times.network(in, in, {weights, step.hidden, step.inner});
     }
@@ -85,7 +88,7 @@ private:
   std::vector<TokenCost> firstSlicesCosts(const ExpertsStep &step) {
     uint32_t most = 1;
     for (const StoredExpert &expert : step.experts)
-      most = std::max(most, expert.slices);
+      most = std::max(most, expert.lowCopySlices + expert.slices);
     std::vector<TokenCost> each;
     for (uint32_t slices = 1; slices < most; ++slices)
       each.push_back(expertCost(timesOfFewer, step, slices));

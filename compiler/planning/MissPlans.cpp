@@ -432,7 +432,7 @@ static Status checkSlices(const MissRule &rule, const std::string &artifactPath)
   return invalidInput(artifactPath, ": ", missRuleText(rule), " computes experts of prompts with ",
                       uint32_t(rule.lowSlices), rule.lowSlices == 1 ? " slice" : " slices",
                       ", and no expert has more; expected experts of several slices (moec compile "
-                      "--nested on, with more than 2 bits)");
+                      "--nested on, with more than 2 bits, or --low-copy)");
 }
 
 Result<std::vector<Plan>> decideMissRules(const MissRequest &request,

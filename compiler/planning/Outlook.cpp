@@ -118,7 +118,7 @@ SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint3
     const StepCosts::Layer &layer = costs.layers[i];
     const double wanted = model.footprint.cache.layers[i].topK,
                  missing = wanted * (1 - speed.hitRate);
-    const uint64_t record = artifact.moeLayers[i].experts.front().bytes;
+    const uint64_t record = fullBytesOf(artifact.moeLayers[i].experts.front());
     const double readingNs = missing *
                              readNs(plannedReads(device), record, std::max(1.0, missing)).value /
                              std::max(1.0, missing);
@@ -150,7 +150,7 @@ public:
     outlook.residentBytes = model.artifact.residentBytes;
     outlook.expertBytes = model.footprint.expertPayloadBytes;
     for (const MoeLayer &layer : model.artifact.moeLayers)
-      outlook.recordBytes = std::max(outlook.recordBytes, layer.experts.front().bytes);
+      outlook.recordBytes = std::max(outlook.recordBytes, fullBytesOf(layer.experts.front()));
     outlook.smallestBudget = smallestBudget(model.footprint, use);
     for (const std::string &budget : request.budgets)
       outlook.budgets.push_back(withBudget(model, budget, outlook.smallestBudget));

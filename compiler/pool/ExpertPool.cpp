@@ -3,6 +3,7 @@
 #include "compiler/emit/OrderedPipeline.h"
 #include "compiler/pool/ExpertRecord.h"
 #include "compiler/quantize/PackGrid.h"
+#include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/RandomFile.h"
 #include "runtime/base/SystemLimits.h"
@@ -399,6 +400,60 @@ Status ExpertPool::read(size_t layer, size_t expert, size_t grid, uint64_t offse
                   offset);
   const LayerFile &file = impl->layers[layer];
   return file.records->readAt(file.offsetOf(expert, grid) + offset, out);
+}
+
+//===-- Records of a choice -------------------------------------------------------------------===//
+
+static Result<uint32_t> gridWith(const ExpertPool &pool, std::span<const WeightFormat> formats) {
+  for (uint32_t grid = 0; grid < pool.grids().size(); ++grid)
+    if (std::ranges::equal(pool.formatsOf(grid), formats))
+      return grid;
+  return failed("a low copy of ", nameOf(formats.front().kind),
+                ", expected one of the widths in the pool");
+}
+
+Result<PooledRecords> PooledRecords::withLowCopies(const ExpertPool &from, GridChoice grids,
+                                                   const Artifact &artifact) {
+  PooledRecords records(from, std::move(grids));
+  records.pageBytes = artifact.pageBytes;
+  for (const MoeLayer &layer : artifact.moeLayers) {
+    std::vector<uint32_t> &ofLayer = records.lowCopies.emplace_back();
+    for (const Expert &expert : layer.experts) {
+      const std::vector<WeightFormat> formats = formatsOf(expert);
+      const uint16_t slices = lowCopySlicesOf(expert);
+      uint32_t grid = kNoGrid;
+      if (slices > 0) {
+        MOERT_ASSIGN_OR_RETURN(grid, gridWith(from, std::span(formats).first(slices)));
+      }
+      ofLayer.push_back(grid);
+    }
+  }
+  return records;
+}
+
+// A low copy comes first and fills whole pages.
+Status PooledRecords::read(size_t moeLayer, size_t expert, uint64_t offset,
+                           std::span<std::byte> out) const {
+  if (const uint32_t low = lowCopyOf(moeLayer, expert); low != kNoGrid) {
+    const uint64_t bytes = pool.recordBytesOf(moeLayer, low), end = roundUp(bytes, pageBytes);
+    if (offset < end) {
+      const uint64_t stored = std::min<uint64_t>(out.size(), bytes - std::min(bytes, offset));
+      std::ranges::fill(out.subspan(stored), std::byte(0));
+      return stored == 0 ? Status() : pool.read(moeLayer, expert, low, offset, out.first(stored));
+    }
+    offset -= end;
+  }
+  return pool.read(moeLayer, expert, choice[moeLayer][expert], offset, out);
+}
+
+uint64_t PooledRecords::sliceChecksum(size_t moeLayer, size_t expert, size_t slice) const {
+  if (const uint32_t low = lowCopyOf(moeLayer, expert); low != kNoGrid) {
+    const std::vector<uint64_t> &checksums = pooledOn(moeLayer, expert, low).sliceChecksums;
+    if (slice < checksums.size())
+      return checksums[slice];
+    slice -= checksums.size();
+  }
+  return pooledOn(moeLayer, expert, choice[moeLayer][expert]).sliceChecksums[slice];
 }
 
 } // namespace moec

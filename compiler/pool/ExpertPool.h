@@ -68,23 +68,33 @@ private:
 
 /// A grid index per [layer][expert].
 using GridChoice = std::vector<std::vector<uint32_t>>;
+constexpr uint32_t kNoGrid = UINT32_MAX;
 
 /// The records of a choice. Borrows the pool. Reading is thread-safe.
 class PooledRecords final : public RecordSource {
 public:
   PooledRecords(const ExpertPool &from, GridChoice grids) : pool(from), choice(std::move(grids)) {}
 
+  /// With the low copies that the artifact's experts have; refuses formats that the pool lacks.
+  static moert::Result<PooledRecords> withLowCopies(const ExpertPool &from, GridChoice grids,
+                                                    const moert::Artifact &artifact);
+
   moert::Status read(size_t moeLayer, size_t expert, uint64_t offset,
-                     std::span<std::byte> out) const override {
-    return pool.read(moeLayer, expert, choice[moeLayer][expert], offset, out);
-  }
-  uint64_t sliceChecksum(size_t moeLayer, size_t expert, size_t slice) const override {
-    return pool.expert(moeLayer, expert).grids[choice[moeLayer][expert]].sliceChecksums[slice];
-  }
+                     std::span<std::byte> out) const override;
+  uint64_t sliceChecksum(size_t moeLayer, size_t expert, size_t slice) const override;
 
 private:
+  uint32_t lowCopyOf(size_t moeLayer, size_t expert) const {
+    return lowCopies.empty() ? kNoGrid : lowCopies[moeLayer][expert];
+  }
+  const PooledGrid &pooledOn(size_t moeLayer, size_t expert, uint32_t grid) const {
+    return pool.expert(moeLayer, expert).grids[grid];
+  }
+
   const ExpertPool &pool;
   GridChoice choice;
+  GridChoice lowCopies; // Empty, or kNoGrid for those that have none.
+  uint64_t pageBytes = 0;
 };
 
 } // namespace moec

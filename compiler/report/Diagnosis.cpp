@@ -230,7 +230,7 @@ void Diagnosing::addMemory(const Advice &advice, const std::string &reads) {
        strCat("The memory budget holds this run back: ", formatBytes(facts.budgetBytes),
               " have room for ",
               percent(double(facts.poolPages) * double(artifact.pageBytes) /
-                      double(artifact.recordsBytes)),
+                      double(fullBytesOf(artifact))),
               " of the experts and the machine had ", formatBytes(facts.availableBytes),
               "; that costs ", msText(lostNs), " of ", msText(found.tokenNs), " per token (",
               percent(lostNs / found.tokenNs), "): waits for reads (",

@@ -202,7 +202,7 @@ static Table budgetTable(const RunFindings &findings) {
   };
   const uint64_t own = facts.poolPages * findings.simulation.inputs().artifact.pageBytes;
   const double ownFraction =
-      std::min(1.0, double(own) / double(findings.simulation.inputs().artifact.recordsBytes));
+      std::min(1.0, double(own) / double(fullBytesOf(findings.simulation.inputs().artifact)));
   const uint64_t ownMemory = fixedBytes(findings.simulation) + own;
   bool hasOwn = false;
   const auto addOwn = [&](const char *knee = "") {

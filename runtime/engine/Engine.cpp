@@ -103,7 +103,9 @@ Status Engine::Impl::resizeStepMemory(uint32_t tokens) {
     arenaBytes = std::max(arenaBytes, one.arenaBytesPerToken);
   for (const MoeLayer &layer : artifact->moeLayers)
     topK = std::max<uint64_t>(topK, layer.topK);
-  MOERT_RETURN_IF_ERROR(arena.resize(arenaBytes * tokens));
+  const uint64_t lowCopyBytes = lowCopyRowBytesOf(*artifact);
+  MOERT_RETURN_IF_ERROR(arena.resize((arenaBytes + lowCopyBytes) * tokens));
+  lowCopyRows = {arena.data() + arenaBytes * tokens, lowCopyBytes};
   chunk = tokens;
   batch = {};
   batch.reserve(chunk);

@@ -51,7 +51,7 @@ struct BatchRow {
 /// record, its layout, and the slices that refine it.
 struct ExpertTemplate {
   std::vector<WeightFormat> formats; // All slices of the record.
-  size_t slices = 0;                 // So many of them, the first ones, are read.
+  size_t slices = 0;                 // So many of them, the first ones, or the separate copy's.
   std::vector<WeightView> matrices;  // bytes.offset: from the record's first byte.
 };
 
@@ -186,7 +186,8 @@ struct Engine::Impl {
   uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
   std::vector<float> probabilities;    // One row of the layer with the most experts.
   std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See ExecuteExperts.cpp.
-  MissScratch misses; // Sized where the plan has a miss rule.
+  Rows lowCopyRows = {}; // Quantized inputs of low copies beside float experts, in the arena.
+  MissScratch misses;    // Sized where the plan has a miss rule.
   /// Where batches are decoded: the plan's cache as it would be after each token, without bytes.
   /// The cache itself then only reads what the rows of a batch demand together.
   std::unique_ptr<CacheMachine> decodedCache;
@@ -233,6 +234,8 @@ struct Engine::Impl {
             *kernels};
   }
   QuantizedRows quantized(int32_t bufferIndex, uint64_t firstRow = 0) const;
+  static QuantizedRows quantizedRows(const Rows &rows, uint32_t width, uint32_t group,
+                                     uint64_t firstRow);
 
   /// Allocates everything that a step of `chunk` tokens of any program needs.
   Status makeStepMemory();
@@ -319,6 +322,9 @@ struct Engine::Impl {
   }
   /// Several products of one buffer in one parallel run.
   void multiply(std::span<const Product> products, int32_t source) const;
+  /// The same for rows of other memory; a group of 0: floats.
+  void multiply(std::span<const Product> products, const Rows &rows, uint32_t width,
+                uint32_t group) const;
 };
 
 } // namespace moert

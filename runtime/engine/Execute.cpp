@@ -15,23 +15,32 @@ namespace moert {
 
 QuantizedRows Engine::Impl::quantized(int32_t bufferIndex, uint64_t firstRow) const {
   const Buffer &info = bufferInfo(bufferIndex);
-  Rows rows = buffer(bufferIndex);
-  uint64_t codes = roundUp(info.width, info.group);
-  uint64_t groupsBytes = roundUp(codes / info.group * 4, kBufferAlignment);
+  return quantizedRows(buffer(bufferIndex), info.width, info.group, firstRow);
+}
+
+QuantizedRows Engine::Impl::quantizedRows(const Rows &rows, uint32_t width, uint32_t group,
+                                          uint64_t firstRow) {
+  uint64_t codes = roundUp(width, group);
+  uint64_t groupsBytes = roundUp(codes / group * 4, kBufferAlignment);
   std::byte *row = rows.data + firstRow * rows.bytesPerRow;
   std::byte *scales = row + roundUp(codes, kBufferAlignment);
   return {reinterpret_cast<int8_t *>(row),
           reinterpret_cast<float *>(scales),
           reinterpret_cast<int32_t *>(scales + groupsBytes),
           static_cast<uint32_t>(codes),
-          info.group,
+          group,
           rows.bytesPerRow,
           rows.stride()};
 }
 
 void Engine::Impl::multiply(std::span<const Product> products, int32_t source) const {
-  const Rows floats = buffer(source);
-  const bool isQuantized = bufferInfo(source).kind == BufferKind::kQuantized;
+  const Buffer &info = bufferInfo(source);
+  multiply(products, buffer(source), info.width,
+           info.kind == BufferKind::kQuantized ? info.group : 0);
+}
+
+void Engine::Impl::multiply(std::span<const Product> products, const Rows &floats, uint32_t width,
+                            uint32_t group) const {
   uint64_t panels = 0, perPanel = 0;
   for (const Product &product : products) {
     const auto &layout = product.w->layout;
@@ -47,9 +56,9 @@ void Engine::Impl::multiply(std::span<const Product> products, int32_t source) c
       const uint64_t own = product.w->layout.isPanels ? product.w->layout.panels : 0;
       const auto first = static_cast<uint32_t>(std::min(begin, own));
       const auto last = static_cast<uint32_t>(std::min(end, own));
-      if (first < last && isQuantized)
-        kernels->linearQuantized(*product.w, quantized(source, product.firstRow), product.rows,
-                                 product.y, product.yStride, first, last);
+      if (first < last && group != 0)
+        kernels->linearQuantized(*product.w, quantizedRows(floats, width, group, product.firstRow),
+                                 product.rows, product.y, product.yStride, first, last);
       else if (first < last)
         kernels->linearFloat(*product.w, floats.floats(product.firstRow), floats.stride(),
                              product.rows, product.y, product.yStride, first, last);

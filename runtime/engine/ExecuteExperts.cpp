@@ -103,9 +103,10 @@ public:
         gate(engine.buffer(experts.gate)), up(engine.buffer(experts.up)),
         out(engine.buffer(experts.dst)) {}
 
-  /// Whether there is room for an expert with so many tokens.
-  bool hasRoom(size_t pairs) const {
-    return count == 0 || (count < kMostExperts && rows + pairs <= engine.chunk);
+  /// Whether there is room for such an expert with so many tokens.
+  bool hasRoom(const ExpertTemplate &layout, size_t pairs) const {
+    return count == 0 || (count < kMostExperts && rows + pairs <= engine.chunk &&
+                          isQuantized(layout.matrices.front().format.kind) == areQuantized());
   }
   void add(const ExpertTask &task) {
     tasks[count] = task;
@@ -119,6 +120,14 @@ public:
 
 private:
   std::span<const ExpertTask> all() const { return {tasks.data(), count}; }
+  bool areQuantized() const { return isQuantized(tasks.front().gate.format.kind); }
+  /// Whether they are low copies beside float experts: the program has no quantized inputs.
+  bool quantizesInputs() const { return instruction.hidden == kNone && areQuantized(); }
+  QuantizedRows lowCopyRows(uint32_t width, uint64_t firstRow) const {
+    return Engine::Impl::quantizedRows(engine.lowCopyRows, width,
+                                       tasks.front().gate.format.activationGroup, firstRow);
+  }
+  void multiply(std::span<const Product> products, int32_t source) const;
   int32_t gatherRows() const;
   /// gate = activation(gate, up), quantized where the last matrix takes codes.
   void activateRows(const ExpertTask &task) const;
@@ -156,6 +165,14 @@ void ExpertTasks::addBias(int32_t biases, const ExpertTask &task, uint32_t width
                             products.floats(task.firstRow), products.stride());
 }
 
+// Inputs of low copies are quantized in the same rows for gate and up and then for down.
+void ExpertTasks::multiply(std::span<const Product> products, int32_t source) const {
+  if (quantizesInputs())
+    return engine.multiply(products, engine.lowCopyRows, products.front().w->shape.cols,
+                           tasks.front().gate.format.activationGroup);
+  engine.multiply(products, source);
+}
+
 void ExpertTasks::activateRows(const ExpertTask &task) const {
   const uint32_t width = task.down.shape.cols;
   addBias(instruction.gateBias, task, width, gate);
@@ -166,6 +183,9 @@ void ExpertTasks::activateRows(const ExpertTask &task) const {
   if (instruction.hidden != kNone)
     engine.kernels->quantizeRows(activated, gate.stride(), task.count(), width,
                                  engine.quantized(instruction.hidden, task.firstRow));
+  else if (quantizesInputs())
+    engine.kernels->quantizeRows(activated, gate.stride(), task.count(), width,
+                                 lowCopyRows(width, task.firstRow));
 }
 
 void ExpertTasks::storeByRank(const ExpertTask &task) const {
@@ -180,6 +200,16 @@ void ExpertTasks::storeByRank(const ExpertTask &task) const {
 void ExpertTasks::run() {
   const int32_t input = gatherRows();
   const bool isShared = engine.rows() == 1; // All read the one row.
+  if (quantizesInputs()) {
+    const uint32_t hidden = tasks.front().gate.shape.cols;
+    const Rows inputs = engine.buffer(input);
+    engine.threads->run(isShared ? 1 : rows, grainFor(hidden * 4),
+                        [&](uint64_t begin, uint64_t end, uint32_t) {
+                          engine.kernels->quantizeRows(inputs.floats(begin), inputs.stride(),
+                                                       static_cast<uint32_t>(end - begin), hidden,
+                                                       lowCopyRows(hidden, begin));
+                        });
+  }
   std::array<Product, 2 * kMostExperts> products;
   for (size_t i = 0; i < count; ++i) {
     const ExpertTask &task = tasks[i];
@@ -187,7 +217,7 @@ void ExpertTasks::run() {
     products[2 * i] = {&task.gate, gate.floats(task.firstRow), gate.stride(), from, task.count()};
     products[2 * i + 1] = {&task.up, up.floats(task.firstRow), up.stride(), from, task.count()};
   }
-  engine.multiply({products.data(), 2 * count}, input);
+  multiply({products.data(), 2 * count}, input);
   const uint64_t perExpert =
       divideUp(rows, count) * tasks[0].down.shape.cols * kOperationsToActivate;
   engine.threads->run(count, grainFor(perExpert), [&](uint64_t begin, uint64_t end, uint32_t) {
@@ -197,8 +227,8 @@ void ExpertTasks::run() {
   for (size_t i = 0; i < count; ++i)
     products[i] = {&tasks[i].down, out.floats(tasks[i].firstRow), out.stride(), tasks[i].firstRow,
                    tasks[i].count()};
-  engine.multiply({products.data(), count},
-                  instruction.hidden == kNone ? instruction.gate : instruction.hidden);
+  multiply({products.data(), count},
+           instruction.hidden == kNone ? instruction.gate : instruction.hidden);
   for (const ExpertTask &task : all())
     storeByRank(task);
   count = rows = 0;
@@ -270,9 +300,10 @@ static Status computeDemanded(Engine::Impl &engine, const ExpertsInstruction &in
     }
     const uint16_t slices = engine.cache->slicesOf(index);
     engine.misses.lowered += engine.lowersPrompt && slices < layer.planned[expert];
-    if (!tasks.hasRoom(pairs.size()))
+    const ExpertTemplate &layout = layer.templateOf(expert, slices);
+    if (!tasks.hasRoom(layout, pairs.size()))
       MOERT_RETURN_IF_ERROR(compute());
-    tasks.add({&layer.templateOf(expert, slices), expert, engine.cache->bytes(index), pairs});
+    tasks.add({&layout, expert, engine.cache->bytes(index), pairs});
     handedOut[held++] = index;
     if (!isTogether)
       MOERT_RETURN_IF_ERROR(compute());

@@ -144,7 +144,7 @@ ModelFootprint footprintOf(const Artifact &artifact) {
   // Pairs of row and rank, and the experts chosen in the two layers before.
   uint64_t lists = topK * 3 * sizeof(int32_t);
   uint64_t perToken = uint64_t(ropeFloatsOf(artifact, offsets)) * 4 + lists + sizeof(BatchRow);
-  footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment);
+  footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment) + lowCopyRowBytesOf(artifact);
   footprint.attentionScratchBytes = attentionScratchFloatsOf(artifact, 0) * sizeof(float);
   footprint.attentionScratchBytesPerContextToken = kAttendHeads * sizeof(float);
   footprint.metadataBytes = tableBytes(entries) +
@@ -166,7 +166,7 @@ ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
   uint64_t largestRecord = artifact.pageBytes;
   for (const MoeLayer &layer : artifact.moeLayers)
     for (const Expert &expert : layer.experts)
-      largestRecord = std::max(largestRecord, expert.bytes);
+      largestRecord = std::max(largestRecord, fullBytesOf(expert));
   ReadQueueOptions options;
   options.backend = backend;
   options.maxPiecesPerRead = static_cast<uint32_t>(divideUp(largestRecord, artifact.pageBytes));
@@ -178,24 +178,40 @@ ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
   return options;
 }
 
-// For the first `slices` slices. Offsets follow from the formats alone: slices are contiguous.
+uint64_t lowCopyRowBytesOf(const Artifact &artifact) {
+  uint64_t bytes = 0;
+  for (const MoeLayer &layer : artifact.moeLayers) {
+    const uint32_t group = lowCopyGroupOf(layer);
+    if (group == 0 || isQuantized(fullSlicesOf(layer.experts.front()).front().format.kind))
+      continue;
+    for (const ExpertMatrix &matrix : layer.matrices)
+      bytes =
+          std::max(bytes, bufferBytesPerToken(BufferKind::kQuantized, matrix.shape.cols, group));
+  }
+  return bytes;
+}
+
+// For the first `slices` slices, or those of them beyond the low copy. Offsets follow from the
+// formats alone: slices are contiguous.
 static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &expert,
                                            size_t slices) {
   ExpertTemplate made;
   made.formats = formatsOf(expert);
   made.slices = slices;
   made.matrices.resize(layer.matrices.size());
+  const size_t low = lowCopySlicesOf(expert);
+  const size_t first = slices > low ? low : 0, end = first < low ? low : expert.slices.size();
   uint32_t missingBits = 0;
-  for (size_t s = slices; s < expert.slices.size(); ++s)
+  for (size_t s = slices; s < end; ++s)
     missingBits += bitsOf(expert.slices[s].format.kind);
-  for (size_t s = 0; s < slices; ++s) {
+  for (size_t s = first; s < slices; ++s) {
     const Slice &slice = expert.slices[s];
     MOERT_ASSIGN_OR_RETURN(SliceLayout sliceLayout, sliceLayoutOf(layer, slice.format));
     for (size_t i = 0; i < layer.matrices.size(); ++i) {
       const ExpertMatrix &matrix = layer.matrices[i];
       WeightView &view = made.matrices[static_cast<size_t>(matrix.part)];
       uint64_t offset = slice.offset + sliceLayout.matrixOffsets[i];
-      if (s > 0) {
+      if (s > first) {
         view.planes[view.planeCount++] = {slice.format.kind, offset - view.bytes.offset};
         continue;
       }
@@ -211,7 +227,7 @@ static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &
 
 static Status addExpert(const MoeLayer &layer, const Expert &expert, bool areReadInPart,
                         MoeLayerTables &table) {
-  // Refuses slices that do not refine the slice before them.
+  // Refuses slices that form no expert.
   MOERT_RETURN_IF_ERROR(checkSliceFormats(formatsOf(expert)));
   const size_t count = expert.slices.size();
   auto isWhole = [&](const ExpertTemplate &made) {
@@ -244,8 +260,8 @@ Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact, bo
                                 .withContext(strCat("layer ", layer.layer, ", expert ", e)));
     // Records borrow the lists of slices, which are complete now.
     for (size_t e = 0; e < layer.experts.size(); ++e)
-      table.records.push_back(
-          {layer.experts[e].fileOffset, layer.experts[e].bytes, table.slices[e]});
+      table.records.push_back({layer.experts[e].fileOffset, layer.experts[e].bytes, table.slices[e],
+                               lowCopySlicesOf(layer.experts[e])});
   }
   return tables;
 }

@@ -24,6 +24,9 @@ constexpr uint64_t kResidentReadBytes = 1 << 20;
 
 CacheShape cacheShapeOf(const Artifact &artifact);
 
+/// Bytes per token for inputs that are quantized for low copies beside float experts; 0: no such.
+uint64_t lowCopyRowBytesOf(const Artifact &artifact);
+
 /// Computes the records, slices and views of each expert's matrices, with all of their slices, or
 /// with each number of them.
 Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact,

@@ -194,7 +194,7 @@ uint64_t startBytesOf(const Artifact &artifact, const Plan &plan, uint64_t poolP
   uint64_t bytes = 0;
   for (size_t l = 0; l < plan.start.size(); ++l)
     for (uint32_t expert : plan.start[l].experts)
-      bytes += artifact.moeLayers[l].experts[expert].bytes;
+      bytes += fullBytesOf(artifact.moeLayers[l].experts[expert]);
   return std::min(bytes, poolPages * artifact.pageBytes);
 }
 

@@ -2,6 +2,8 @@
 
 #include "runtime/base/CheckedMath.h"
 
+#include <algorithm>
+
 namespace moert {
 
 std::vector<WeightFormat> formatsOf(const Expert &expert) {
@@ -9,6 +11,29 @@ std::vector<WeightFormat> formatsOf(const Expert &expert) {
   for (const Slice &slice : expert.slices)
     formats.push_back(slice.format);
   return formats;
+}
+
+uint16_t lowCopySlicesOf(const Expert &expert) {
+  for (size_t i = 1; i < expert.slices.size(); ++i)
+    if (!expert.slices[i].format.refines)
+      return static_cast<uint16_t>(i);
+  return 0;
+}
+
+std::span<const Slice> fullSlicesOf(const Expert &expert) {
+  return std::span(expert.slices).subspan(lowCopySlicesOf(expert));
+}
+
+uint64_t fullBytesOf(const Expert &expert) {
+  uint64_t bytes = 0;
+  for (const Slice &slice : fullSlicesOf(expert))
+    bytes += slice.bytes;
+  return bytes;
+}
+
+uint64_t endAlignmentOf(const Expert &expert, size_t slice, uint32_t pageBytes) {
+  const bool endsLowCopy = slice + 1 == lowCopySlicesOf(expert);
+  return endsLowCopy ? std::max<uint64_t>(pageBytes, kSliceAlignment) : kSliceAlignment;
 }
 
 uint64_t memoryBytesOf(const Measured &measured) {
@@ -25,13 +50,40 @@ uint64_t memoryBytesOf(const Measured &measured) {
   return bytes;
 }
 
+static uint64_t payloadBytesOf(std::span<const Slice> slices) {
+  uint64_t bytes = 0;
+  for (const Slice &slice : slices)
+    bytes += slice.payloadBytes;
+  return bytes;
+}
+
 uint64_t expertPayloadBytes(const Artifact &artifact) {
   uint64_t bytes = 0;
   for (const MoeLayer &layer : artifact.moeLayers)
     for (const Expert &expert : layer.experts)
-      for (const Slice &slice : expert.slices)
-        bytes += slice.payloadBytes;
+      bytes += payloadBytesOf(fullSlicesOf(expert));
   return bytes;
+}
+
+uint64_t lowCopyPayloadBytes(const Artifact &artifact) {
+  uint64_t bytes = 0;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (const Expert &expert : layer.experts)
+      bytes += payloadBytesOf(std::span(expert.slices).first(lowCopySlicesOf(expert)));
+  return bytes;
+}
+
+uint64_t fullBytesOf(const Artifact &artifact) {
+  uint64_t bytes = 0;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (const Expert &expert : layer.experts)
+      bytes += fullBytesOf(expert);
+  return bytes;
+}
+
+bool hasLowCopies(const Artifact &artifact) {
+  return std::any_of(artifact.moeLayers.begin(), artifact.moeLayers.end(),
+                     [](const MoeLayer &layer) { return lowCopyGroupOf(layer) != 0; });
 }
 
 Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const WeightFormat &format) {
@@ -51,8 +103,15 @@ Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const WeightFormat &for
 std::vector<uint64_t> recordBytesOf(const MoeLayer &layer) {
   std::vector<uint64_t> bytes;
   for (const Expert &expert : layer.experts)
-    bytes.push_back(expert.bytes);
+    bytes.push_back(fullBytesOf(expert));
   return bytes;
+}
+
+uint32_t lowCopyGroupOf(const MoeLayer &layer) {
+  for (const Expert &expert : layer.experts)
+    if (lowCopySlicesOf(expert) > 0)
+      return expert.slices.front().format.activationGroup;
+  return 0;
 }
 
 std::vector<uint32_t> layerExpertsOf(const Artifact &artifact) {

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,8 @@ struct ResidentWeight {
 constexpr uint64_t kResidentAlignment = kRegionAlignment;
 
 /// A contiguous part of a record. Slice 0 alone is the expert at its lowest width; each further one
-/// refines the same matrices' codes by lower bits (WeightLayout.h).
+/// refines the same matrices' codes by lower bits, or begins a separate copy of the expert
+/// (WeightLayout.h).
 struct Slice {
   WeightFormat format;
   uint64_t offset = 0;       // From the record's first byte; a multiple of kSliceAlignment.
@@ -46,7 +48,7 @@ struct Slice {
 constexpr uint64_t kSliceAlignment = 4096;
 
 /// One expert: a contiguous range of the file. Any number of its first slices is the same expert at
-/// a lower width.
+/// a lower width, of which those of the low copy are not read for the levels beyond it.
 struct Expert {
   uint64_t fileOffset = 0; // From the file's first byte; a multiple of kSliceAlignment.
   uint64_t bytes = 0;      // The sum of its slices.
@@ -56,6 +58,19 @@ struct Expert {
 
 /// The formats of its slices, in their order.
 std::vector<WeightFormat> formatsOf(const Expert &expert);
+
+/// Slices of its low copy; 0: all slices are nested.
+uint16_t lowCopySlicesOf(const Expert &expert);
+
+/// What it is computed from at full precision: its slices without those of the low copy.
+std::span<const Slice> fullSlicesOf(const Expert &expert);
+
+/// Their bytes, with padding.
+uint64_t fullBytesOf(const Expert &expert);
+
+/// Where a slice ends in its record is a multiple of this. A low copy fills whole pages of the
+/// cache, so that no page holds bytes of both copies. Pages of 0 bytes: not chosen yet.
+uint64_t endAlignmentOf(const Expert &expert, size_t slice, uint32_t pageBytes);
 
 /// The parts of an expert, in the order in which a slice stores them, each from a multiple of
 /// kRegionAlignment after the slice's start.
@@ -249,8 +264,16 @@ struct Artifact {
   friend bool operator==(const Artifact &, const Artifact &) = default;
 };
 
-/// Bytes of all slices' payloads: the "expert bytes" to which a budget of "25%" refers.
+/// Bytes of the payloads that full precision reads, without low copies: the "expert bytes" to which
+/// a budget of "25%" refers.
 uint64_t expertPayloadBytes(const Artifact &artifact);
+
+/// Bytes of the payloads of all low copies.
+uint64_t lowCopyPayloadBytes(const Artifact &artifact);
+bool hasLowCopies(const Artifact &artifact);
+
+/// Bytes of all records, with padding, without low copies.
+uint64_t fullBytesOf(const Artifact &artifact);
 
 /// Offset of each matrix of a layer inside a slice of the given format, and the payload's size.
 struct SliceLayout {
@@ -259,8 +282,12 @@ struct SliceLayout {
 };
 Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const WeightFormat &format);
 
-/// Bytes of each of a layer's records.
+/// Bytes that each of a layer's experts takes at full precision.
 std::vector<uint64_t> recordBytesOf(const MoeLayer &layer);
+
+/// The activation group in which low copies of the layer's experts take their inputs; 0 if it has
+/// none. One for all of them.
+uint32_t lowCopyGroupOf(const MoeLayer &layer);
 
 /// How many experts each MoE layer has.
 std::vector<uint32_t> layerExpertsOf(const Artifact &artifact);

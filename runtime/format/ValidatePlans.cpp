@@ -14,7 +14,7 @@ namespace moert {
 
 namespace {
 
-/// Pages of a layer's records; no two records share a page.
+/// Pages of a layer's records at full precision; no two records share a page.
 struct RecordPages {
   uint64_t all = 0, largest = 0;
 };
@@ -24,7 +24,7 @@ struct RecordPages {
 static RecordPages pagesOf(const MoeLayer &layer, uint32_t pageBytes) {
   RecordPages pages;
   for (const Expert &expert : layer.experts) {
-    const uint64_t one = divideUp(expert.bytes, pageBytes);
+    const uint64_t one = divideUp(fullBytesOf(expert), pageBytes);
     pages.all += one;
     pages.largest = std::max(pages.largest, one);
   }
@@ -94,7 +94,7 @@ static Status checkPinnedPages(const Artifact &artifact, const Plan &plan) {
     for (uint32_t expert : plan.pinned[i]) {
       PinGroup &group = groupOf(i);
       const uint64_t pages =
-          divideUp(artifact.moeLayers[i].experts[expert].bytes, artifact.pageBytes);
+          divideUp(fullBytesOf(artifact.moeLayers[i].experts[expert]), artifact.pageBytes);
       // The quotas and the staging pages together hold the largest record (checkQuotas).
       const uint64_t limit = std::min(group.quotaPages, group.quotaPages + plan.stagingPages -
                                                             group.largestRecordPages);

@@ -11,7 +11,7 @@ namespace moert {
 // All experts of a layer must agree on this, because they share one list of buffers: float weights
 // need float inputs, quantized ones inputs quantized in their activation group.
 static Status checkFitsLayer(const MoeLayer &layer, const WeightFormat &format) {
-  const WeightFormat &first = layer.experts.front().slices.front().format;
+  const WeightFormat &first = fullSlicesOf(layer.experts.front()).front().format;
   if (isQuantized(format.kind) != isQuantized(first.kind) ||
       format.activationGroup != first.activationGroup)
     return invalidInput(nameOf(format.kind), " with activation group ", format.activationGroup,
@@ -20,29 +20,49 @@ static Status checkFitsLayer(const MoeLayer &layer, const WeightFormat &format) 
   return {};
 }
 
-static Status checkSlices(const MoeLayer &layer, const Expert &expert) {
+// Low copies may be quantized beside floats. Their inputs are then quantized in one group.
+static Status checkLowCopy(const MoeLayer &layer, const Expert &expert, uint32_t lowCopyGroup,
+                           uint32_t pageBytes) {
+  const std::span<const Slice> high = fullSlicesOf(expert);
+  if (high.size() == expert.slices.size())
+    return {};
+  const WeightFormat &low = expert.slices.front().format;
+  if (isQuantized(high.front().format.kind))
+    MOERT_RETURN_IF_ERROR(checkFitsLayer(layer, low).withContext("slice 0"));
+  if (low.activationGroup != lowCopyGroup)
+    return invalidInput("a low copy with activation group ", low.activationGroup,
+                        ", the layer's first one has ", lowCopyGroup);
+  const uint64_t lowPages = high.front().offset / pageBytes,
+                 highPages = divideUp(fullBytesOf(expert), pageBytes);
+  if (lowPages > highPages)
+    return invalidInput("a low copy of ", lowPages, " pages, expected at most the ", highPages,
+                        " of the other copy");
+  return {};
+}
+
+static Status checkSlices(const MoeLayer &layer, const Expert &expert, uint32_t pageBytes) {
+  const size_t lowSlices = lowCopySlicesOf(expert);
   uint64_t end = 0;
   for (size_t i = 0; i < expert.slices.size(); ++i) {
     const Slice &slice = expert.slices[i];
     auto refuse = [&](const char *what, uint64_t found, uint64_t expected) {
       return invalidInput("slice ", i, ": ", what, " is ", found, ", expected ", expected);
     };
-    MOERT_RETURN_IF_ERROR(checkFitsLayer(layer, slice.format).withContext(strCat("slice ", i)));
+    if (i >= lowSlices)
+      MOERT_RETURN_IF_ERROR(checkFitsLayer(layer, slice.format).withContext(strCat("slice ", i)));
     auto layout = sliceLayoutOf(layer, slice.format);
     if (!layout.isOk())
       return layout.status().withContext(strCat("slice ", i));
-    std::optional<uint64_t> bytes = checkedRoundUp(layout->payloadBytes, kSliceAlignment);
-    if (!bytes)
+    std::optional<uint64_t> next = checkedAdd(end, layout->payloadBytes);
+    next = next ? checkedRoundUp(*next, endAlignmentOf(expert, i, pageBytes)) : std::nullopt;
+    if (!next)
       return invalidInput("slice ", i, ": ", layout->payloadBytes, " bytes of payload");
     if (slice.payloadBytes != layout->payloadBytes)
       return refuse("the payload", slice.payloadBytes, layout->payloadBytes);
-    if (slice.bytes != *bytes)
-      return refuse("the size", slice.bytes, *bytes);
+    if (slice.bytes != *next - end)
+      return refuse("the size", slice.bytes, *next - end);
     if (slice.offset != end)
       return refuse("the offset", slice.offset, end);
-    std::optional<uint64_t> next = checkedAdd(end, slice.bytes);
-    if (!next)
-      return refuse("the end", UINT64_MAX, expert.bytes);
     end = *next;
   }
   if (expert.bytes != end)
@@ -52,10 +72,7 @@ static Status checkSlices(const MoeLayer &layer, const Expert &expert) {
 
 static Status checkFormats(const Expert &expert) {
   MOERT_RETURN_IF_ERROR(checkRange("number of slices", expert.slices.size(), 1, kMaxExpertSlices));
-  std::vector<WeightFormat> formats;
-  for (const Slice &slice : expert.slices)
-    formats.push_back(slice.format);
-  return checkSliceFormats(formats);
+  return checkSliceFormats(formatsOf(expert));
 }
 
 // y = down(activation(gate x) * up x): the only form of an expert that instructions can compute.
@@ -76,9 +93,11 @@ static Status checkMatrices(const Artifact &artifact, const MoeLayer &layer) {
   return {};
 }
 
-static Status checkExpert(const MoeLayer &layer, const Expert &expert) {
+static Status checkExpert(const MoeLayer &layer, const Expert &expert, uint32_t lowCopyGroup,
+                          uint32_t pageBytes) {
   MOERT_RETURN_IF_ERROR(checkFormats(expert));
-  return checkSlices(layer, expert);
+  MOERT_RETURN_IF_ERROR(checkSlices(layer, expert, pageBytes));
+  return checkLowCopy(layer, expert, lowCopyGroup, pageBytes);
 }
 
 static Status checkMoeLayer(const Artifact &artifact, uint32_t index,
@@ -92,12 +111,14 @@ static Status checkMoeLayer(const Artifact &artifact, uint32_t index,
   MOERT_RETURN_IF_ERROR(checkMatrices(artifact, layer));
   MOERT_RETURN_IF_ERROR(checkRange("number of experts", layer.experts.size(), 1, 65536));
   MOERT_RETURN_IF_ERROR(checkRange("top-k", layer.topK, 1, layer.experts.size()));
+  const uint32_t lowCopyGroup = lowCopyGroupOf(layer);
   for (uint32_t e = 0; e < layer.experts.size(); ++e) {
     const Expert &expert = layer.experts[e];
     // checkFitsLayer() reads the first expert's first slice.
     if (expert.slices.empty())
       return invalidInput("expert ", e, ": no slices, expected at least 1");
-    MOERT_RETURN_IF_ERROR(checkExpert(layer, expert).withContext(strCat("expert ", e)));
+    MOERT_RETURN_IF_ERROR(checkExpert(layer, expert, lowCopyGroup, artifact.pageBytes)
+                              .withContext(strCat("expert ", e)));
     records.push_back({expert.fileOffset, expert.bytes, index, e});
   }
   return {};

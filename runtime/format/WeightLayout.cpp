@@ -126,7 +126,7 @@ static bool isSliceList(std::span<const WeightFormat> slices) {
 
 static Status checkRefinement(const WeightFormat &slice, const WeightFormat &base) {
   if (!slice.refines)
-    return invalidInput("does not refine the slice before it");
+    return invalidInput("does not refine the slice before it, expected at most 2 copies");
   if (slice.group != base.group || slice.activationGroup != base.activationGroup)
     return invalidInput("groups of ", slice.group, " and ", slice.activationGroup,
                         ", those of the slice that it refines are ", base.group, " and ",
@@ -134,22 +134,50 @@ static Status checkRefinement(const WeightFormat &slice, const WeightFormat &bas
   return {};
 }
 
-Status checkSliceFormats(std::span<const WeightFormat> slices) {
-  if (slices.empty() || slices.size() > kMaxExpertSlices)
-    return invalidInput(slices.size(), " slices, expected 1 to ", kMaxExpertSlices);
-  if (slices.front().refines)
-    return invalidInput("slice 0 refines another, there is none before it");
+uint16_t lowCopySlicesOf(std::span<const WeightFormat> slices) {
+  for (size_t i = 1; i < slices.size(); ++i)
+    if (!slices[i].refines)
+      return static_cast<uint16_t>(i);
+  return 0;
+}
+
+// `first` is the number of the copy's first slice, for messages.
+static Status checkCopy(std::span<const WeightFormat> slices, size_t first) {
   std::string kinds;
   for (size_t i = 0; i < slices.size(); ++i) {
-    MOERT_RETURN_IF_ERROR(checkFormat(slices[i]).withContext(strCat("slice ", i)));
+    MOERT_RETURN_IF_ERROR(checkFormat(slices[i]).withContext(strCat("slice ", first + i)));
     if (i > 0)
       MOERT_RETURN_IF_ERROR(
-          checkRefinement(slices[i], slices.front()).withContext(strCat("slice ", i)));
+          checkRefinement(slices[i], slices.front()).withContext(strCat("slice ", first + i)));
     kinds += strCat(i > 0 ? "+" : "", nameOf(slices[i].kind));
   }
   if (slices.size() > 1 && !isSliceList(slices))
     return invalidInput("slices of ", kinds, ", expected int2 or nl2 and int1 or int2, or ",
                         "int2, int2 and int1, int2 or int4");
+  return {};
+}
+
+static uint32_t bitsOfCopy(std::span<const WeightFormat> slices) {
+  uint32_t bits = 0;
+  for (const WeightFormat &slice : slices)
+    bits += bitsOf(slice.kind);
+  return bits;
+}
+
+Status checkSliceFormats(std::span<const WeightFormat> slices) {
+  if (slices.empty() || slices.size() > kMaxExpertSlices)
+    return invalidInput(slices.size(), " slices, expected 1 to ", kMaxExpertSlices);
+  if (slices.front().refines)
+    return invalidInput("slice 0 refines another, there is none before it");
+  const size_t low = lowCopySlicesOf(slices);
+  const std::span<const WeightFormat> lowCopy = slices.first(low), highCopy = slices.subspan(low);
+  MOERT_RETURN_IF_ERROR(checkCopy(lowCopy, 0));
+  MOERT_RETURN_IF_ERROR(checkCopy(highCopy, low));
+  if (low > 0 &&
+      (!isQuantized(lowCopy.front().kind) || bitsOfCopy(lowCopy) >= bitsOfCopy(highCopy)))
+    return invalidInput("a low copy of ", nameOf(lowCopy.front().kind), ", ", bitsOfCopy(lowCopy),
+                        " bits, and a separate one of ", bitsOfCopy(highCopy),
+                        " bits, expected a quantized low copy of fewer bits");
   return {};
 }
 

@@ -23,7 +23,8 @@
 // a group's scale is its byte, from -127 to 127, times the row's. With the kinds nl2 and nl4, q is
 // a level that the code selects (CodeLevels.h). A slice that refines another holds lower bits of
 // the same codes and neither scales nor offsets: docs/format.md, "Records", lists the combinations
-// of slices and the value of each prefix. Inputs are padded to a multiple of the activation group
+// of slices and the value of each prefix. A slice beyond the first of a record that does not refine
+// begins a separate copy. Inputs are padded to a multiple of the activation group
 // with q = 0; the scale and the offset of a weight group that has real inputs apply to its padding
 // too, where the activation is zero.
 //
@@ -144,8 +145,13 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
 /// The maximum number of slices of an expert.
 constexpr uint32_t kMaxExpertSlices = 3;
 
-/// Whether slices of these formats, lowest first, form one expert: one slice of any kind but int1,
-/// or slices of 2+1, 2+2, 2+2+1, 2+2+2 or 2+2+4 bits, of which all but the first refine.
+/// Slices before the first one, beyond slice 0, that does not refine: it begins a separate copy of
+/// the expert, and those before it are the low copy. 0: there is one copy.
+uint16_t lowCopySlicesOf(std::span<const WeightFormat> slices);
+
+/// Whether slices of these formats, lowest first, form one expert: one copy, or a low copy of
+/// quantized slices and a separate copy of more bits. A copy is one slice of any kind but int1, or
+/// slices of 2+1, 2+2, 2+2+1, 2+2+2 or 2+2+4 bits, of which all but the first refine.
 Status checkSliceFormats(std::span<const WeightFormat> slices);
 
 } // namespace moert

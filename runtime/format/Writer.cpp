@@ -25,15 +25,18 @@ static Status layOutResidents(Artifact &artifact) {
   return {};
 }
 
-static Status layOutExpert(const MoeLayer &layer, Expert &expert, uint64_t fileOffset) {
+static Status layOutExpert(const MoeLayer &layer, Expert &expert, uint64_t fileOffset,
+                           uint32_t pageBytes) {
   expert.fileOffset = fileOffset;
   expert.bytes = 0;
-  for (Slice &slice : expert.slices) {
+  for (size_t s = 0; s < expert.slices.size(); ++s) {
+    Slice &slice = expert.slices[s];
     MOERT_ASSIGN_OR_RETURN(SliceLayout layout, sliceLayoutOf(layer, slice.format));
     slice.offset = expert.bytes;
     slice.payloadBytes = layout.payloadBytes;
-    slice.bytes = roundUp(layout.payloadBytes, kSliceAlignment);
-    expert.bytes += slice.bytes;
+    expert.bytes =
+        roundUp(slice.offset + layout.payloadBytes, endAlignmentOf(expert, s, pageBytes));
+    slice.bytes = expert.bytes - slice.offset;
   }
   return {};
 }
@@ -42,7 +45,7 @@ static Status layOutRecords(Artifact &artifact) {
   uint64_t end = artifact.recordsOffset;
   for (MoeLayer &layer : artifact.moeLayers)
     for (size_t e = 0; e < layer.experts.size(); ++e) {
-      Status status = layOutExpert(layer, layer.experts[e], end);
+      Status status = layOutExpert(layer, layer.experts[e], end, artifact.pageBytes);
       if (!status.isOk())
         return std::move(status).withContext(strCat("layer ", layer.layer, ", expert ", e));
       end += layer.experts[e].bytes;

@@ -119,6 +119,7 @@ static Result<std::vector<Counts>> replay(const ModelFacts &facts, const Plan &p
                                .predictions = predictions,
                                .recordBytes = facts.recordBytes,
                                .sliceEnds = facts.sliceEnds,
+                               .lowCopySlices = facts.lowCopySlices,
                                .scores = recording.scores,
                                .topK = facts.topK,
                                .pageBytes = facts.footprint.pageBytes,

@@ -13,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 using namespace moert;
 using mlir::moe::ExpertBits;
@@ -33,10 +34,40 @@ struct CompileFlags {
   CompileRequest request;
   AccuracyFlags accuracy;
   std::string bits = kAuto, residentBits = kAuto, headBits = kSame, nested = "on";
+  bool isNestedGiven = false;
   std::vector<std::string> budgets;
 };
 
 } // namespace
+
+/// The width of the experts, before a search: nullopt without one, 0 for the checkpoint's.
+static std::optional<uint32_t> bitsOf(const CompileFlags &flags) {
+  if (flags.bits == kAuto)
+    return flags.accuracy.loss.empty() ? std::optional(kAutoBits) : std::nullopt;
+  return flags.bits == "source" ? 0 : uint32_t(std::stoul(flags.bits));
+}
+
+/// An expert with a low copy is one slice besides.
+static Status takeLowCopy(CompileFlags &flags) {
+  mlir::moe::CompileOptions &passes = flags.request.passes;
+  const uint32_t low = passes.lowCopyBits;
+  if (low == 0)
+    return {};
+  const std::string given = strCat("--low-copy ", low);
+  if (flags.isNestedGiven && flags.nested == "on")
+    return invalidInput("--nested on with ", given,
+                        ", expected one of them: an expert's low precision is its first slice or a "
+                        "separate copy");
+  passes.nested = false;
+  const std::optional<uint32_t> bits = bitsOf(flags);
+  if (bits == 3u || bits == 5u || bits == 6u)
+    return invalidInput("--bits ", *bits, " with ", given, ", expected source, 8 or 4: experts of ",
+                        *bits, " bits are always in slices");
+  if (low >= (bits == 0u ? 32u : bits.value_or(8)))
+    return invalidInput(given, " with experts of ", bits ? "" : "at most ", bits.value_or(8),
+                        " bits, expected fewer bits than theirs");
+  return {};
+}
 
 static Status runAccurately(const CompileFlags &flags) {
   AccurateCompileRequest request;
@@ -84,6 +115,7 @@ static Status runCompile(CompileFlags &flags) {
   request.passes.headBits =
       flags.headBits == kSame ? ResidentBits::kSame : kResidentBits.at(flags.headBits);
   request.passes.nested = flags.nested == "on";
+  MOERT_RETURN_IF_ERROR(takeLowCopy(flags));
   request.passes.budgets = flags.budgets;
   if (flags.accuracy.isSeparatorGiven && flags.accuracy.calibrationTexts.empty() &&
       flags.accuracy.acceptanceTexts.empty())
@@ -117,7 +149,15 @@ static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
                               "bits and 20% at 8. Off stores 2, 4 and 8 bits in one piece",
                               flags.nested))
       ->check(oneOf({"on", "off"}))
+      ->each([&flags](const std::string &) { flags.isNestedGiven = true; })
       ->type_name("SWITCH");
+  command
+      .add_option("--low-copy", flags.request.passes.lowCopyBits,
+                  "Width of a separate copy of each wider expert: 2, 4 or 8. Plans that lower "
+                  "experts (moec replan --miss lower:T1:T2, --preset hobbit) read it on a miss; "
+                  "others never do. Experts are stored as with --nested off (default: none)")
+      ->check(oneOf({"2", "4", "8"}))
+      ->type_name("BITS");
   command
       .add_option("--resident-bits", flags.residentBits,
                   strCat("Width of all other matrices: auto, source, 16, 8 or 4 (default: ",
@@ -132,7 +172,8 @@ static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
                          flags.headBits, " as --resident-bits)"))
       ->check(oneOf({"same", "source", "16", "8", "4"}))
       ->type_name("BITS");
-  setGroup(command, "Widths", {"--bits", "--nested", "--resident-bits", "--head-bits"});
+  setGroup(command, "Widths",
+           {"--bits", "--nested", "--low-copy", "--resident-bits", "--head-bits"});
 }
 
 static void addPlanOptions(CLI::App &command, CompileFlags &flags) {

@@ -178,8 +178,8 @@ moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 
 // -----
 
-// A float slice cannot be followed by another.
-// expected-error@+1 {{expert 0: slice 1: }}
+// A low copy is quantized and has fewer bits.
+// expected-error@+1 {{expert 0: a low copy of bf16, 16 bits, and a separate one of 16 bits}}
 moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = bf16>, #moe.format<kind = bf16>]]
 
 // -----

@@ -4,6 +4,10 @@
 // RUN: moec-opt %t/row.mlir --moe-assign-bits | FileCheck %s --check-prefix=ROW
 // RUN: moec-opt %t/levels.mlir --moe-assign-bits | FileCheck %s --check-prefix=LEVELS
 // RUN: moec-opt %t/bytes.mlir --moe-assign-bits | FileCheck %s --check-prefix=BYTES
+// RUN: moec-opt %t/alone.mlir --moe-assign-bits=low-copy=2 | FileCheck %s --check-prefix=COPY
+// RUN: moec-opt %t/source.mlir --moe-assign-bits="bits=source low-copy=4" | FileCheck %s --check-prefix=SOURCE
+// RUN: not moec-opt %t/nested.mlir --moe-assign-bits=low-copy=2 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: not moec-opt %t/alone.mlir --moe-assign-bits=low-copy=3 2>&1 | FileCheck %s --check-prefix=WIDTH
 // RUN: not moec-opt %t/half.mlir --moe-assign-bits 2>&1 | FileCheck %s --check-prefix=HALF
 
 // 3 bits are slices of 2 and 1; 8 are 2, 2 and 4. Chosen matrices get their width, others the option's, 8.
@@ -26,6 +30,16 @@
 // Byte scales are those of the first slice.
 // BYTES: @experts {{.*}} bits [3, 5] slices {{\[\[}}#nl2g32a32b, #int1g32a32r], [#int2g32a32b, #int2g32a32r, #int1g32a32r]]
 
+// A wider expert has a low copy of the quantizer, which comes first; the expert of 2 bits has none.
+// COPY: @experts {{.*}} slices {{\[\[}}#int2g32a32o], [#int2g32a32o, #int8g32a32o]]
+
+// MXFP4 has 4 bits.
+// SOURCE: @floats {{.*}} slices {{\[\[}}#int4g32a32, #bf16]]
+// SOURCE: @mxfp4 {{.*}} slices {{\[\[}}#mxfp4]]
+
+// MANY: expert 1: 4 slices, expected 1 to 3
+// WIDTH: moe-assign-bits: low copies of 3 bits, expected 2, 4 or 8
+
 // A group is a multiple of the activation group.
 // HALF: weight group 48, expected a multiple of the activation group 32
 
@@ -38,6 +52,17 @@ module {
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
     bits [3, 8]
+}
+//--- source.mlir
+module {
+  moe.moe_layer @floats layer 0 silu experts 1
+    matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+  moe.moe_layer @mxfp4 layer 1 silu experts 1
+    matrices [#moe.expert_matrix<gate, [<tensor = "h", rows = 96, cols = 64, type = mxfp4>]>,
+              #moe.expert_matrix<up, [<tensor = "v", rows = 96, cols = 64, type = mxfp4>]>,
+              #moe.expert_matrix<down, [<tensor = "e", rows = 64, cols = 96, type = mxfp4>]>]
 }
 //--- alone.mlir
 module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, offsets = true>} {

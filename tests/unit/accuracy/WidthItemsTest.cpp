@@ -26,7 +26,8 @@ struct ItemsFixture : PoolFixture {
   }
 
   WidthItems itemsWith(std::vector<ResidentClass> residents) const {
-    auto items = WidthItems::create(*pool, info, std::move(residents), passes);
+    auto items =
+        WidthItems::create(*pool, pool->grids().size(), info, std::move(residents), passes);
     REQUIRE_MESSAGE(items.isOk(), items.status().message());
     return std::move(items).value();
   }

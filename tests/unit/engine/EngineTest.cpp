@@ -112,7 +112,110 @@ TEST_CASE("nested slices give the logits of the same codes in one slice") {
   CHECK_FALSE(sameBytes(four, eight));
 }
 
-TEST_CASE("slices that do not refine the slice before them are refused") {
+namespace {
+
+/// Computes all experts of a prompt's chunk but one with their low copies.
+constexpr MissRule kLowPrompts = {.action = MissAction::kLowerPrompts, .lowSlices = 1};
+
+SyntheticOptions withLowCopy(SyntheticOptions options, WeightKind lowCopy, MissRule miss = {}) {
+  options.lowCopy = {lowCopy};
+  options.miss = miss;
+  return options;
+}
+
+/// The view of a matrix that begins at `start` in its record.
+bool isSameView(const WeightView &view, uint64_t start, const WeightView &alone) {
+  bool isSame = view.shape == alone.shape && view.format == alone.format &&
+                view.bytes.offset == start + alone.bytes.offset &&
+                view.planeCount == alone.planeCount && view.missingBits == alone.missingBits;
+  for (uint32_t p = 0; isSame && p < view.planeCount; ++p)
+    isSame = view.planes[p].kind == alone.planes[p].kind &&
+             view.planes[p].offset == alone.planes[p].offset;
+  return isSame;
+}
+
+} // namespace
+
+TEST_CASE("a level is viewed in the low copy alone, or beyond it in the other copy alone") {
+  const auto tablesOf = [](std::vector<WeightKind> slices, std::vector<WeightKind> low) {
+    SyntheticOptions model = withSlices({std::move(slices)});
+    model.lowCopy = std::move(low);
+    TemporaryArtifact file(model);
+    auto opened = Model::open(file.path);
+    REQUIRE(opened.isOk());
+    auto tables = makeLayerTables((*opened)->artifact(), true);
+    REQUIRE(tables.isOk());
+    return std::move(*tables)[0];
+  };
+  struct Copies {
+    std::vector<WeightKind> low, high;
+  };
+  for (const Copies &copies :
+       {Copies{{k2}, {k8}}, {{k4}, {k8}}, {{k2}, {k2, k1}}, {{k2, k2}, {k8}}}) {
+    const MoeLayerTables both = tablesOf(copies.high, copies.low), low = tablesOf(copies.low, {}),
+                         high = tablesOf(copies.high, {});
+    const uint64_t start = both.slices[3][copies.low.size()].offset;
+    const size_t lowSlices = copies.low.size();
+    for (size_t level = 1; level <= lowSlices + copies.high.size(); ++level)
+      for (size_t m = 0; m < 3; ++m) {
+        const WeightView &view = both.templateOf(3, uint16_t(level)).matrices[m];
+        if (level <= lowSlices)
+          CHECK(isSameView(view, 0, low.templateOf(3, uint16_t(level)).matrices[m]));
+        else
+          CHECK(
+              isSameView(view, start, high.templateOf(3, uint16_t(level - lowSlices)).matrices[m]));
+      }
+  }
+}
+
+TEST_CASE("experts that wait are computed from the other copy alone") {
+  auto logits = [](const SyntheticOptions &model, EngineOptions options = baseOptions()) {
+    TemporaryArtifact artifact(model);
+    return logitsOf(artifact.path, options);
+  };
+  const SyntheticOptions eight = withSlices({{k8}}), three = withSlices({{k2, k1}}),
+                         floats = {.experts = WeightKind::kBF16};
+  for (const SyntheticOptions &model : {eight, three, floats}) {
+    const std::vector<float> high = logits(model);
+    CHECK(sameBytes(high, logits(withLowCopy(model, k2))));
+    EngineOptions exact = baseOptions();
+    exact.isExact = true;
+    CHECK(sameBytes(high, logits(withLowCopy(model, k2, kLowPrompts), exact)));
+    CHECK_FALSE(sameBytes(high, logits(withLowCopy(model, k2, kLowPrompts))));
+  }
+}
+
+TEST_CASE("low copies beside floats compute what they do beside quantized experts") {
+  // Experts of zeros contribute nothing, whether they are floats or codes.
+  auto logits = [](WeightKind experts, WeightKind low, const MissRule &rule, uint32_t threads) {
+    SyntheticOptions model = withLowCopy({.experts = experts}, low, rule);
+    model.hasZeroExperts = true;
+    TemporaryArtifact artifact(model);
+    EngineOptions options = baseOptions();
+    options.threads = threads;
+    if (rule.changesPrompts())
+      return logitsOf(artifact.path, options);
+    Loaded loaded = load(artifact.path, options);
+    Recorder recorder;
+    for (const int32_t &token : kPrompt) {
+      const SessionTokens one = {loaded.session.get(), {&token, 1}, LogitsWanted::kLast};
+      REQUIRE(loaded.engine->step({&one, 1}, recorder).isOk());
+    }
+    return recorder.logits;
+  };
+  // Experts of one token share a row of inputs, and those that stayed are computed together.
+  for (const MissRule &rule : {kLowPrompts, MissRule{.action = MissAction::kLower}}) {
+    const std::vector<float> two = logits(k8, k2, rule, 1), four = logits(k8, k4, rule, 1);
+    CHECK_FALSE(sameBytes(two, four));
+    for (WeightKind floats : {WeightKind::kBF16, WeightKind::kF32})
+      for (uint32_t threads : {1u, 3u}) {
+        CHECK(sameBytes(two, logits(floats, k2, rule, threads)));
+        CHECK(sameBytes(four, logits(floats, k4, rule, threads)));
+      }
+  }
+}
+
+TEST_CASE("slices that form no expert are refused") {
   TemporaryArtifact file;
   auto model = Model::open(file.path);
   REQUIRE(model.isOk());
@@ -122,7 +225,9 @@ TEST_CASE("slices that do not refine the slice before them are refused") {
   slices.push_back(slices[0]);
   Status status = makeLayerTables(artifact).status();
   CHECK(status.code() == StatusCode::kInvalidInput);
-  CHECK(status.message() == "layer 1, expert 2: slice 1: does not refine the slice before it");
+  CHECK(status.message() ==
+        "layer 1, expert 2: a low copy of int4, 4 bits, and a separate one of 4 bits, expected a "
+        "quantized low copy of fewer bits");
 }
 
 TEST_CASE("a hidden size that is not a multiple of 16 gives the same logits in every batch") {

@@ -441,6 +441,6 @@ TEST_CASE("a whole record may be at the disk, however large") {
   std::remove("planned_engine_test.moe");
   const uint64_t plain = ReadQueueOptions().maxBytesUnderWay;
   CHECK(readQueueOptions(artifact, IoBackend::kAuto, {}).maxBytesUnderWay == plain);
-  artifact.moeLayers[0].experts[1].bytes = 2 * plain;
+  artifact.moeLayers[0].experts[1].slices[0].bytes = 2 * plain;
   CHECK(readQueueOptions(artifact, IoBackend::kAuto, {}).maxBytesUnderWay == 2 * plain);
 }

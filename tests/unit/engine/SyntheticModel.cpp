@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <span>
 
 namespace moert::test {
 
@@ -237,20 +238,29 @@ public:
     }
   }
 
-  /// The same numbers in slices: a byte is drawn for each code, and its leading bits are taken.
-  void fillSlices(std::byte *record, const MoeLayer &layer, const Expert &expert) {
+  /// One slice of codes or floats that are 0, of which only the codes have other bytes.
+  static void fillZeros(std::byte *slice, const MoeLayer &layer, const WeightFormat &format) {
+    const SliceLayout places = sliceLayoutOf(layer, format).value();
+    for (size_t i = 0; isQuantized(format.kind) && i < layer.matrices.size(); ++i)
+      std::memset(slice + places.matrixOffsets[i], 1 << (bitsOf(format.kind) - 1),
+                  layoutOf(layer.matrices[i].shape, format)->codesBytes);
+  }
+
+  /// The same numbers in the slices of a copy: a byte is drawn for each code, and its leading bits
+  /// are taken.
+  void fillSlices(std::byte *record, const MoeLayer &layer, std::span<const Slice> slices) {
     for (size_t i = 0; i < layer.matrices.size(); ++i) {
       const MatrixShape &shape = layer.matrices[i].shape;
-      const WeightFormat &first = expert.slices[0].format;
+      const WeightFormat &first = slices[0].format;
       MatrixLayout layout = layoutOf(shape, first).value();
       std::vector<uint32_t> codes(uint64_t(layout.panels) * kPanelRows * layout.paddedCols);
       for (uint32_t &code : codes)
         code = static_cast<uint32_t>(random() & 0xff);
-      std::byte *base = record + sliceLayoutOf(layer, first)->matrixOffsets[i];
+      std::byte *base = record + slices[0].offset + sliceLayoutOf(layer, first)->matrixOffsets[i];
       for (uint64_t at = layout.scalesOffset; at < layout.bytes; at += 2)
         put(base + at, static_cast<uint16_t>(0x2000 | (random() & 0x3ff)));
       uint32_t shift = 8;
-      for (const Slice &slice : expert.slices) {
+      for (const Slice &slice : slices) {
         shift -= bitsOf(slice.format.kind);
         std::byte *to =
             record + slice.offset + sliceLayoutOf(layer, slice.format)->matrixOffsets[i];
@@ -280,20 +290,23 @@ private:
 };
 
 // A grid of up to 3 bits has offsets, like int2 alone.
-Expert expertOf(const SyntheticOptions &options, uint32_t index) {
-  std::vector<WeightKind> kinds = {options.experts};
-  if (!options.slices.empty())
-    kinds = options.slices[index % options.slices.size()];
+void addCopy(Expert &expert, const std::vector<WeightKind> &kinds) {
   uint32_t bits = 0;
   for (WeightKind kind : kinds)
     bits += bitsOf(kind);
-  Expert expert;
   for (size_t s = 0; s < kinds.size(); ++s) {
     Slice &slice = expert.slices.emplace_back();
     slice.format = formatOf(kinds[s]);
     slice.format.hasOffsets = bits <= 3 && s == 0;
     slice.format.refines = s > 0;
   }
+}
+
+Expert expertOf(const SyntheticOptions &options, uint32_t index) {
+  Expert expert;
+  addCopy(expert, options.lowCopy);
+  addCopy(expert, options.slices.empty() ? std::vector{options.experts}
+                                         : options.slices[index % options.slices.size()]);
   return expert;
 }
 
@@ -352,6 +365,7 @@ Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOpt
       cacheLayerOf(recordBytesOf(artifact.moeLayers[0]), artifact.pageBytes, kTopK);
   artifact.plans = {{"default", 0, 16, 512, 0,
                      std::vector<uint32_t>(kLayers, static_cast<uint32_t>(pages.allPages))}};
+  artifact.plans[0].miss = options.miss;
   if (!options.plans.empty())
     artifact.plans = options.plans;
 
@@ -367,16 +381,22 @@ Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOpt
     filler.fill(file.data() + artifact.residentOffset + weight.offset, weight.shape, weight.format);
   artifact.residentChecksum =
       checksum64(std::span(file).subspan(artifact.residentOffset, artifact.residentBytes));
+  Filler lowFiller = filler;
   for (MoeLayer &layer : artifact.moeLayers)
     for (Expert &expert : layer.experts) {
       std::byte *record = file.data() + expert.fileOffset;
-      if (isQuantized(options.experts)) {
-        filler.fillSlices(record, layer, expert);
+      const std::span<const Slice> full = fullSlicesOf(expert);
+      if (!options.lowCopy.empty())
+        lowFiller.fillSlices(record, layer, std::span(expert.slices).first(options.lowCopy.size()));
+      if (options.hasZeroExperts) {
+        Filler::fillZeros(record + full[0].offset, layer, full[0].format);
+      } else if (isQuantized(options.experts)) {
+        filler.fillSlices(record, layer, full);
       } else {
-        SliceLayout places = sliceLayoutOf(layer, expert.slices[0].format).value();
+        SliceLayout places = sliceLayoutOf(layer, full[0].format).value();
         for (size_t i = 0; i < layer.matrices.size(); ++i)
-          filler.fill(record + places.matrixOffsets[i], layer.matrices[i].shape,
-                      expert.slices[0].format);
+          filler.fill(record + full[0].offset + places.matrixOffsets[i], layer.matrices[i].shape,
+                      full[0].format);
       }
       for (Slice &slice : expert.slices)
         slice.checksum = checksum64({record + slice.offset, slice.payloadBytes});

@@ -22,6 +22,9 @@ struct SyntheticOptions {
   /// The kinds of each expert's slices in turn; empty: one slice of `experts`; otherwise `experts`
   /// only gives the kind of the inputs. Codes are the leading bits of the same numbers.
   std::vector<std::vector<WeightKind>> slices = {};
+  /// Slices of a low copy of each expert; its codes are those of a model with these slices alone.
+  std::vector<WeightKind> lowCopy = {};
+  bool hasZeroExperts = false; // All weights of the experts but those of low copies are 0.
   uint32_t hidden = kHidden;
   float logitScale = 0.5f;
   std::optional<Rope> rope = {}; // Instead of the usual one.
@@ -31,6 +34,7 @@ struct SyntheticOptions {
   bool sharesScores = false;     // The predictions of a layer share one buffer of scores.
   bool hasStates = false;        // Queries pass through a convolution and a delta rule.
   std::vector<Plan> plans = {};  // Empty: one plan that caches everything.
+  MissRule miss = {};            // The rule in that plan.
   /// The section of activation-path tables; empty: none.
   std::vector<std::byte> paths = {};
 };

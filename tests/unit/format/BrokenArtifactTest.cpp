@@ -1,5 +1,6 @@
 // One rule of the format broken at a time: the file is refused, and the message has the found and
 // the expected value. The checksums are right, so that a rule refuses the file, not a checksum.
+#include "runtime/format/Writer.h"
 #include "tests/unit/format/BrokenCases.h"
 
 #include <doctest/doctest.h>
@@ -99,7 +100,7 @@ TEST_CASE("slices that do not form one expert are refused") {
       {"a first slice that refines", [&](Artifact &a) { format(a, 0).refines = true; },
        "slice 0 refines another, there is none before it"},
       {"a further slice that does not refine", [&](Artifact &a) { format(a, 1).refines = false; },
-       "slice 1: does not refine the slice before it"},
+       "slices of int2+int4, expected"},
       {"a refinement with offsets", [&](Artifact &a) { format(a, 1).hasOffsets = true; },
        "slice 1: a refinement with offsets"},
       {"a refinement with other groups", [&](Artifact &a) { format(a, 2).group = 64; },
@@ -151,6 +152,73 @@ TEST_CASE("slices that do not form one expert are refused") {
       {"a resident weight that refines", [](Artifact &a) { a.residents[0].format.refines = true; },
        "resident weight 0: it refines another matrix"},
   });
+}
+
+TEST_CASE("slices that do not form two copies are refused") {
+  auto format = [](Artifact &a, size_t expert, size_t slice) -> WeightFormat & {
+    return a.moeLayers[1].experts[expert].slices[slice].format;
+  };
+  checkAllRefused(
+      {{"a third copy",
+        [&](Artifact &a) {
+          format(a, 1, 2) = {WeightKind::kInt8, 32, 32};
+        },
+        "slice 2: does not refine the slice before it, expected at most 2 copies"},
+       {"a copy that begins with a refinement",
+        [&](Artifact &a) { format(a, 0, 1).refines = true; },
+        "slices of int2+int8, expected int2 or nl2 and int1 or int2"},
+       {"a low copy of as many bits", [&](Artifact &a) { format(a, 0, 0) = format(a, 0, 1); },
+        "a low copy of int8, 8 bits, and a separate one of 8 bits, expected a quantized low copy "
+        "of "
+        "fewer bits"},
+       {"slices of a low copy that are no expert",
+        [&](Artifact &a) { format(a, 2, 1).kind = WeightKind::kInt4; },
+        "slices of int2+int4, expected"},
+       {"a low copy in another activation group",
+        [&](Artifact &a) { format(a, 0, 0).activationGroup = 16; },
+        "slice 0: int2 with activation group 16, the layer's first expert is int8 with activation "
+        "group 32"},
+       {"floats beside quantized experts",
+        [&](Artifact &a) {
+          format(a, 0, 1) = floatFormat(WeightKind::kBF16);
+          REQUIRE(layOutArtifact(a, {kTinyTokenizerBytes}).isOk());
+        },
+        "MoE layer 1: expert 1: slice 1: nl2 with activation group 32, the layer's first expert is "
+        "bf16"},
+       {"a low copy larger than the other one",
+        [](Artifact &a) {
+          a.pageBytes = 8192;
+          REQUIRE(layOutArtifact(a, {kTinyTokenizerBytes}).isOk());
+        },
+        "expert 2: a low copy of 2 pages, expected at most the 1 of the other copy"},
+       {"a low copy that fills no pages",
+        [](Artifact &a) { a.moeLayers[1].experts[2].slices[1].bytes -= 4096; },
+        "slice 1: the size is 4096, expected 8192"},
+       {"a copy of another shape",
+        [](Artifact &a) { --a.moeLayers[1].experts[0].slices[1].payloadBytes; },
+        "slice 1: the payload is"}},
+      tinyCopiesArtifact());
+}
+
+TEST_CASE("low copies beside floats are quantized in one activation group") {
+  auto format = [](Artifact &a, size_t expert, size_t slice) -> WeightFormat & {
+    return a.moeLayers[1].experts[expert].slices[slice].format;
+  };
+  checkAllRefused(
+      {{"two groups",
+        [&](Artifact &a) {
+          format(a, 2, 0) = {WeightKind::kInt4, 32, 16};
+          REQUIRE(layOutArtifact(a, {kTinyTokenizerBytes}).isOk());
+        },
+        "expert 2: a low copy with activation group 16, the layer's first one has 32"},
+       {"a low copy of floats",
+        [&](Artifact &a) { format(a, 2, 0) = floatFormat(WeightKind::kMxfp4); },
+        "a low copy of mxfp4, 4 bits, and a separate one of 16 bits, expected a quantized low copy "
+        "of fewer bits"},
+       {"an integer expert beside them",
+        [&](Artifact &a) { a.moeLayers[1].experts[2].slices.pop_back(); },
+        "slice 0: int4 with activation group 32, the layer's first expert is mxfp4"}},
+      tinyFloatCopiesArtifact());
 }
 
 TEST_CASE("non-linear codes in activation groups other than 32 are refused") {

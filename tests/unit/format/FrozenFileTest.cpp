@@ -80,6 +80,8 @@ static void writeSeeds(const std::string &corpus) {
       {"whole_chat", withConversation(tinyArtifact())},
       {"whole_mxfp4", tinyMxfp4Artifact()},
       {"whole_bytescales", tinyByteScalesArtifact()},
+      {"whole_copies", tinyCopiesArtifact()},
+      {"whole_float_copies", tinyFloatCopiesArtifact()},
       {"whole_measured", withMeasured(tinyArtifact(), tinyMeasured())},
       {"whole_measured_on_items", withMeasured(tinyArtifact(), tinyMeasuredOnItems())}};
   for (const auto &[name, artifact] : seeds) {
@@ -94,6 +96,7 @@ TEST_CASE("frozen files are written on demand") {
   writeWhole(frozenPath("v2.1-chat.moe"), withConversation(tinyArtifact()));
   writeWhole(frozenPath("v2.1-mxfp4.moe"), tinyMxfp4Artifact());
   writeWhole(frozenPath("v2.1-bytescales.moe"), tinyByteScalesArtifact());
+  writeWhole(frozenPath("v2.1-copies.moe"), tinyCopiesArtifact());
   writeWhole(frozenPath("v2.1-exchange.moe"), exchangingArtifact());
   writeWhole(frozenPath("v2.1.moe"), withMeasured(tinyPlannedArtifact(), tinyMeasured()));
   writeSeeds(std::string(MOE_TEST_DATA_DIR) + "/../fuzz/corpus");
@@ -258,9 +261,24 @@ TEST_CASE("experts with byte scales are read from the frozen file of version 2.1
   CHECK_FALSE(experts[1].slices[1].format.hasByteScales);
 }
 
+TEST_CASE("separate copies are read from the frozen file of version 2.1") {
+  const Artifact artifact = readVerified(openFrozen("v2.1-copies.moe"));
+  const std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  CHECK(lowCopySlicesOf(experts[0]) == 1);
+  CHECK(lowCopySlicesOf(experts[1]) == 1);
+  CHECK(lowCopySlicesOf(experts[2]) == 2);
+  CHECK(lowCopySlicesOf(experts[3]) == 0);
+  CHECK(experts[0].slices[1].format == WeightFormat{WeightKind::kInt8, 32, 32});
+  // A low copy fills pages of 16 KiB.
+  CHECK(experts[0].slices[1].offset == 16384);
+  CHECK(experts[2].slices[1].offset == 8192);
+  CHECK(experts[2].slices[2].offset == 16384);
+}
+
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
-  for (const char *name : {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-exchange.moe",
-                           "v2.1-mxfp4.moe", "v2.1-bytescales.moe", "v2.1.moe"}) {
+  for (const char *name :
+       {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-exchange.moe", "v2.1-mxfp4.moe",
+        "v2.1-bytescales.moe", "v2.1-copies.moe", "v2.1.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());

@@ -224,6 +224,36 @@ Artifact tinyByteScalesArtifact() {
   return artifact;
 }
 
+Artifact tinyCopiesArtifact() {
+  Artifact artifact = tinyArtifactWithoutChecksums();
+  const WeightFormat eight = {WeightKind::kInt8, kGroup, kGroup};
+  const WeightFormat nonLinear = {WeightKind::kNl2, kGroup, kGroup};
+  artifact.pageBytes = 16384;
+  std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  const WeightFormat low = {WeightKind::kInt2, kGroup, kGroup};
+  experts[0].slices = {{low}, {eight}};
+  experts[1].slices = {{low}, {nonLinear}, {refiningSlice(WeightKind::kInt1)}};
+  experts[2].slices = {{low}, {refiningSlice(WeightKind::kInt2)}, {eight}};
+  layOutWithPlans(artifact);
+  fileOf(artifact);
+  return artifact;
+}
+
+Artifact tinyFloatCopiesArtifact() {
+  Artifact artifact = tinyArtifactWithoutChecksums();
+  useMxfp4(artifact);
+  auto addLowCopy = [&](size_t layer, size_t expert, WeightKind kind) {
+    std::vector<Slice> &slices = artifact.moeLayers[layer].experts[expert].slices;
+    slices.insert(slices.begin(), Slice{{kind, kGroup, kGroup}});
+  };
+  addLowCopy(0, 0, WeightKind::kInt2);
+  addLowCopy(1, 0, WeightKind::kInt2);
+  addLowCopy(1, 2, WeightKind::kInt4);
+  layOutWithPlans(artifact);
+  fileOf(artifact);
+  return artifact;
+}
+
 Measured tinyMeasured() {
   Measured measured;
   measured.metric = "perplexity";

@@ -37,6 +37,13 @@ moert::Artifact tinyMxfp4Artifact();
 /// The same with byte scales in one slice, and in the first of several.
 moert::Artifact tinyByteScalesArtifact();
 
+/// The same in larger pages with low copies: expert 0 of layer 1 is int2 beside int8, expert 1 int2
+/// beside slices of 2 and 1 bits, expert 2 slices of 2 and 2 bits beside int8.
+moert::Artifact tinyCopiesArtifact();
+
+/// The MXFP4 one with int2 beside expert 0 of each layer, and int4 beside the bf16 one.
+moert::Artifact tinyFloatCopiesArtifact();
+
 /// Measurements for it: two calibration texts, one of which has scored windows too.
 moert::Measured tinyMeasured();
 /// The same on the items of one file of two.

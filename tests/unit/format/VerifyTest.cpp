@@ -62,6 +62,27 @@ TEST_CASE("a flipped byte of a record is named with layer, expert and slice") {
         0);
 }
 
+TEST_CASE("artifacts with separate copies are verified, and a damaged copy is named") {
+  for (Artifact artifact : {tinyCopiesArtifact(), tinyFloatCopiesArtifact()}) {
+    std::vector<std::byte> file = fileOf(artifact);
+    CHECK(verify(file).isOk());
+    const Expert &expert = artifact.moeLayers[1].experts[0];
+    CHECK(expertPayloadBytes(artifact) + lowCopyPayloadBytes(artifact) < artifact.recordsBytes);
+    CHECK(fullBytesOf(expert) == expert.slices[1].bytes);
+    for (size_t slice : {0, 1}) {
+      file[expert.fileOffset + expert.slices[slice].offset + 5] ^= std::byte(0x10);
+      CHECK(verify(file).message().find(strCat("the record of layer 1, expert 0, slice ", slice,
+                                               " is damaged")) != std::string::npos);
+      file[expert.fileOffset + expert.slices[slice].offset + 5] ^= std::byte(0x10);
+    }
+    const uint64_t padding = expert.slices[1].offset - 1;
+    REQUIRE(expert.slices[0].payloadBytes <= padding);
+    file[expert.fileOffset + padding] = std::byte(1);
+    CHECK(verify(file).message().find("padding after the record of layer 1, expert 0, slice 0") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("a byte in a record's padding is named with its offset") {
   Artifact artifact = tinyArtifact();
   std::vector<std::byte> file = fileOf(artifact);

@@ -264,6 +264,19 @@ TEST_CASE("the JSON is one object with the same content") {
   CHECK_FALSE(json.contains("measured"));
 }
 
+TEST_CASE("low copies are named beside the widths, and their bytes are apart") {
+  const Artifact artifact = tinyCopiesArtifact();
+  auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"));
+  CHECK(json["low_copy_payload_bytes"] == lowCopyPayloadBytes(artifact));
+  CHECK(json["expert_padding_bytes"] ==
+        artifact.recordsBytes - expertPayloadBytes(artifact) - lowCopyPayloadBytes(artifact));
+  CHECK(json["experts"][4]["bits"] == 8);
+  CHECK(json["experts"][4]["low_copy_slices"] == 1);
+  CHECK(json["experts"][6]["low_copy_slices"] == 2);
+  CHECK(json["width_totals"][0]["format"] == "int8/32 + int4/32 as 2+2 copy");
+  CHECK(json["width_totals"][1]["format"] == "int8/32 + int2/32 copy");
+}
+
 TEST_CASE("the JSON has each layer's widths and their sums") {
   auto json = nlohmann::json::parse(artifactAsJson(tinyArtifact(), "tiny.moe"));
   REQUIRE(json["widths"].size() == 2);

@@ -69,10 +69,10 @@ TEST_CASE("a picture has the experts of each layer, the most used first, with pi
 TEST_CASE("the number of kept experts is computed from their mean size") {
   PlannedArtifact planned = tinyPlanned();
   std::vector<moert::Expert> &experts = planned.artifact.moeLayers[0].experts;
-  experts[0].bytes *= 4;
+  experts[0].slices[0].bytes *= 4;
   uint64_t bytes = 0;
   for (const moert::Expert &expert : experts)
-    bytes += expert.bytes;
+    bytes += fullBytesOf(expert);
   Plan &plan = planned.artifact.plans.front();
   plan.stagingPages *= 4;
   const auto roomOf = [&](uint64_t roomBytes) {

@@ -192,6 +192,28 @@ TEST_CASE("nested slices are named by their bits") {
   CHECK(productWeightsOf(tinyMxfp4Artifact().moeLayers[0].experts[0]) == "mxfp4");
 }
 
+TEST_CASE("the facts of records with low copies are those of full precision, and the copy's") {
+  const Artifact artifact = tinyCopiesArtifact();
+  const ModelFacts facts = factsOf(artifact);
+  const std::vector<moert::Expert> &experts = artifact.moeLayers[1].experts;
+  CHECK(facts.recordBytes[1][0] == experts[0].slices[1].bytes);
+  CHECK(facts.recordBytes[1][3] == experts[3].bytes);
+  CHECK(facts.sliceEnds[1][0] == std::vector<uint64_t>{16384, 16384 + experts[0].slices[1].bytes});
+  CHECK(facts.lowCopySlices[1] == std::vector<uint16_t>{1, 1, 2, 0});
+  for (const StepOperation &operation : facts.decode)
+    if (const auto *step = std::get_if<ExpertsStep>(&operation); step && step->moeLayer == 1) {
+      CHECK(step->experts[0].weights == "int8");
+      CHECK(step->experts[0].lowCopyWeights == "int2");
+      CHECK(step->experts[0].payloadBytes == experts[0].slices[1].payloadBytes);
+      CHECK(step->experts[1].weights == "nl2+1");
+      CHECK(step->experts[1].slices == 2);
+      CHECK(step->experts[2].lowCopyWeights == "int2+2");
+      CHECK(step->experts[3].lowCopySlices == 0);
+    }
+  // 1 and 2 slices, of which expert 2 has both in its low copy.
+  CHECK(stepCostsOf(facts, plainDevice(), {1, 4}).layers[1].firstSlices.size() == 2);
+}
+
 TEST_CASE("a problem has the trace's layer passes, the records and the gates' predictions") {
   const Artifact artifact = tinyArtifact();
   const ModelFacts facts = factsOf(artifact);

@@ -73,6 +73,54 @@ TEST_CASE("an artifact may take each expert from another grid") {
   checkAgainstRounding(fixture, {{4, 0, 3, 1}, {2, 2, 0, 4}});
 }
 
+TEST_CASE("records with low copies equal those of emission, and their padding is zero") {
+  for (uint32_t pageBytes : {4096u, 65536u}) {
+    CAPTURE(pageBytes);
+    PoolFixture fixture;
+    fixture.options.method = QuantizeMethod::kNearest;
+    fixture.options.nested = false;
+    auto pool = fixture.filled();
+    const GridChoice choice = {{0, 2, 0, 4}, {0, 0, 2, 3}}; // 8, 4, 3 or 2 bits.
+    Artifact &artifact = fixture.plan.artifact;
+    takeFormats(artifact, *pool, choice);
+    artifact.pageBytes = pageBytes;
+    const auto addLowCopy = [&](size_t layer, size_t expert, size_t grid) {
+      std::vector<Slice> &slices = artifact.moeLayers[layer].experts[expert].slices;
+      for (const WeightFormat &format : pool->formatsOf(grid))
+        slices.insert(slices.begin(), Slice{format});
+    };
+    addLowCopy(0, 0, 4);
+    addLowCopy(0, 1, 4);
+    addLowCopy(1, 1, 2);
+    Status rounded = emit(fixture, "rounded.moe", nullptr);
+    REQUIRE_MESSAGE(rounded.isOk(), rounded.message());
+    auto records = PooledRecords::withLowCopies(*pool, choice, artifact);
+    REQUIRE(records.isOk());
+    Status copied = emit(fixture, "copied.moe", &*records);
+    REQUIRE_MESSAGE(copied.isOk(), copied.message());
+    CHECK(contentOf(fixture.directory.path("copied.moe")) ==
+          contentOf(fixture.directory.path("rounded.moe")));
+    auto source = FileSource::open(fixture.directory.path("copied.moe"));
+    REQUIRE(source.isOk());
+    Status status = verifyArtifact(*source);
+    CHECK_MESSAGE(status.isOk(), status.message());
+    const Expert &expert = artifact.moeLayers[0].experts[0];
+    CHECK(expert.bytes - fullBytesOf(expert) >= pageBytes);
+    CHECK(fullBytesOf(expert) == pool->recordBytesOf(0, 0));
+  }
+}
+
+TEST_CASE("a low copy of a width that the pool lacks is refused") {
+  PoolFixture fixture;
+  auto pool = fixture.filled();
+  const GridChoice choice(2, std::vector<uint32_t>(4, 0));
+  takeFormats(fixture.plan.artifact, *pool, choice);
+  std::vector<Slice> &slices = fixture.plan.artifact.moeLayers[0].experts[0].slices;
+  slices.insert(slices.begin(), Slice{{WeightKind::kNl2, 32, 32}});
+  CHECK(PooledRecords::withLowCopies(*pool, choice, fixture.plan.artifact).status().message() ==
+        "a low copy of nl2, expected one of the widths in the pool");
+}
+
 TEST_CASE("an artifact of experts quantized with calibration is valid, with every method") {
   for (QuantizeMethod method :
        {QuantizeMethod::kPerChannel, QuantizeMethod::kClipped, QuantizeMethod::kWeighted,

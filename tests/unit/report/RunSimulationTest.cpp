@@ -154,12 +154,11 @@ TEST_CASE("slices are as much smaller as their records") {
     CAPTURE(hasCopies);
     ReportInputs inputs = skippingInputs();
     inputs.artifact.plans[0].miss = {.action = moert::MissAction::kLower};
-    inputs.facts.lowCopySlices.resize(inputs.facts.sliceEnds.size());
     for (size_t l = 0; l < inputs.facts.sliceEnds.size(); ++l)
       for (size_t e = 0; e < inputs.facts.sliceEnds[l].size(); ++e) {
         const uint64_t bytes = inputs.facts.recordBytes[l][e],
                        low = hasCopies ? 2 * inputs.facts.footprint.pageBytes : 0;
-        inputs.facts.lowCopySlices[l].push_back(hasCopies);
+        inputs.facts.lowCopySlices[l][e] = hasCopies;
         inputs.facts.sliceEnds[l][e] = {hasCopies ? low : bytes / 2, low + bytes};
       }
     const auto simulation = simulationOf(inputs);
