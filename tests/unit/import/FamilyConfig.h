@@ -20,6 +20,15 @@ inline nlohmann::json decoderConfig(const char *modelType, const char *className
           {"eos_token_id", 2}};
 }
 
+inline nlohmann::json qwen3Config() {
+  nlohmann::json config = decoderConfig("qwen3_moe", "Qwen3MoeForCausalLM");
+  config["num_experts"] = 4;
+  config["moe_intermediate_size"] = 3;
+  config["norm_topk_prob"] = true;
+  config["head_dim"] = 6;
+  return config;
+}
+
 inline moert::Result<ModelDescription> tryDescribe(const nlohmann::json &json) {
   const auto config = Config::parse("config.json", json.dump());
   REQUIRE(config.isOk());
