@@ -33,6 +33,9 @@ static uint64_t mostPagesOf(const ReplayLayer &layer, size_t expert, uint64_t pa
   if (low == 0)
     return divideUp(layer.recordBytes[expert], pageBytes);
   const std::vector<uint64_t> &ends = layer.sliceEnds[expert];
+  const uint64_t pages = divideUp(ends.back(), pageBytes);
+  if (pages > UINT32_MAX) // Beyond the numbers of pages.
+    return pages;
   return expertPagesOf(ends.back(), low, ends[low - 1u], true, pageBytes).most();
 }
 

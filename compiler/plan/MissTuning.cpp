@@ -29,7 +29,7 @@ std::vector<PlanSettings> MissTuning::variantsOf(const MissRule &rule) {
   }
   for (PlanSettings &settings : variants)
     setMiss(rule, settings);
-  if (rule.baseSlices() > 0) // Records that are held whole.
+  if (rule.baseSlices() > 0 && hasNestedSlices(problem)) // Records that are held whole.
     for (size_t i = 0, count = variants.size(); i < count; ++i) {
       variants.push_back(variants[i]);
       variants.back().rules.baseSlices = 0;
@@ -78,7 +78,7 @@ void MissTuning::tuneEviction() {
 void MissTuning::tuneSlices() {
   PlanSettings other = best;
   other.rules.baseSlices = best.rules.baseSlices == 0 ? best.miss.baseSlices() : uint8_t(0);
-  if (other.rules.baseSlices != best.rules.baseSlices)
+  if (other.rules.baseSlices != best.rules.baseSlices && hasNestedSlices(problem))
     (void)take({&other, 1});
 }
 

@@ -286,6 +286,15 @@ bool hasSlices(const PlanProblem &problem) {
   });
 }
 
+bool hasNestedSlices(const PlanProblem &problem) {
+  for (size_t layer = 0; layer < problem.sliceEnds.size(); ++layer)
+    for (size_t expert = 0; expert < problem.sliceEnds[layer].size(); ++expert)
+      if (problem.sliceEnds[layer][expert].size() > 1 &&
+          (problem.lowCopySlices.empty() || problem.lowCopySlices[layer][expert] == 0))
+        return true;
+  return false;
+}
+
 void setSlices(const PlanProblem &problem, size_t moeLayer, ReplayLayer &layer) {
   layer.sliceEnds = problem.sliceEnds[moeLayer];
   if (!problem.lowCopySlices.empty())

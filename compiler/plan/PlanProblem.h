@@ -109,6 +109,8 @@ struct PlannedSettings {
 
 /// Whether there are records of more than one slice.
 bool hasSlices(const PlanProblem &problem);
+/// Whether there are such records without a low copy.
+bool hasNestedSlices(const PlanProblem &problem);
 
 /// What the problem's layers have to hold.
 moert::CacheShape shapeOf(const PlanProblem &problem);

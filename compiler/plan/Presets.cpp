@@ -89,7 +89,15 @@ static PlanSettings publishedSettings(Preset preset, const PlanProblem &problem,
   }
   if (hobbitDepth != 0 && depths.size() > 1) // What was asked for can be made.
     depths.erase(depths.begin());
-  return takeHobbitDepth(problem, std::move(depths), fitted);
+  const bool isRefused = hobbitDepth != 0 && depths.front().ahead == 0;
+  PlanSettings settings = takeHobbitDepth(problem, std::move(depths), fitted);
+  if (isRefused)
+    fitted.push_back(
+        {"prediction depth", "none",
+         strCat(hobbitDepth, " ahead was asked for, but the memory, the program or the "
+                             "trace leaves no prefetch"),
+         Origin::kDerived});
+  return settings;
 }
 
 PlanSettings presetSettings(Preset preset, const PlanProblem &problem) {

@@ -78,12 +78,20 @@ void PrefetchList::beginPass(const CacheDirectory &directory, uint32_t layer) {
   }
 }
 
+/// Whether an expert is in memory, will leave, and has the copy that the candidate expects, so that
+/// it can stay as a prefetch.
+static bool canStay(const CacheDirectory &directory, uint32_t id, uint16_t slices) {
+  const CacheUnit &unit = directory.at(id).unit;
+  const std::span<const uint32_t> unkept = directory.unkept();
+  return unit.isHeld() && unit.firstOf(unit.slicesPresent) == unit.firstOf(slices) &&
+         std::ranges::find(unkept, id) != unkept.end();
+}
+
 /// Divides the candidates, likeliest first: absent experts are to be read, within the rule's
 /// limits; experts that are in memory and will leave need no read and do not count as one. Where
 /// such a one has another copy than is expected, the demand reads it.
 void PrefetchList::choose(const CacheDirectory &directory, const Named &prefetch,
                           std::span<const Candidate> likeliest) {
-  const std::span<const uint32_t> unkept = directory.unkept();
   toRead.clear();
   leaving.clear();
   for (const Candidate &candidate : likeliest) {
@@ -95,18 +103,15 @@ void PrefetchList::choose(const CacheDirectory &directory, const Named &prefetch
     if (!entry.isHeld() && !entry.isPrefetch()) {
       toRead.push_back(id);
       slicesToRead[id] = candidate.slices;
-    } else if (entry.isHeld() &&
-               entry.unit.firstOf(entry.unit.slicesPresent) ==
-                   entry.unit.firstOf(candidate.slices) &&
-               std::ranges::find(unkept, id) != unkept.end())
+    } else if (canStay(directory, id, candidate.slices)) {
       leaving.push_back(id);
+    }
   }
 }
 
 /// Like choose(), but does not depend on which prefetches have begun or have room.
 void PrefetchList::expect(const CacheDirectory &directory, const Named &prefetch,
                           std::span<const Candidate> likeliest) {
-  const std::span<const uint32_t> unkept = directory.unkept();
   uint32_t reads = 0;
   for (const Candidate &candidate : likeliest) {
     if (reads == prefetch.rule.reads || candidate.probability < prefetch.rule.minProbability)
@@ -114,8 +119,9 @@ void PrefetchList::expect(const CacheDirectory &directory, const Named &prefetch
     const uint32_t id = candidate.id;
     const bool isHeld = directory.at(id).isHeld();
     reads += !isHeld;
-    // One that is held and stays is resident anyway, with the slices that it has.
-    const bool isFromRule = !isHeld || std::ranges::find(unkept, id) != unkept.end();
+    // One that is held and stays is resident anyway, with the slices that it has. One that leaves
+    // with another copy than this is not read for the rule.
+    const bool isFromRule = !isHeld || canStay(directory, id, candidate.slices);
     expected[id] = isFromRule ? candidate.slices : uint16_t(0);
   }
 }

@@ -277,6 +277,14 @@ TEST_CASE("low copies are named beside the widths, and their bytes are apart") {
   CHECK(json["width_totals"][1]["format"] == "int8/32 + int2/32 copy");
 }
 
+TEST_CASE("a plan that lowers experts holds low copies in place of the others") {
+  Artifact artifact = tinyCopiesArtifact();
+  artifact.plans[0].rules.baseSlices = 1;
+  const std::string text = describeArtifact(artifact, "tiny.moe");
+  CHECK(text.find("held in place of the others") != std::string::npos);
+  CHECK(text.find("held alone") == std::string::npos);
+}
+
 TEST_CASE("the JSON has each layer's widths and their sums") {
   auto json = nlohmann::json::parse(artifactAsJson(tinyArtifact(), "tiny.moe"));
   REQUIRE(json["widths"].size() == 2);

@@ -114,3 +114,20 @@ TEST_CASE("hobbit divides its pool between low copies and high ones") {
   CHECK(counts.lowHits > 100);
   CHECK(counts.hits > counts.lowHits + 100);
 }
+
+TEST_CASE("only nested slices can be held with their record or alone") {
+  CopiesFixture fixture(3 * 8 + 8);
+  CHECK(hasNestedSlices(static_cast<const ScoredFixture &>(fixture).problem()));
+  CHECK_FALSE(hasNestedSlices(fixture.problem()));
+  fixture.lowCopySlices[2][5] = 0;
+  CHECK(hasNestedSlices(fixture.problem()));
+}
+
+TEST_CASE("a depth of prediction that cannot be had is named with the reasons") {
+  const ScoredFixture fixture(3 * 8 + 8); // Without predictions.
+  const PlannedSettings planned = planPreset(Preset::kHobbit, fixture.problem(), 2);
+  CHECK(planned.settings.prefetches.empty());
+  CHECK(planned.decisions.back().decision == "prediction depth");
+  CHECK(planned.decisions.back().value == "none");
+  CHECK(planned.decisions.back().reason.find("2 ahead was asked for") == 0);
+}

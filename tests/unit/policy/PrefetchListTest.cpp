@@ -438,9 +438,9 @@ namespace {
 /// Two layers of four experts, each of a low copy of one page and a high one of three. Reads end
 /// when they are told to.
 struct CopiesCache {
-  CopiesCache() : machine(directory(), {16, 16}) {}
-  static CacheDirectory directory() {
-    CacheDirectory made({}, 6, {});
+  explicit CopiesCache(const CacheRules &rules = {}) : machine(directory(rules), {16, 16}) {}
+  static CacheDirectory directory(const CacheRules &rules) {
+    CacheDirectory made(rules, 6, {});
     for (int layer = 0; layer < 2; ++layer) {
       made.addLayer(3);
       for (int expert = 0; expert < 4; ++expert)
@@ -545,4 +545,18 @@ TEST_CASE("a low copy that is held counts as one, however a prefetch would read 
   CHECK(counts.evictions == 1);
   CHECK(counts.bytesRead == 3);
   CHECK(cache.machine.state().pagesHeld(1) == 3);
+}
+
+TEST_CASE("a low copy that leaves while a high one is expected does not count as one") {
+  CopiesCache cache({.sharing = CacheSharing::kOnePool});
+  cache.beginPass(1, 1, 1);
+  cache.endPass();
+  cache.beginPass(0, 0, 2);
+  cache.endPass();
+  const PrefetchCandidate candidate = {1, kFixedPointOne};
+  cache.machine.prefetch({1, {Predictor::kGate, 1, 4, 4, 0}, {&candidate, 1}});
+  cache.beginPass(0, 1, 2); // 7 pages of 6: the low copy of the other layer leaves.
+  CHECK(cache.endPass().prefetchesRead == 0);
+  CHECK(!cache.machine.at(5).isHeld());
+  CHECK(cache.machine.slicesCounted(5) == 0);
 }
