@@ -98,14 +98,12 @@ void makeResidentViews(Engine::Impl &engine) {
 } // namespace
 
 Status Engine::Impl::resizeStepMemory(uint32_t tokens) {
-  uint64_t arenaBytes = 0, topK = 1;
-  for (const Program &one : artifact->programs)
-    arenaBytes = std::max(arenaBytes, one.arenaBytesPerToken);
+  uint64_t topK = 1;
   for (const MoeLayer &layer : artifact->moeLayers)
     topK = std::max<uint64_t>(topK, layer.topK);
-  const uint64_t lowCopyBytes = lowCopyRowBytesOf(*artifact);
-  MOERT_RETURN_IF_ERROR(arena.resize((arenaBytes + lowCopyBytes) * tokens));
-  lowCopyRows = {arena.data() + arenaBytes * tokens, lowCopyBytes};
+  const ArenaBytes bytes = arenaBytesPerToken(*artifact, mayLose);
+  MOERT_RETURN_IF_ERROR(arena.resize(bytes.total() * tokens));
+  lowCopyRows = {arena.data() + bytes.buffers * tokens, bytes.lowCopyRows};
   chunk = tokens;
   batch = {};
   batch.reserve(chunk);

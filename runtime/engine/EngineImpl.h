@@ -186,7 +186,7 @@ struct Engine::Impl {
   uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
   std::vector<float> probabilities;    // One row of the layer with the most experts.
   std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See ExecuteExperts.cpp.
-  Rows lowCopyRows = {}; // Quantized inputs of low copies beside float experts, in the arena.
+  Rows lowCopyRows = {}; // In the arena, after the buffers (Footprint.h, ArenaBytes).
   MissScratch misses;    // Sized where the plan has a miss rule.
   /// Where batches are decoded: the plan's cache as it would be after each token, without bytes.
   /// The cache itself then only reads what the rows of a batch demand together.

@@ -110,7 +110,30 @@ static uint64_t chatBytesOf(const Artifact &artifact) {
   return bytes;
 }
 
-ModelFootprint footprintOf(const Artifact &artifact) {
+/// A row that holds the quantized inputs of any low copy beside float experts; 0: no such.
+static uint64_t lowCopyRowBytesOf(const Artifact &artifact) {
+  uint64_t bytes = 0;
+  for (const MoeLayer &layer : artifact.moeLayers) {
+    const uint32_t group = lowCopyGroupOf(layer);
+    if (group == 0 || isQuantized(fullSlicesOf(layer.experts.front()).front().format.kind))
+      continue;
+    for (const ExpertMatrix &matrix : layer.matrices)
+      bytes =
+          std::max(bytes, bufferBytesPerToken(BufferKind::kQuantized, matrix.shape.cols, group));
+  }
+  return bytes;
+}
+
+ArenaBytes arenaBytesPerToken(const Artifact &artifact, bool mayLose) {
+  ArenaBytes bytes;
+  for (const Program &program : artifact.programs)
+    bytes.buffers = std::max(bytes.buffers, program.arenaBytesPerToken);
+  bytes.buffers = roundUp(bytes.buffers, kBufferAlignment);
+  bytes.lowCopyRows = mayLose ? lowCopyRowBytesOf(artifact) : 0;
+  return bytes;
+}
+
+ModelFootprint footprintOf(const Artifact &artifact, bool mayLose) {
   ModelFootprint footprint;
   footprint.residentBytes = artifact.residentBytes;
   // A block's two table entries take 16 bytes for kKvBlockTokens tokens; one byte per token covers
@@ -135,16 +158,14 @@ ModelFootprint footprintOf(const Artifact &artifact) {
     entries.widestLayer = std::max<uint64_t>(entries.widestLayer, layer.experts);
     topK = std::max<uint64_t>(topK, layer.topK);
   }
-  for (const Program &program : artifact.programs) {
-    footprint.arenaBytesPerToken =
-        std::max(footprint.arenaBytesPerToken, program.arenaBytesPerToken);
+  for (const Program &program : artifact.programs)
     entries.instructions += program.instructions.size() + program.buffers.size();
-  }
   std::vector<uint32_t> offsets;
   // Pairs of row and rank, and the experts chosen in the two layers before.
   uint64_t lists = topK * 3 * sizeof(int32_t);
   uint64_t perToken = uint64_t(ropeFloatsOf(artifact, offsets)) * 4 + lists + sizeof(BatchRow);
-  footprint.arenaBytesPerToken += roundUp(perToken, kBufferAlignment) + lowCopyRowBytesOf(artifact);
+  footprint.arenaBytesPerToken =
+      arenaBytesPerToken(artifact, mayLose).total() + roundUp(perToken, kBufferAlignment);
   footprint.attentionScratchBytes = attentionScratchFloatsOf(artifact, 0) * sizeof(float);
   footprint.attentionScratchBytesPerContextToken = kAttendHeads * sizeof(float);
   footprint.metadataBytes = tableBytes(entries) +
@@ -153,8 +174,8 @@ ModelFootprint footprintOf(const Artifact &artifact) {
   return footprint;
 }
 
-ModelFootprint footprintOf(const Model &model) {
-  ModelFootprint footprint = footprintOf(model.artifact());
+ModelFootprint footprintOf(const Model &model, bool mayLose) {
+  ModelFootprint footprint = footprintOf(model.artifact(), mayLose);
   if (const Tokenizer *tokenizer = model.tokenizer())
     footprint.tokenizerBytes =
         roundUp(model.artifact().tokenizerBytes, 4096) + tokenizer->memoryBytes();
@@ -176,19 +197,6 @@ ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
   options.maxBytesUnderWay = std::max(options.maxBytesUnderWay, largestRecord);
   options.registeredRegions = regions;
   return options;
-}
-
-uint64_t lowCopyRowBytesOf(const Artifact &artifact) {
-  uint64_t bytes = 0;
-  for (const MoeLayer &layer : artifact.moeLayers) {
-    const uint32_t group = lowCopyGroupOf(layer);
-    if (group == 0 || isQuantized(fullSlicesOf(layer.experts.front()).front().format.kind))
-      continue;
-    for (const ExpertMatrix &matrix : layer.matrices)
-      bytes =
-          std::max(bytes, bufferBytesPerToken(BufferKind::kQuantized, matrix.shape.cols, group));
-  }
-  return bytes;
 }
 
 // For the first `slices` slices, or those of them beyond the low copy. Offsets follow from the
@@ -345,14 +353,16 @@ Result<AccountInput> accountInputOf(const Model &model, const EngineOptions &opt
   request.threads = options.threads;
   request.logitsRows = options.logitsRows;
   request.extraBytes = options.extraBytes;
-  if (options.decodesInBatches && !options.isExact && losesWithAny(artifact.plans))
+  // By all plans, as the engine does: another budget may switch to any of them.
+  const bool mayLose = !options.isExact && losesWithAny(artifact.plans);
+  if (options.decodesInBatches && mayLose)
     request.extraBytes += decodedBatchBytes(artifact, request.planPrefillChunk);
   request.sessions = options.sessions;
   request.sessionTokens = options.sessionTokens;
   input.process = processFootprint(readQueueOptions(artifact, options.io, {}));
   if (options.sharesProcess)
     input.process.imageBytes = input.process.heapBytes = input.process.reserveBytes = 0;
-  input.footprint = footprintOf(model);
+  input.footprint = footprintOf(model, mayLose);
   return input;
 }
 

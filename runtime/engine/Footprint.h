@@ -9,10 +9,12 @@
 
 namespace moert {
 
-ModelFootprint footprintOf(const Model &model);
+/// For a run that may lower experts (Engine::Impl::mayLose), which needs most, or for one that
+/// waits for all of them.
+ModelFootprint footprintOf(const Model &model, bool mayLose = true);
 
 /// The same without the tokenizer. Counts plans and measurements that the artifact has.
-ModelFootprint footprintOf(const Artifact &artifact);
+ModelFootprint footprintOf(const Artifact &artifact, bool mayLose = true);
 
 /// The options of the read queue for a run of this artifact: limits for its largest record, and the
 /// pool to be registered.
@@ -24,8 +26,16 @@ constexpr uint64_t kResidentReadBytes = 1 << 20;
 
 CacheShape cacheShapeOf(const Artifact &artifact);
 
-/// Bytes per token for inputs that are quantized for low copies beside float experts; 0: no such.
-uint64_t lowCopyRowBytesOf(const Artifact &artifact);
+/// What the arena holds for each token: the largest program's buffers and, after those of all
+/// tokens, the inputs that are quantized for low copies beside float experts. Both are multiples of
+/// kBufferAlignment, which a file's arenaBytesPerToken need not be.
+struct ArenaBytes {
+  uint64_t buffers = 0;
+  uint64_t lowCopyRows = 0; // 0: no such experts, or a run that waits for all experts.
+  uint64_t total() const { return buffers + lowCopyRows; }
+};
+
+ArenaBytes arenaBytesPerToken(const Artifact &artifact, bool mayLose);
 
 /// Computes the records, slices and views of each expert's matrices, with all of their slices, or
 /// with each number of them.

@@ -48,7 +48,7 @@ struct Slice {
 constexpr uint64_t kSliceAlignment = 4096;
 
 /// One expert: a contiguous range of the file. Any number of its first slices is the same expert at
-/// a lower width, of which those of the low copy are not read for the levels beyond it.
+/// a lower width; beyond its low copy, without the low copy's slices.
 struct Expert {
   uint64_t fileOffset = 0; // From the file's first byte; a multiple of kSliceAlignment.
   uint64_t bytes = 0;      // The sum of its slices.

@@ -114,7 +114,7 @@ static Status checkMoeLayer(const Artifact &artifact, uint32_t index,
   const uint32_t lowCopyGroup = lowCopyGroupOf(layer);
   for (uint32_t e = 0; e < layer.experts.size(); ++e) {
     const Expert &expert = layer.experts[e];
-    // checkFitsLayer() reads the first expert's first slice.
+    // checkFitsLayer() reads the first slice of the first expert's full copy.
     if (expert.slices.empty())
       return invalidInput("expert ", e, ": no slices, expected at least 1");
     MOERT_RETURN_IF_ERROR(checkExpert(layer, expert, lowCopyGroup, artifact.pageBytes)

@@ -139,22 +139,30 @@ TEST_CASE("a batch computes to the bit what decoding its tokens one by one compu
     }
 }
 
-TEST_CASE("with one pool, prefetches, eviction by importance or nothing to lose, batches are not "
-          "decoded") {
+TEST_CASE("with one pool, prefetches, eviction by importance, separate copies or nothing to lose, "
+          "batches are not decoded") {
   const auto applies = [](auto change) {
     SyntheticOptions synthetic = slicedModel(kLossyRules.front(), {});
-    change(synthetic.plans.front());
+    change(synthetic, synthetic.plans.front());
     const TemporaryArtifact artifact(synthetic);
     EngineOptions options = optionsOf(*Model::open(artifact.path).value(), synthetic.plans.front());
     options.decodesInBatches = true;
     return load(artifact.path, options).engine->decodesInBatches();
   };
-  CHECK(applies([](Plan &) {}));
-  CHECK_FALSE(applies([](Plan &plan) { plan.miss = {}; }));
-  CHECK_FALSE(applies([](Plan &plan) { plan.rules.sharing = CacheSharing::kOnePool; }));
-  CHECK_FALSE(applies([](Plan &plan) { plan.rules.eviction = EvictionPolicy::kImportance; }));
-  CHECK_FALSE(applies([](Plan &plan) {
+  CHECK(applies([](SyntheticOptions &, Plan &) {}));
+  CHECK_FALSE(applies([](SyntheticOptions &, Plan &plan) { plan.miss = {}; }));
+  CHECK_FALSE(
+      applies([](SyntheticOptions &, Plan &plan) { plan.rules.sharing = CacheSharing::kOnePool; }));
+  CHECK_FALSE(applies(
+      [](SyntheticOptions &, Plan &plan) { plan.rules.eviction = EvictionPolicy::kImportance; }));
+  CHECK_FALSE(applies([](SyntheticOptions &, Plan &plan) {
     plan.prefetches = {{}, {Predictor::kGate, 1, kExperts, 2, 0}, {}};
+  }));
+  const auto hasOneSlice = [](SyntheticOptions &model) { model.slices = {{WeightKind::kInt8}}; };
+  CHECK(applies([&](SyntheticOptions &model, Plan &) { hasOneSlice(model); }));
+  CHECK_FALSE(applies([&](SyntheticOptions &model, Plan &) {
+    hasOneSlice(model);
+    model.lowCopy = {WeightKind::kInt2};
   }));
 }
 

@@ -91,6 +91,37 @@ TEST_CASE("budgets that go down and up change no bit, with each way of reading")
   }
 }
 
+TEST_CASE("a budget that changes from a plan that waits to one that lowers to low copies beside "
+          "floats") {
+  constexpr uint32_t kFloatPages = 5; // A record without its low copy.
+  SyntheticOptions synthetic = ladder();
+  synthetic.experts = WeightKind::kBF16;
+  synthetic.lowCopy = {WeightKind::kInt2};
+  synthetic.plans.pop_back();
+  for (Plan &plan : synthetic.plans) {
+    plan.stagingPages = 4 * kFloatPages;
+    plan.quotaPages.assign(kLayers, (&plan == &synthetic.plans[0] ? 6 : 3) * kFloatPages);
+  }
+  synthetic.plans[1].miss = {.action = MissAction::kLowerPrompts, .lowSlices = 1};
+  TemporaryArtifact artifact(synthetic);
+  const auto prefillWith = [&](size_t loadedPlan, size_t plan) {
+    EngineOptions options = baseOptions();
+    options.threads = 3;
+    options.memory = budgetOf(*Model::open(artifact.path).value(), synthetic.plans[loadedPlan]);
+    Loaded loaded = load(artifact.path, options);
+    CHECK(planName(*loaded.engine) == synthetic.plans[loadedPlan].name);
+    REQUIRE(loaded.engine->setBudget(budgetOf(*loaded.model, synthetic.plans[plan])).isOk());
+    CHECK(planName(*loaded.engine) == synthetic.plans[plan].name);
+    Recorder recorder;
+    REQUIRE(loaded.engine->prefill({loaded.session.get(), kPrompt, LogitsWanted::kAll}, recorder)
+                .isOk());
+    return recorder.logits;
+  };
+  const std::vector<float> lowered = prefillWith(1, 1);
+  CHECK(sameBytes(lowered, prefillWith(0, 1)));
+  CHECK_FALSE(sameBytes(lowered, prefillWith(1, 0)));
+}
+
 TEST_CASE("experts that a smaller budget holds are not read again, and a larger one fills up") {
   TemporaryArtifact artifact(ladder());
   EngineOptions options = baseOptions();

@@ -215,6 +215,55 @@ TEST_CASE("low copies beside floats compute what they do beside quantized expert
   }
 }
 
+TEST_CASE("inputs of low copies beside floats are accounted where experts may be lowered") {
+  static constexpr uint32_t kTokens = 64;
+  // A row of 64 codes, and 2 groups' scales and sums, each padded to 64 bytes.
+  constexpr uint64_t kRowBytes = 64 + 64 + 64;
+  struct Activations {
+    uint64_t perToken, ofRun;
+  };
+  auto activationsOf = [](const SyntheticOptions &synthetic, bool isExact = false) {
+    TemporaryArtifact file(synthetic);
+    auto model = Model::open(file.path);
+    REQUIRE_MESSAGE(model.isOk(), model.status().message());
+    EngineOptions options = baseOptions();
+    options.prefillChunk = kTokens;
+    options.isExact = isExact;
+    auto account = accountMemory(**model, options);
+    REQUIRE_MESSAGE(account.isOk(), account.status().message());
+    auto item = std::ranges::find(account->items, "activations", &MemoryItem::name);
+    REQUIRE(item != account->items.end());
+    return Activations{footprintOf((*model)->artifact()).arenaBytesPerToken, item->bytes};
+  };
+  constexpr MissRule kLowers = {.action = MissAction::kLower};
+  const SyntheticOptions floats = {.experts = WeightKind::kBF16};
+  SyntheticOptions without = floats;
+  without.miss = kLowers;
+  const Activations alone = activationsOf(without);
+  const Activations beside = activationsOf(withLowCopy(floats, k2, kLowers));
+  CHECK(beside.perToken == alone.perToken + kRowBytes);
+  static_assert(kRowBytes * kTokens % 4096 == 0, "the account rounds up to pages");
+  CHECK(beside.ofRun == alone.ofRun + kRowBytes * kTokens);
+  CHECK(activationsOf(withLowCopy(floats, k2)).ofRun == alone.ofRun);
+  CHECK(activationsOf(withLowCopy(floats, k2, kLowers), true).ofRun == alone.ofRun);
+  CHECK(activationsOf(withLowCopy(withSlices({{k8}}), k2, kLowers)).ofRun ==
+        activationsOf(withSlices({{k8}})).ofRun);
+}
+
+TEST_CASE("inputs of low copies are aligned whatever arena a file states") {
+  TemporaryArtifact file(withLowCopy({.experts = WeightKind::kBF16}, k2));
+  auto model = Model::open(file.path);
+  REQUIRE(model.isOk());
+  Artifact artifact = (*model)->artifact();
+  const uint64_t before = arenaBytesPerToken(artifact, true).buffers;
+  CHECK(before % kBufferAlignment == 0);
+  for (Program &program : artifact.programs)
+    program.arenaBytesPerToken = before + 1;
+  CHECK(arenaBytesPerToken(artifact, true).buffers == before + kBufferAlignment);
+  CHECK(arenaBytesPerToken(artifact, true).lowCopyRows % kBufferAlignment == 0);
+  CHECK(arenaBytesPerToken(artifact, false).total() == before + kBufferAlignment);
+}
+
 TEST_CASE("slices that form no expert are refused") {
   TemporaryArtifact file;
   auto model = Model::open(file.path);
