@@ -205,7 +205,8 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
   if (plan.miss.isLossy())
     add("misses", missText(plan.miss));
   if (plan.rules.baseSlices > 0 && hasLowCopies(artifact))
-    add("low copies", strCat("held in place of the others, which leave whole", upperText(plan.rules)));
+    add("low copies",
+        strCat("held in place of the others, which leave whole", upperText(plan.rules)));
   else if (plan.rules.baseSlices > 0)
     add("held alone",
         strCat("the first ", uint32_t(plan.rules.baseSlices),
