@@ -147,11 +147,6 @@ static Status checkPresets(const Draft &draft) {
   const PlannedArtifact &planned = draft.planned;
   MOERT_RETURN_IF_ERROR(
       checkPrefetching(draft.use.presets, planned.trace.has_value(), planned.device.has_value()));
-  if (draft.use.hobbitDepth != 0 && (!planned.trace || !planned.device))
-    return invalidInput("found --prefetch-depth ", draft.use.hobbitDepth, " without ",
-                        planned.trace ? "a device" : "a trace", ", expected ",
-                        planned.trace ? "--device" : "--calibration or an artifact with a trace",
-                        ": without it preset hobbit does not prefetch");
   for (Preset preset : draft.use.presets)
     if (predictorOf(preset).predictor != Predictor::kOff &&
         draft.planned.facts.isPredicted.size() > 1 && !draft.planned.facts.isPredicted[1][0])

@@ -332,8 +332,6 @@ class MissesTest(E2eTest):
                 self.assertEqual(again["decode"][key], first["decode"][key], key)
         self.refused(*command, "--preset", "lru", "--prefetch-depth", 2, mention="--prefetch-depth 2 .*expected --preset hobbit")
         self.refused(*command, "--preset", "hobbit", "--prefetch-depth", 4, mention="--prefetch-depth.*3")
-        self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--preset", "hobbit", "--prefetch-depth", 2, "--reference",
-                     pocket("source"), *MEASURE, "-o", output, mention="--prefetch-depth 2 without a .*: without it preset hobbit does not prefetch")
 
     def test_a_rule_in_a_module_is_emitted_and_an_impossible_one_refused(self):
         module, output = self.scratch / "m.mlir", self.scratch / "emitted.moe"
