@@ -315,10 +315,13 @@ class TerminalTest(E2eTest):
     def type(self, text):
         os.write(self.terminal, text.encode())
 
-    def ended(self):
-        status = os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
+    def ended(self, seconds=60):
+        deadline = time.monotonic() + seconds
+        while (ended := os.waitpid(self.child, os.WNOHANG))[0] == 0:
+            self.assertLess(time.monotonic(), deadline, f"it goes on after {self.seen!r}")
+            time.sleep(0.01)
         self.child = None
-        return status
+        return os.waitstatus_to_exitcode(ended[1])
 
     def test_ctrl_c_ends_the_answer_then_the_line_and_never_the_program(self):
         self.open("--temp", 1, "--seed", 1, "--logit-bias", "0=-inf")

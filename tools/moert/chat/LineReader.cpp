@@ -121,6 +121,8 @@ public:
     library.set(editor, EL_PROMPT, continues ? &nextPrompt : &firstPrompt);
     const InterruptibleInput interruptible;
     library.resize(editor); // The window may have another size since the last line.
+    // el_gets would prepare the terminal after the prompt, and lose a Ctrl-D typed between them.
+    library.set(editor, EL_PREP_TERM, 1);
     int count = 0;
     errno = 0;
     const char *line = library.gets(editor, &count);
