@@ -205,13 +205,13 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
   if (plan.miss.isLossy())
     add("misses", missText(plan.miss));
   if (plan.rules.baseSlices > 0 && hasLowCopies(artifact))
-    add("low copies",
-        strCat("held in place of the others, which leave whole", upperText(plan.rules)));
+    add("held",
+        strCat("low copies in place of the others, which leave whole", upperText(plan.rules)));
   else if (plan.rules.baseSlices > 0)
-    add("held alone",
+    add("held",
         strCat("the first ", uint32_t(plan.rules.baseSlices),
                plan.rules.baseSlices == 1 ? " slice" : " slices",
-               " of a record; the others leave by themselves", upperText(plan.rules)));
+               " of a record alone; the others leave by themselves", upperText(plan.rules)));
   if (plan.loss)
     add("loss", measuredText(plan.miss, *plan.loss));
   add("prefetch", plan.prefetches.empty() ? "none" : byLayers(artifact, [&](size_t i) {

@@ -66,6 +66,9 @@ void MissTuning::tuneQuotas() {
 }
 
 void MissTuning::tuneEviction() {
+  if (best.rules.eviction == EvictionPolicy::kWeighted ||
+      best.rules.eviction == EvictionPolicy::kImportance)
+    return; // A preset's, with weights or exchanges that belong to it.
   std::vector<PlanSettings> variants;
   for (EvictionPolicy eviction : {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kArc,
                                   EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance})

@@ -140,6 +140,20 @@ TEST_CASE("prefetches that a rule makes useless are left out of its rungs") {
     }
 }
 
+TEST_CASE("the weights of a preset's eviction stay with it") {
+  const ScoredFixture fixture(3 * 8 + 8);
+  PlanSettings waiting = quotasOf({8, 8, 8}, 8);
+  waiting.rules.eviction = EvictionPolicy::kWeighted;
+  waiting.rules.weights = {.recency = 1, .frequency = 3, .fullFrequency = 0, .nearness = 0};
+  const MissLadders found = searchMisses(fixture.problem(), waiting, 2).value();
+  REQUIRE(!found.ladders.empty());
+  for (const std::vector<MissRung> &ladder : found.ladders)
+    for (const MissRung &rung : ladder) {
+      CHECK(rung.settings.rules.eviction == EvictionPolicy::kWeighted);
+      CHECK(rung.settings.rules.weights == waiting.rules.weights);
+    }
+}
+
 TEST_CASE("a rung holds low slices alone unless whole records are faster") {
   const ScoredFixture fixture(3 * 8 + 8);
   const PlanProblem problem = fixture.problem();
