@@ -28,8 +28,8 @@ double readsBetweenRouters(const PlanProblem &problem, uint32_t layer) {
 
 namespace {
 
-/// The rule of one layer, which no layer before the first predicts; off where nothing is known of
-/// its prefetches, or none can be read in time.
+/// The rule of one layer, with at most as many layers ahead as there are before it. Off if the
+/// trace has no predictions of the layer, or if no prefetch can be read in time.
 PrefetchRule prefetchOf(PrefetchRule rule, const PlanProblem &problem, uint32_t layer) {
   rule.ahead = static_cast<uint8_t>(std::min<uint32_t>(rule.ahead, std::max(1u, layer)));
   const uint32_t known = knownCandidates(problem, rule, layer);

@@ -156,7 +156,7 @@ Status ExpertCache::read(const CacheAction &action) {
   const ExpertRecord &record = recordOf(id);
   takePages(action);
   experts[id].verifiedSlices = std::min(experts[id].verifiedSlices, action.firstSlice);
-  std::byte *const *const pages = &pageLists[experts[id].pageList * listPages];
+  std::byte *const *const pages = pageListOf(id);
   const RecordSlice &last = record.slices[action.endSlice - 1u];
   const uint64_t pageBytes = uint64_t(1) << pageShift, end = last.offset + last.bytes;
   const uint64_t begin = record.slices[action.firstSlice].offset;
@@ -245,8 +245,7 @@ Status ExpertCache::verifyReady() {
   auto compute = [&](uint64_t begin, uint64_t end, uint32_t) {
     for (SliceCheck &check : std::span(checks).subspan(begin, end - begin)) {
       const RecordSlice &slice = recordOf(check.id).slices[check.slice];
-      const PagedBytes record{&pageLists[experts[check.id].pageList * listPages], pageShift,
-                              slice.offset};
+      const PagedBytes record{pageListOf(check.id), pageShift, slice.offset};
       check.found = checksum64(record, slice.payloadBytes);
     }
   };
@@ -308,8 +307,7 @@ bool ExpertCache::isInUse(int index) const {
 
 PagedBytes ExpertCache::bytes(int index) const {
   assert(isInUse(index));
-  const Expert &entry = experts[machine.idOf(static_cast<size_t>(index))];
-  return {&pageLists[entry.pageList * listPages], pageShift, 0};
+  return {pageListOf(machine.idOf(static_cast<size_t>(index))), pageShift, 0};
 }
 
 uint16_t ExpertCache::slicesOf(int index) const {

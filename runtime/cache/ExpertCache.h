@@ -227,6 +227,10 @@ private:
     const Expert &entry = experts[id];
     return {&pageLists[entry.pageList * listPages + entry.pages.first], entry.pages.count()};
   }
+  /// The list of its record's pages by their places, of which those of pagesOf(id) are there.
+  std::byte *const *pageListOf(uint32_t id) const {
+    return &pageLists[experts[id].pageList * listPages];
+  }
   std::string nameOf(uint32_t id) const;
   Status refuseDemand(uint32_t layer, std::span<const uint32_t> experts) const;
 

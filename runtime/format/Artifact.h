@@ -62,7 +62,7 @@ std::vector<WeightFormat> formatsOf(const Expert &expert);
 /// Slices of its low copy; 0: all slices are nested.
 uint16_t lowCopySlicesOf(const Expert &expert);
 
-/// What it is computed from at full precision: its slices without those of the low copy.
+/// The slices that full precision uses: all but those of the low copy.
 std::span<const Slice> fullSlicesOf(const Expert &expert);
 
 /// Their bytes, with padding.

@@ -27,22 +27,8 @@ struct CopiesCache {
         test(model, queue, {quotaBlocks * kBlock / pageBytes}, stagingBlocks * kBlock / pageBytes,
              pageBytes) {}
 
-  /// The slices that each was handed out with, in the order of the demand.
   Slices runPass(const Experts &wanted, const Slices &slices) {
-    Slices computed(wanted.size());
-    REQUIRE(test.cache->beginLayer(0, {.wanted = wanted, .slices = slices}).message() == "");
-    for (;;) {
-      Result<int> index = test.cache->nextReady();
-      REQUIRE(index.status().message() == "");
-      if (*index < 0)
-        break;
-      const auto place = static_cast<size_t>(*index);
-      computed[place] = test.cache->slicesOf(*index);
-      CHECK(model.shows(test.cache->bytes(*index), 0, wanted[place], computed[place]));
-      REQUIRE(test.cache->release(*index).message() == "");
-    }
-    REQUIRE(test.cache->endLayer().message() == "");
-    return computed;
+    return test.runPass(0, wanted, slices);
   }
   const CacheCounts &counts() const { return test.cache->passCounts(); }
 

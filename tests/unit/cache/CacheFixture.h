@@ -153,23 +153,48 @@ struct CacheUnderTest {
     cache = std::move(made).value();
   }
 
-  /// Layer passes a layer to its end and holds every expert against the model; the order of
-  /// hand-outs.
-  std::vector<uint32_t> runPass(uint32_t layer, const std::vector<uint32_t> &wanted) {
-    std::vector<uint32_t> order;
-    REQUIRE(cache->beginLayer(layer, {wanted}).message() == "");
+  struct HandOut {
+    size_t place = 0; // In the demand.
+    uint16_t slices = 0;
+  };
+
+  /// Layer passes a layer to its end and holds every expert, with the slices that it was handed out
+  /// with, against the model; the hand-outs in their order.
+  std::vector<HandOut> handOuts(uint32_t layer, const PassDemand &demand) {
+    std::vector<HandOut> made;
+    REQUIRE(cache->beginLayer(layer, demand).message() == "");
     for (;;) {
       Result<int> index = cache->nextReady();
       REQUIRE(index.status().message() == "");
       if (*index < 0)
         break;
-      uint32_t expert = wanted[static_cast<size_t>(*index)];
-      order.push_back(expert);
-      CHECK(model.shows(cache->bytes(*index), layer, expert));
+      const HandOut one = {static_cast<size_t>(*index), cache->slicesOf(*index)};
+      made.push_back(one);
+      CHECK(model.shows(cache->bytes(*index), layer, demand.wanted[one.place], one.slices));
       REQUIRE(cache->release(*index).message() == "");
     }
     REQUIRE(cache->endLayer().message() == "");
+    return made;
+  }
+
+  /// The same with whole records; the experts in the order of their hand-outs.
+  std::vector<uint32_t> runPass(uint32_t layer, const std::vector<uint32_t> &wanted) {
+    std::vector<uint32_t> order;
+    for (const HandOut &one : handOuts(layer, {wanted})) {
+      order.push_back(wanted[one.place]);
+      CHECK(one.slices == model.slicesOf(layer, order.back()));
+    }
     return order;
+  }
+
+  /// The same with so many slices of each; those that each was handed out with, in the order of the
+  /// demand.
+  std::vector<uint16_t> runPass(uint32_t layer, const std::vector<uint32_t> &wanted,
+                                const std::vector<uint16_t> &slices) {
+    std::vector<uint16_t> computed(wanted.size());
+    for (const HandOut &one : handOuts(layer, {.wanted = wanted, .slices = slices}))
+      computed[one.place] = one.slices;
+    return computed;
   }
 
   std::vector<uint32_t> readyIn(uint32_t layer) const {

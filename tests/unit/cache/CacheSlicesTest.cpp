@@ -24,33 +24,8 @@ struct SlicedCache {
         test(model, queue, {experts * 4 * kBlock / pageBytes}, 4 * kBlock / pageBytes, pageBytes,
              monotonicNs, rules) {}
 
-  /// Whether the slices in memory are those of the file.
-  bool shows(int index, uint32_t expert) const {
-    const ExpertRecord &record = model.records[0][expert];
-    const uint64_t end = test.cache->slicesOf(index) == 1 ? kFirst : record.bytes;
-    const PagedBytes bytes = test.cache->bytes(index);
-    for (uint64_t at = 0; at < end; at += kBlock)
-      if (std::memcmp(bytes.at(at), &model.file[record.fileOffset + at], kBlock) != 0)
-        return false;
-    return true;
-  }
-
-  /// The slices that each was handed out with, in the order of the demand.
   Slices runPass(const Experts &wanted, const Slices &slices) {
-    Slices computed(wanted.size());
-    const PassDemand demand = {.wanted = wanted, .slices = slices};
-    REQUIRE(test.cache->beginLayer(0, demand).message() == "");
-    for (;;) {
-      Result<int> index = test.cache->nextReady();
-      REQUIRE(index.status().message() == "");
-      if (*index < 0)
-        break;
-      computed[static_cast<size_t>(*index)] = test.cache->slicesOf(*index);
-      CHECK(shows(*index, wanted[static_cast<size_t>(*index)]));
-      REQUIRE(test.cache->release(*index).message() == "");
-    }
-    REQUIRE(test.cache->endLayer().message() == "");
-    return computed;
+    return test.runPass(0, wanted, slices);
   }
   const CacheCounts &counts() const { return test.cache->passCounts(); }
 
