@@ -30,9 +30,13 @@ private:
   }
   FormatAttr formatOf(WeightOp weight, ResidentBits width);
   FormatAttr sourceFormat(MoeLayerOp layer, uint32_t expert);
-  FailureOr<std::vector<moert::WeightFormat>> fullFormatsOf(MoeLayerOp layer, uint32_t expert);
-  moert::Result<std::vector<moert::WeightFormat>> slicesOf(uint32_t width, bool isNested) const;
-  FailureOr<ArrayAttr> expertSlices(MoeLayerOp layer, uint32_t expert);
+  moec::Grid gridOf(uint32_t width) const;
+  moert::Result<std::vector<moert::ExpertFormat>> slicesOf(uint32_t width, uint32_t downWidth,
+                                                           bool isNested) const;
+  FailureOr<std::vector<moert::ExpertFormat>> fullFormatsOf(MoeLayerOp layer, uint32_t expert);
+  FailureOr<std::vector<moert::ExpertFormat>> expertFormats(MoeLayerOp layer, uint32_t expert);
+  LogicalResult checkOptions(ModuleOp module);
+  LogicalResult setSlices(MoeLayerOp layer);
   bool setResidentFormats(ModuleOp module);
 
   Quantizer quantizer; // The module's, or that of the options.
@@ -91,44 +95,71 @@ FormatAttr AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
   return floatFormat(gate);
 }
 
-moert::Result<std::vector<moert::WeightFormat>> AssignBits::slicesOf(uint32_t width,
-                                                                     bool isNested) const {
+moec::Grid AssignBits::gridOf(uint32_t width) const {
   const bool hasLevels = quantizer.hasLevels && width <= moert::kMaxLevelBits;
-  return moec::slicesOf(
-      {width, quantizer.group, quantizer.hasOffsets, hasLevels, quantizer.hasByteScales},
-      activationGroup, isNested);
+  return {width, quantizer.group, quantizer.hasOffsets, hasLevels, quantizer.hasByteScales};
+}
+
+moert::Result<std::vector<moert::ExpertFormat>>
+AssignBits::slicesOf(uint32_t width, uint32_t downWidth, bool isNested) const {
+  return moec::slicesOf(moec::ExpertGrid(gridOf(width), gridOf(downWidth)), activationGroup,
+                        isNested);
 }
 
 /// Without a low copy.
-FailureOr<std::vector<moert::WeightFormat>> AssignBits::fullFormatsOf(MoeLayerOp layer,
+FailureOr<std::vector<moert::ExpertFormat>> AssignBits::fullFormatsOf(MoeLayerOp layer,
                                                                       uint32_t expert) {
   std::optional<ArrayRef<int32_t>> chosen = layer.getBits();
   if (!chosen && bits == ExpertBits::kSource)
-    return std::vector{toWeightFormat(sourceFormat(layer, expert))};
-  auto formats = slicesOf(chosen ? static_cast<uint32_t>((*chosen)[expert]) : widthOf(bits),
-                          quantizer.isNested);
+    return std::vector<moert::ExpertFormat>{toWeightFormat(sourceFormat(layer, expert))};
+  uint32_t width = widthOf(bits), downWidth = downBits == 0 ? width : downBits.getValue();
+  if (chosen) {
+    width = static_cast<uint32_t>((*chosen)[expert]);
+    downWidth = static_cast<uint32_t>(layer.getDownBits().value_or(*chosen)[expert]);
+  }
+  auto formats = slicesOf(width, downWidth, quantizer.isNested);
   if (!formats.isOk())
     return emitStatus(layer, formats.status());
   return std::move(*formats);
 }
 
-FailureOr<ArrayAttr> AssignBits::expertSlices(MoeLayerOp layer, uint32_t expert) {
-  FailureOr<std::vector<moert::WeightFormat>> formats = fullFormatsOf(layer, expert);
+FailureOr<std::vector<moert::ExpertFormat>> AssignBits::expertFormats(MoeLayerOp layer,
+                                                                      uint32_t expert) {
+  FailureOr<std::vector<moert::ExpertFormat>> formats = fullFormatsOf(layer, expert);
   if (mlir::failed(formats))
     return failure();
-  uint32_t width = 0;
-  for (const moert::WeightFormat &format : *formats)
-    width += moert::bitsOf(format.kind);
-  if (lowCopyBits != 0 && lowCopyBits < width) {
-    auto lowCopy = slicesOf(lowCopyBits, false);
+  uint32_t width = 0, downWidth = 0;
+  for (const moert::ExpertFormat &format : *formats) {
+    width += moert::bitsOf(format.gateUp.kind);
+    downWidth += moert::bitsOf(format.down.kind);
+  }
+  if (lowCopyBits != 0 && lowCopyBits < std::min(width, downWidth)) {
+    auto lowCopy = slicesOf(lowCopyBits, lowCopyBits, false);
     if (!lowCopy.isOk())
       return emitStatus(layer, lowCopy.status());
     formats->insert(formats->begin(), lowCopy->begin(), lowCopy->end());
   }
-  SmallVector<Attribute> slices;
-  for (const moert::WeightFormat &format : *formats)
-    slices.push_back(toFormatAttr(&getContext(), format));
-  return Builder(&getContext()).getArrayAttr(slices);
+  return formats;
+}
+
+LogicalResult AssignBits::setSlices(MoeLayerOp layer) {
+  Builder builder(&getContext());
+  SmallVector<Attribute> slices, downSlices;
+  for (uint32_t i = 0; i < layer.getExperts(); ++i) {
+    FailureOr<std::vector<moert::ExpertFormat>> formats = expertFormats(layer, i);
+    if (mlir::failed(formats))
+      return failure();
+    SmallVector<Attribute> gateUp, down;
+    for (const moert::ExpertFormat &format : *formats) {
+      gateUp.push_back(toFormatAttr(&getContext(), format.gateUp));
+      down.push_back(toFormatAttr(&getContext(), format.down));
+    }
+    slices.push_back(builder.getArrayAttr(gateUp));
+    downSlices.push_back(builder.getArrayAttr(down));
+  }
+  layer.setSlicesAttr(builder.getArrayAttr(slices));
+  layer.setDownSlicesAttr(slices == downSlices ? ArrayAttr() : builder.getArrayAttr(downSlices));
+  return success();
 }
 
 // The matrices that compute the logits.
@@ -154,41 +185,50 @@ bool AssignBits::setResidentFormats(ModuleOp module) {
   return isAnyChosen;
 }
 
-void AssignBits::runOnOperation() {
-  ModuleOp module = getOperation();
-  quantizer = module->hasAttr(kQuantizerAttr) ? quantizerOf(module)
-                                              : Quantizer{.group = group, .isNested = nested};
+LogicalResult AssignBits::checkOptions(ModuleOp module) {
   auto emit = [&] { return emitError(module.getLoc(), "moe-assign-bits: "); };
-  if (!llvm::is_contained({0u, 2u, 4u, 8u}, lowCopyBits.getValue())) {
-    emit() << "low copies of " << lowCopyBits.getValue() << " bits, expected 2, 4 or 8";
-    return signalPassFailure();
-  }
+  if (!llvm::is_contained({0u, 2u, 4u, 8u}, lowCopyBits.getValue()))
+    return emit() << "low copies of " << lowCopyBits.getValue() << " bits, expected 2, 4 or 8";
+  if (!llvm::is_contained({0u, 2u, 3u, 4u, 5u, 6u, 8u}, downBits.getValue()))
+    return emit() << "down of " << downBits.getValue()
+                  << " bits, expected 8, 6, 5, 4, 3 or 2, or 0: as bits";
+  if (downBits != 0 && bits == ExpertBits::kSource)
+    return emit() << "down of " << downBits.getValue()
+                  << " bits in experts of bits=source, expected bits of 8, 6, 5, 4, 3 or 2";
   // Checked once here: all quantized formats use these groups.
   for (uint32_t used : {group.getValue(), quantizer.group})
     if (failed(FormatAttr::verify(emit, WeightKind::kInt8, used, activationGroup, false, false,
                                   false)))
-      return signalPassFailure();
-  Builder builder(&getContext());
+      return failure();
+  return success();
+}
+
+void AssignBits::runOnOperation() {
+  ModuleOp module = getOperation();
+  quantizer = module->hasAttr(kQuantizerAttr) ? quantizerOf(module)
+                                              : Quantizer{.group = group, .isNested = nested};
+  if (failed(checkOptions(module)))
+    return signalPassFailure();
   bool areExpertsChosen = false;
   for (MoeLayerOp layer : module.getOps<MoeLayerOp>()) {
-    SmallVector<Attribute> slices;
-    for (uint32_t i = 0; i < layer.getExperts(); ++i) {
-      FailureOr<ArrayAttr> ofExpert = expertSlices(layer, i);
-      if (failed(ofExpert))
-        return signalPassFailure();
-      slices.push_back(*ofExpert);
-    }
-    layer.setSlicesAttr(builder.getArrayAttr(slices));
+    if (failed(setSlices(layer)))
+      return signalPassFailure();
     areExpertsChosen |= layer.getBits().has_value();
   }
   const bool areResidentsChosen = setResidentFormats(module);
+  Builder builder(&getContext());
+  const auto setOrRemove = [&](StringRef name, bool isSet, const Twine &value) {
+    if (isSet)
+      module->setAttr(name, builder.getStringAttr(value));
+    else
+      module->removeAttr(name);
+  };
   module->setAttr(kExpertBitsAttr, builder.getStringAttr(areExpertsChosen ? "auto" : nameOf(bits)));
   module->setAttr(kResidentBitsAttr,
                   builder.getStringAttr(areResidentsChosen ? "auto" : nameOf(residentBits)));
-  if (headBits == ResidentBits::kSame)
-    module->removeAttr(kHeadBitsAttr);
-  else
-    module->setAttr(kHeadBitsAttr, builder.getStringAttr(nameOf(headBits)));
+  setOrRemove(kExpertDownBitsAttr, !areExpertsChosen && downBits != 0 && downBits != widthOf(bits),
+              Twine(downBits));
+  setOrRemove(kHeadBitsAttr, headBits != ResidentBits::kSame, nameOf(headBits));
 }
 
 } // namespace mlir::moe

@@ -9,8 +9,8 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
   let summary = "Give every weight its storage format";
   let description = [{
     Uniform: every expert gets the width `bits`, every resident matrix the width `resident-bits`.
-    Nested: an expert of more than 2 bits is stored as slices of one grid (2 + 1, 2 + 2, 2 + 2 + 2 or
-    2 + 2 + 4 bits), so that it can be read at fewer bits; otherwise 2, 4 and 8 bits are one slice.
+    Nested: an expert of more than 2 bits is stored as slices of one grid (2 + 1, 2 + 2, 2 + 2 + 1,
+    2 + 2 + 2 or 2 + 2 + 4 bits), so that it can be read at fewer bits; otherwise it is one slice.
     All slices together hold the same numbers as one slice. Some weights are never quantized: routers
     and shared gates keep the checkpoint's type, vectors (norms, biases) become f32, and the matrices of
     products per head (latent attention) have 16 bits where other matrices have 16 or fewer.
@@ -59,7 +59,19 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
                  #moe.format<kind = int1, group = 32, activationGroup = 32, refines = true>]]
     ```
 
-    With `low-copy`, an expert of more bits also has a separate copy of that width, which comes first and
+    With `down-bits`, the experts' down has that width, and gate and up have `bits`; an expert whose
+    `down_bits` were chosen has those. A matrix of fewer slices than another has nothing in the last
+    ones, int0. After `--moe-assign-bits="bits=2 down-bits=3"`:
+
+    ```mlir
+      moe.moe_layer @layer0.experts layer 0 silu experts 1 matrices [...]
+        slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>,
+                 #moe.format<kind = int0, group = 32, activationGroup = 32, refines = true>]]
+        down_slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>,
+                      #moe.format<kind = int1, group = 32, activationGroup = 32, refines = true>]]
+    ```
+
+    With `low-copy`, an expert whose matrices all have more bits also has a separate copy of that width, which comes first and
     is of the same quantizer; the other copy begins with the slice that does not refine it. After
     `--moe-assign-bits="bits=8 nested=false low-copy=4"`:
 
@@ -72,9 +84,10 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
     `head-bits` is the width of the matrix that computes the logits; where the head is the embedding
     too, the width of both.
 
-    On completion every `moe.weight` has a format and every `moe.moe_layer` has slices; earlier
-    formats are replaced. `moe.expert_bits`, `moe.resident_bits` and, if it was given,
-    `moe.head_bits` hold the values of the options.
+    On completion every `moe.weight` has a format and every `moe.moe_layer` has slices, and
+    down_slices where a down of it is stored differently; earlier formats are replaced.
+    `moe.expert_bits`, `moe.resident_bits` and, if they were given, `moe.head_bits` and, where it
+    differs from `bits`, `moe.expert_down_bits` hold the values of the options.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
@@ -83,11 +96,13 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
                clEnumValN(::mlir::moe::ExpertBits::kSource, "source", "the checkpoint's type"),
                clEnumValN(::mlir::moe::ExpertBits::k8, "8", "8 bits"),
-               clEnumValN(::mlir::moe::ExpertBits::k6, "6", "6 bits, always nested"),
-               clEnumValN(::mlir::moe::ExpertBits::k5, "5", "5 bits, always nested"),
+               clEnumValN(::mlir::moe::ExpertBits::k6, "6", "6 bits"),
+               clEnumValN(::mlir::moe::ExpertBits::k5, "5", "5 bits"),
                clEnumValN(::mlir::moe::ExpertBits::k4, "4", "4 bits"),
-               clEnumValN(::mlir::moe::ExpertBits::k3, "3", "3 bits, always nested"),
+               clEnumValN(::mlir::moe::ExpertBits::k3, "3", "3 bits"),
                clEnumValN(::mlir::moe::ExpertBits::k2, "2", "2 bits"))}]>,
+    Option<"downBits", "down-bits", "uint32_t", "0",
+           "width of the experts' down: 8, 6, 5, 4, 3 or 2; 0: as bits">,
     Option<"nested", "nested", "bool", "true", "experts in slices that refine one another">,
     Option<"lowCopyBits", "low-copy", "uint32_t", "0",
            "width of a separate copy of each wider expert: 2, 4 or 8; 0: none">,

@@ -9,6 +9,7 @@ namespace mlir::moe {
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) {
   AssignBitsPassOptions bits;
   bits.bits = options.bits;
+  bits.downBits = options.downBits;
   bits.nested = options.nested;
   bits.lowCopyBits = options.lowCopyBits;
   bits.residentBits = options.residentBits;
@@ -52,6 +53,7 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
           clEnumValN(ExpertBits::k8, "8", "8 bits"), clEnumValN(ExpertBits::k6, "6", "6 bits"),
           clEnumValN(ExpertBits::k5, "5", "5 bits"), clEnumValN(ExpertBits::k4, "4", "4 bits"),
           clEnumValN(ExpertBits::k3, "3", "3 bits"), clEnumValN(ExpertBits::k2, "2", "2 bits"))};
+  Option<uint32_t> downBits{*this, "down-bits", llvm::cl::init(0)};
   Option<bool> nested{*this, "nested", llvm::cl::init(true)};
   Option<uint32_t> lowCopyBits{*this, "low-copy", llvm::cl::init(0)};
   Option<ResidentBits> residentBits{
@@ -89,6 +91,7 @@ void registerMoePassesAndPipeline() {
       [](OpPassManager &passes, const TextOptions &text) {
         CompileOptions options;
         options.bits = text.bits;
+        options.downBits = text.downBits;
         options.nested = text.nested;
         options.lowCopyBits = text.lowCopyBits;
         options.residentBits = text.residentBits;

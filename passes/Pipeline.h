@@ -11,6 +11,7 @@ namespace mlir::moe {
 /// The options of a compilation; Passes.td documents each value.
 struct CompileOptions {
   ExpertBits bits = ExpertBits::k4;
+  uint32_t downBits = 0; // 0: as bits.
   bool nested = true;
   uint32_t lowCopyBits = 0; // 0: no low copies.
   ResidentBits residentBits = ResidentBits::k8;

@@ -9,13 +9,11 @@ FailureOr<FormatAttr> formatOf(Operation *op, WeightOp weight) {
                            << ", which has no format: run moe-assign-bits first";
 }
 
-/// The formats without those of a low copy, which takes inputs of its own.
-static SmallVector<FormatAttr> fullFormatsOf(ArrayAttr slices) {
-  std::vector<moert::WeightFormat> formats;
-  for (FormatAttr format : slices.getAsRange<FormatAttr>())
-    formats.push_back(toWeightFormat(format));
-  return llvm::to_vector(
-      llvm::drop_begin(slices.getAsRange<FormatAttr>(), moert::lowCopySlicesOf(formats)));
+/// The formats without those of a low copy, which takes inputs of its own. The formats of down,
+/// whose inputs are of the same form, are left out.
+static SmallVector<FormatAttr> fullFormatsOf(MoeLayerOp layer, uint32_t expert) {
+  auto slices = cast<ArrayAttr>((*layer.getSlices())[expert]).getAsRange<FormatAttr>();
+  return llvm::to_vector(llvm::drop_begin(slices, moert::lowCopySlicesOf(layer.formatsOf(expert))));
 }
 
 FailureOr<FormatAttr> commonFormat(ExpertsOp op, MoeLayerOp layer) {
@@ -23,8 +21,8 @@ FailureOr<FormatAttr> commonFormat(ExpertsOp op, MoeLayerOp layer) {
     return op.emitOpError() << "uses the experts of @" << layer.getSymName()
                             << ", which have no slices: run moe-assign-bits first";
   FormatAttr first;
-  for (auto list : layer.getSlices()->getAsRange<ArrayAttr>())
-    for (FormatAttr format : fullFormatsOf(list)) {
+  for (uint32_t expert = 0; expert < layer.getExperts(); ++expert)
+    for (FormatAttr format : fullFormatsOf(layer, expert)) {
       first = first ? first : format;
       if (format.isQuantized() != first.isQuantized() ||
           format.getActivationGroup() != first.getActivationGroup())

@@ -1,5 +1,6 @@
 #include "compiler/accuracy/PooledArtifacts.h"
 
+#include "compiler/accuracy/SearchedWidths.h"
 #include "compiler/plan/WidthSolvers.h"
 #include "compiler/pool/FeedbackGrids.h"
 #include "compiler/session/WorkDirectory.h"
@@ -12,26 +13,15 @@ using namespace moert;
 
 namespace moec {
 
-/// The widths to choose from, in descending order. An expert with a low copy is one slice besides.
-static std::vector<uint32_t> widthsFor(const AccurateCompileRequest &request) {
-  const uint32_t low = request.passes.lowCopyBits;
-  std::vector<uint32_t> widths;
-  for (uint32_t bits : {8, 6, 5, 4, 3, 2}) {
-    const bool isOneSlice = bits == 8 || bits == 4 || bits == 2;
-    if (request.bits ? *request.bits == bits : low == 0 || bits < low || isOneSlice)
-      widths.push_back(bits);
-  }
-  return widths;
-}
-
 // Descending, as the search requires, and then that of low copies if no expert may choose it. The
 // methods of papers keep the papers' grids.
-static Result<std::vector<Grid>> gridsFor(const AccurateCompileRequest &request,
-                                          std::span<const MoeLayer> layers) {
+static Result<std::vector<ExpertGrid>> gridsFor(const AccurateCompileRequest &request,
+                                                std::span<const MoeLayer> layers) {
   const mlir::moe::CompileOptions &passes = request.passes;
-  std::vector<uint32_t> widths = widthsFor(request);
-  if (passes.lowCopyBits != 0 && std::ranges::find(widths, passes.lowCopyBits) == widths.end())
-    widths.push_back(passes.lowCopyBits);
+  std::vector<ExpertWidth> widths = searchedWidths(request);
+  if (const ExpertWidth low = passes.lowCopyBits;
+      low.bits != 0 && std::ranges::find(widths, low) == widths.end())
+    widths.push_back(low);
   if (request.method == QuantizeMethod::kGptq)
     return feedbackGrids(widths);
   uint32_t group = passes.group;
@@ -42,9 +32,12 @@ static Result<std::vector<Grid>> gridsFor(const AccurateCompileRequest &request,
         rowInputs = std::max(rowInputs, matrix.shape.cols);
     group = uint32_t(roundUp(uint64_t(rowInputs), passes.activationGroup));
   }
-  std::vector<Grid> grids;
-  for (uint32_t bits : widths)
-    grids.push_back({bits, group, request.method == QuantizeMethod::kHqq});
+  const auto gridOf = [&](uint32_t bits) {
+    return Grid{bits, group, request.method == QuantizeMethod::kHqq};
+  };
+  std::vector<ExpertGrid> grids;
+  for (const ExpertWidth &width : widths)
+    grids.emplace_back(gridOf(width.bits), gridOf(width.downBits));
   return grids;
 }
 
@@ -75,8 +68,9 @@ Status PooledArtifacts::makeItems(const CalibrationInfo &info) {
   if (request.areResidentBitsChosen && request.target) {
     MOERT_ASSIGN_OR_RETURN(residents, residentClassesOf(model, session));
   }
-  MOERT_ASSIGN_OR_RETURN(WidthItems made, WidthItems::create(*pool, widthsFor(request).size(), info,
-                                                             std::move(residents), request.passes));
+  MOERT_ASSIGN_OR_RETURN(WidthItems made,
+                         WidthItems::create(*pool, searchedWidths(request).size(), info,
+                                            std::move(residents), request.passes));
   widthItems.emplace(std::move(made));
   return {};
 }
@@ -112,13 +106,14 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
   passes.budgets = asked.budgets;
   passes.sources = asked.sources;
   // All have one group and one kind of scales, with offsets or without; the narrowest has levels if
-  // any has.
-  const Grid &grid = pool->grids().back();
+  // any has. Where the widths are given, down may be the narrower one.
+  const ExpertGrid &narrowest = pool->grids().back();
+  const Grid &grid = narrowest.gateUp;
   mlir::moe::Choices choices;
   choices.quantizer = {mlir::moe::QuantizeMethod(request.method),
                        grid.group,
                        grid.hasOffsets,
-                       grid.hasLevels,
+                       grid.hasLevels || narrowest.down.hasLevels,
                        grid.hasByteScales,
                        passes.nested,
                        profilePath,
@@ -126,10 +121,12 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
   choices.measured = asked.measured;
   choices.widthsBy = asked.widthsBy;
   choices.residentBits = widthItems->residentBitsOf(assignment);
-  if (request.bits)
+  if (request.bits) {
     passes.bits = expertBitsOf(*request.bits);
-  else
+  } else {
     choices.expertBits = widthItems->expertBitsOf(assignment);
+    choices.expertDownBits = widthItems->expertDownBitsOf(assignment);
+  }
   return ir->plan(choices, passes, asked.moduleText);
 }
 

@@ -1,6 +1,7 @@
 #include "compiler/accuracy/SearchMaterial.h"
 
 #include "compiler/accuracy/SearchSummary.h"
+#include "compiler/accuracy/SearchedWidths.h"
 #include "compiler/search/AcceptanceLog.h"
 #include "runtime/base/Checksum.h"
 
@@ -35,14 +36,15 @@ static uint64_t measurementFingerprint(const AccurateCompileRequest &request,
                                        const CheckpointHash &checkpoint,
                                        const CalibrationInfo &info,
                                        const SearchMaterial &material) {
-  const std::string text =
-      strCat("measure ", MOE_VERSION, " ", formatChecksum(checkpoint.sample), " ",
-             nameOf(request.method), " ", request.passes.nested, " ", request.passes.lowCopyBits,
-             " ", request.passes.group, " ", request.passes.activationGroup, " ",
-             request.bits.value_or(0), " ", request.areResidentBitsChosen, " ",
-             int(request.passes.residentBits), " ", int(request.passes.headBits), " ",
-             metricName(material.items ? LossMetric::kKl : request.metric), " ",
-             request.amounts.windowTokens);
+  std::string text = strCat("measure ", MOE_VERSION, " ", formatChecksum(checkpoint.sample), " ",
+                            nameOf(request.method), " ", request.passes.nested, " ",
+                            request.passes.lowCopyBits, " ", request.passes.group, " ",
+                            request.passes.activationGroup, " ", request.areResidentBitsChosen, " ",
+                            int(request.passes.residentBits), " ", int(request.passes.headBits),
+                            " ", metricName(material.items ? LossMetric::kKl : request.metric), " ",
+                            request.amounts.windowTokens);
+  for (const ExpertWidth &width : searchedWidths(request)) // Assignments are numbers of these.
+    text += strCat(" ", width.text());
   ChecksumStream stream;
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(info.tokens)));

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <utility>
 
 using namespace moert;
 
@@ -118,13 +119,16 @@ std::string itemsText(const AcceptanceScores &found, LossMetric metric, double t
 }
 
 std::string widthCounts(const WidthAssignment &assignment, const WidthItems &items) {
-  std::map<uint32_t, uint32_t, std::greater<>> experts;
-  for (const std::vector<int32_t> &layer : items.expertBitsOf(assignment))
-    for (int32_t bits : layer)
-      ++experts[uint32_t(bits)];
+  const auto isWider = [](const ExpertWidth &a, const ExpertWidth &b) {
+    return std::pair(a.meanBits(), a.bits) > std::pair(b.meanBits(), b.bits);
+  };
+  std::map<ExpertWidth, uint32_t, decltype(isWider)> experts(isWider);
+  for (const std::vector<ExpertWidth> &layer : items.expertWidthsOf(assignment))
+    for (const ExpertWidth &width : layer)
+      ++experts[width];
   std::string text;
-  for (const auto &[bits, count] : experts)
-    text += strCat(text.empty() ? "" : ", ", bits, " bits: ", count);
+  for (const auto &[width, count] : experts)
+    text += strCat(text.empty() ? "" : ", ", width.text(), " bits: ", count);
   return text;
 }
 

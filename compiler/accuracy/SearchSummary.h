@@ -36,7 +36,7 @@ std::string acceptedText(const AcceptanceScores &found, double target,
 /// "; ..." if there are too few items for any artifact to be accepted; otherwise empty.
 std::string itemsText(const AcceptanceScores &found, moert::LossMetric metric, double target);
 
-/// "8 bits: 12, 4 bits: 240, 2 bits: 68".
+/// "8 bits: 12, 4/6 bits: 31, 4 bits: 209, 2 bits: 68": 4/6 for a down projection of 6 bits.
 std::string widthCounts(const WidthAssignment &assignment, const WidthItems &items);
 
 } // namespace moec

@@ -55,7 +55,8 @@ void WidthItems::addLayer(size_t layer, const CalibrationInfo::MoeLayer &seen, u
     WidthItem item;
     item.name = strCat("layer ", seen.layer, " expert ", e);
     for (size_t g = 0; g < grids.size(); ++g)
-      item.options.push_back({grids[g].bits, double(pool->payloadBytesOf(layer, g)),
+      item.options.push_back({ExpertWidth(grids[g]).meanBits(),
+                              double(pool->payloadBytesOf(layer, g)),
                               errors[g][e] + kPriorTokens * meanErrors[g]});
     search.problem.items.push_back(std::move(item));
     search.groups.push_back(group);
@@ -69,7 +70,7 @@ Status WidthItems::addClass(const ResidentClass &matrices, const mlir::moe::Comp
   item.name = matrices.name;
   for (uint32_t width : {16u, 8u, 4u}) {
     MOERT_ASSIGN_OR_RETURN(uint64_t bytes, storedBytes(matrices, width, passes));
-    item.options.push_back({width, double(bytes), 0});
+    item.options.push_back({double(width), double(bytes), 0});
   }
   search.problem.items.push_back(std::move(item));
   search.groups.push_back(group);
@@ -101,15 +102,40 @@ GridChoice WidthItems::gridsOf(const WidthAssignment &assignment) const {
   return choice;
 }
 
+std::vector<std::vector<ExpertWidth>>
+WidthItems::expertWidthsOf(const WidthAssignment &assignment) const {
+  std::vector<std::vector<ExpertWidth>> widths;
+  for (const std::vector<uint32_t> &layer : gridsOf(assignment)) {
+    std::vector<ExpertWidth> &ofLayer = widths.emplace_back();
+    for (uint32_t grid : layer)
+      ofLayer.emplace_back(grids[grid]);
+  }
+  return widths;
+}
+
 std::vector<std::vector<int32_t>>
 WidthItems::expertBitsOf(const WidthAssignment &assignment) const {
   std::vector<std::vector<int32_t>> bits;
-  for (const std::vector<uint32_t> &layer : gridsOf(assignment)) {
+  for (const std::vector<ExpertWidth> &layer : expertWidthsOf(assignment)) {
     std::vector<int32_t> &ofLayer = bits.emplace_back();
-    for (uint32_t grid : layer)
-      ofLayer.push_back(int32_t(grids[grid].bits));
+    for (const ExpertWidth &width : layer)
+      ofLayer.push_back(int32_t(width.bits));
   }
   return bits;
+}
+
+std::vector<std::vector<int32_t>>
+WidthItems::expertDownBitsOf(const WidthAssignment &assignment) const {
+  std::vector<std::vector<int32_t>> bits;
+  bool isAnyOwn = false;
+  for (const std::vector<ExpertWidth> &layer : expertWidthsOf(assignment)) {
+    std::vector<int32_t> &ofLayer = bits.emplace_back();
+    for (const ExpertWidth &width : layer) {
+      ofLayer.push_back(int32_t(width.downBits));
+      isAnyOwn = isAnyOwn || width.downBits != width.bits;
+    }
+  }
+  return isAnyOwn ? bits : std::vector<std::vector<int32_t>>();
 }
 
 std::map<std::string, uint32_t>
@@ -118,7 +144,7 @@ WidthItems::residentBitsOf(const WidthAssignment &assignment) const {
   size_t item = expertItems();
   for (const ResidentClass &matrices : classes) {
     for (const ResidentMatrix &matrix : matrices.matrices)
-      bits[matrix.symbol] = search.problem.items[item].options[assignment[item]].bits;
+      bits[matrix.symbol] = uint32_t(search.problem.items[item].options[assignment[item]].bits);
     ++item;
   }
   return bits;

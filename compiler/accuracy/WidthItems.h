@@ -6,6 +6,7 @@
 #include "compiler/accuracy/ResidentClasses.h"
 #include "compiler/plan/WidthSearch.h"
 #include "compiler/pool/ExpertPool.h"
+#include "compiler/pool/ExpertWidth.h"
 #include "passes/Pipeline.h"
 
 #include <map>
@@ -29,7 +30,11 @@ public:
   const WidthSearchInput &input() const { return search; }
 
   GridChoice gridsOf(const WidthAssignment &assignment) const;
+  /// By MoE layer, in the order of its experts.
+  std::vector<std::vector<ExpertWidth>> expertWidthsOf(const WidthAssignment &assignment) const;
+  /// Those of gate and up; and those of down, empty where all experts have them for down too.
   std::vector<std::vector<int32_t>> expertBitsOf(const WidthAssignment &assignment) const;
+  std::vector<std::vector<int32_t>> expertDownBitsOf(const WidthAssignment &assignment) const;
   /// By symbol.
   std::map<std::string, uint32_t> residentBitsOf(const WidthAssignment &assignment) const;
   /// Bytes of the slices, including scales, without padding.
@@ -45,7 +50,7 @@ private:
   size_t expertItems() const { return search.problem.items.size() - classes.size(); }
 
   const ExpertPool *pool;
-  std::span<const Grid> grids;        // The pool's.
+  std::span<const ExpertGrid> grids;  // The pool's.
   std::vector<ResidentClass> classes; // Their items follow those of the experts.
   WidthSearchInput search;
 };

@@ -53,9 +53,9 @@ static Status checkReference(const Artifact &artifact) {
   for (const MoeLayer &layer : artifact.moeLayers)
     for (const Expert &expert : layer.experts)
       for (const Slice &slice : expert.slices)
-        if (isQuantized(slice.format.kind) || expert.slices.size() != 1)
+        if (slice.format.isQuantized() || expert.slices.size() != 1)
           return invalidInput("an expert of layer ", layer.layer, " is stored as ",
-                              nameOf(slice.format.kind),
+                              nameOf(slice.format.gateUp.kind),
                               ", expected a reference at the checkpoint's own precision");
   if (artifact.moeLayers.empty())
     return invalidInput("the model has no routed experts; there is nothing to calibrate");

@@ -42,30 +42,36 @@ static Result<std::unique_ptr<llvm::MemoryBuffer>> readModuleFile(const std::str
 
 /// The grids of a plan's experts in descending order of bits, and which one each expert has.
 struct UsedGrids {
-  std::vector<Grid> grids;
+  std::vector<ExpertGrid> grids;
   GridChoice choice;
 };
 
 /// The formats of each of its copies, the low one first.
-static std::vector<std::vector<WeightFormat>> copiesOf(const Expert &expert) {
-  const std::vector<WeightFormat> formats = formatsOf(expert);
+static std::vector<std::vector<ExpertFormat>> copiesOf(const Expert &expert) {
+  const std::vector<ExpertFormat> formats = formatsOf(expert);
   const auto boundary = formats.begin() + lowCopySlicesOf(expert);
-  std::vector<std::vector<WeightFormat>> copies;
+  std::vector<std::vector<ExpertFormat>> copies;
   if (boundary != formats.begin())
     copies.emplace_back(formats.begin(), boundary);
   copies.emplace_back(boundary, formats.end());
   return copies;
 }
 
+static auto fieldsOf(const Grid &grid) {
+  return std::tie(grid.bits, grid.group, grid.hasOffsets, grid.hasLevels, grid.hasByteScales);
+}
+
+/// In the pool's order: grids of one gate and up are neighbours.
+static bool isWider(const ExpertGrid &a, const ExpertGrid &b) {
+  return std::tuple(fieldsOf(a.gateUp), fieldsOf(a.down)) >
+         std::tuple(fieldsOf(b.gateUp), fieldsOf(b.down));
+}
+
 static UsedGrids gridsOf(const std::vector<MoeLayer> &layers) {
-  const auto isWider = [](const Grid &a, const Grid &b) {
-    return std::tie(a.bits, a.group, a.hasOffsets, a.hasLevels, a.hasByteScales) >
-           std::tie(b.bits, b.group, b.hasOffsets, b.hasLevels, b.hasByteScales);
-  };
-  std::set<Grid, decltype(isWider)> all(isWider);
+  std::set<ExpertGrid, decltype(&isWider)> all(&isWider);
   for (const MoeLayer &layer : layers)
     for (const Expert &expert : layer.experts)
-      for (const std::vector<WeightFormat> &copy : copiesOf(expert))
+      for (const std::vector<ExpertFormat> &copy : copiesOf(expert))
         all.insert(gridOf(copy));
   UsedGrids used{{all.begin(), all.end()}, GridChoice(layers.size())};
   for (size_t l = 0; l < layers.size(); ++l)
@@ -80,7 +86,8 @@ static Status checkFormats(const EmitPlan &plan, const EmitRequest &request) {
   if (plan.artifact.moeLayers.empty())
     return invalidInput(request.modulePath, ": found the quantizer ", nameOf(plan.origin.method),
                         " in a module without MoE layers, expected experts that it quantizes");
-  const WeightFormat first = formatsOf(plan.artifact.moeLayers.front().experts.front()).front();
+  const Expert &first = plan.artifact.moeLayers.front().experts.front();
+  const uint32_t activationGroup = first.slices.front().format.activationGroup();
   for (const MoeLayer &layer : plan.artifact.moeLayers)
     for (const Expert &expert : layer.experts) {
       const auto refuse = [&](std::string_view found) {
@@ -88,10 +95,10 @@ static Status checkFormats(const EmitPlan &plan, const EmitRequest &request) {
                             nameOf(plan.origin.method),
                             ", expected the slices of moe-assign-bits with this quantizer");
       };
-      for (const std::vector<WeightFormat> &copy : copiesOf(expert)) {
-        if (!isQuantized(copy.front().kind))
+      for (const std::vector<ExpertFormat> &copy : copiesOf(expert)) {
+        if (!copy.front().isQuantized())
           return refuse("an expert that is not quantized");
-        auto slices = slicesOf(gridOf(copy), first.activationGroup, plan.origin.isNested);
+        auto slices = slicesOf(gridOf(copy), activationGroup, plan.origin.isNested);
         if (!slices.isOk() || *slices != copy)
           return refuse("slices of another form");
       }
@@ -100,7 +107,7 @@ static Status checkFormats(const EmitPlan &plan, const EmitRequest &request) {
 }
 
 static Result<std::unique_ptr<ExpertPool>>
-fillPool(const EmitPlan &plan, const std::vector<Grid> &grids, const Checkpoint &checkpoint,
+fillPool(const EmitPlan &plan, const std::vector<ExpertGrid> &grids, const Checkpoint &checkpoint,
          const CalibrationProfile &profile, const EmitRequest &request, const WorkDirectory &work,
          const Session &session) {
   PoolOptions options;
@@ -108,7 +115,7 @@ fillPool(const EmitPlan &plan, const std::vector<Grid> &grids, const Checkpoint 
   options.method = plan.origin.method;
   options.grids = grids;
   options.activationGroup =
-      plan.artifact.moeLayers.front().experts.front().slices.front().format.activationGroup;
+      plan.artifact.moeLayers.front().experts.front().slices.front().format.activationGroup();
   options.nested = plan.origin.isNested;
   options.checkpointHash = profile.info().checkpointHash;
   options.threads = request.threads;

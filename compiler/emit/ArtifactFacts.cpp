@@ -16,16 +16,22 @@ namespace moec {
 static_assert(kOutputsTogether == kPanelRows);
 static_assert(kMostAhead <= kMostTogether, "the gates of all distances are one product");
 
-static std::string_view weightsOf(std::span<const Slice> copy) {
-  std::string name = strCat(nameOf(copy.front().format.kind));
-  for (const Slice &slice : copy.subspan(1))
-    name = strCat(name, "+", bitsOf(slice.format.kind));
+static std::string_view weightsOf(std::span<const Slice> copy, ExpertPart part) {
+  std::string name;
+  for (const Slice &slice : copy)
+    for (WeightKind plane : planesOf(formatOf(slice.format, part).kind))
+      if (plane != WeightKind::kInt0)
+        name = name.empty() ? nameOf(plane) : strCat(name, "+", bitsOf(plane));
   auto found = std::find(kProductWeights.begin(), kProductWeights.end(), name);
   assert(found != kProductWeights.end() && "checkSliceFormats() admits no other");
   return *found;
 }
 
-std::string_view productWeightsOf(const Expert &expert) {
+static ExpertProducts weightsOf(std::span<const Slice> copy) {
+  return {weightsOf(copy, ExpertPart::kGate), weightsOf(copy, ExpertPart::kDown)};
+}
+
+ExpertProducts productWeightsOf(const Expert &expert) {
   return weightsOf(fullSlicesOf(expert));
 }
 

@@ -10,7 +10,7 @@ namespace moec {
 /// The artifact is laid out, as its records' sizes count; its plans do not.
 ModelFacts factsOf(const moert::Artifact &artifact, const moert::ModelFootprint &footprint);
 
-/// An expert's stored width at full precision, as named in device profiles (kProductWeights).
-std::string_view productWeightsOf(const moert::Expert &expert);
+/// The stored widths of an expert's matrices at full precision.
+ExpertProducts productWeightsOf(const moert::Expert &expert);
 
 } // namespace moec

@@ -107,6 +107,8 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
                               {"bits", bits.str()},
                               {"resident_bits", residentBits.str()},
                               {"quantizer", std::string(nameOf(plan.origin.method))}};
+  if (auto downBits = module->getAttrOfType<StringAttr>(kExpertDownBitsAttr))
+    plan.artifact.provenance.emplace_back("down_bits", downBits.str());
   if (auto headBits = module->getAttrOfType<StringAttr>(kHeadBitsAttr))
     plan.artifact.provenance.emplace_back("head_bits", headBits.str());
   if (auto widthsBy = module->getAttrOfType<StringAttr>(kWidthsByAttr))

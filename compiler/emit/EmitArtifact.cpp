@@ -73,7 +73,7 @@ private:
   std::vector<Expert *> experts; // In file order.
   size_t part = 0;               // Index into weights.parts of the current part.
   ChecksumStream checksum;       // The current part's or copy's, from its first byte.
-  PackedWeights tables;          // Scales and offsets of the current matrix.
+  PackedWeights tables;          // What follows the codes of the current matrix.
   /// The slices after the first of the current copy: they follow all matrices of the first slice.
   /// At most the record's own size.
   std::vector<std::vector<std::byte>> refinements;
@@ -105,6 +105,10 @@ Status PartWriter::take(size_t index, std::vector<PackedWeights> packed) {
   tables.scales.insert(tables.scales.end(), first.scales.begin(), first.scales.end());
   tables.offsets.insert(tables.offsets.end(), first.offsets.begin(), first.offsets.end());
   tables.rowScales.insert(tables.rowScales.end(), first.rowScales.begin(), first.rowScales.end());
+  tables.lowPlanes.resize(first.lowPlanes.size());
+  for (size_t p = 0; p < first.lowPlanes.size(); ++p)
+    tables.lowPlanes[p].insert(tables.lowPlanes[p].end(), first.lowPlanes[p].begin(),
+                               first.lowPlanes[p].end());
   keepRefinements(piece, std::span(packed).subspan(1));
   if (piece.firstRow + piece.rowCount == matrix.source->rows)
     MOERT_RETURN_IF_ERROR(finishMatrix(matrix));
@@ -159,6 +163,10 @@ Status PartWriter::takeCopied(const RecordPiece &piece, std::span<const std::byt
 }
 
 Status PartWriter::finishMatrix(const StoredMatrix &matrix) {
+  for (size_t p = 0; p < tables.lowPlanes.size(); ++p) {
+    MOERT_RETURN_IF_ERROR(padTo(matrix.fileOffset + matrix.layout.planeOffsets[p + 1]));
+    MOERT_RETURN_IF_ERROR(append(tables.lowPlanes[p]));
+  }
   if (!tables.rowScales.empty()) {
     MOERT_RETURN_IF_ERROR(padTo(matrix.fileOffset + matrix.layout.rowScalesOffset));
     MOERT_RETURN_IF_ERROR(append(tables.rowScales));
@@ -174,6 +182,7 @@ Status PartWriter::finishMatrix(const StoredMatrix &matrix) {
   tables.scales.clear();
   tables.offsets.clear();
   tables.rowScales.clear();
+  tables.lowPlanes.clear();
   return matrix.endsCopy ? finishCopy(matrix) : Status();
 }
 

@@ -15,10 +15,10 @@ namespace moec {
 
 /// A stored matrix, of an expert in one of its copies: its source and its position in the file.
 struct StoredMatrix {
-  const WeightSource *source = nullptr; // Owned by the plan.
-  std::vector<moert::WeightFormat> slices;
-  moert::MatrixLayout layout; // Layout in the first slice.
-  uint64_t fileOffset = 0;    // The part in the first slice.
+  const WeightSource *source = nullptr;    // Owned by the plan.
+  std::vector<moert::WeightFormat> slices; // All of its copy; int0 where it has nothing in one.
+  moert::MatrixLayout layout;              // Layout in the first slice.
+  uint64_t fileOffset = 0;                 // The part in the first slice.
   /// Offset in each slice after the first, from the slice's first byte.
   std::vector<uint64_t> refinementOffsets = {};
   size_t firstSlice = 0; // The copy's, in its record.

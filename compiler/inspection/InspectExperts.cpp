@@ -6,6 +6,7 @@
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -39,37 +40,46 @@ double bitsPerWeight(const MoeLayer &layer, const Expert &expert) {
   return double(bytes) * 8 / double(weightsOf(layer));
 }
 
-static uint32_t widthOf(std::span<const Slice> copy) {
+static uint32_t widthOf(std::span<const Slice> copy, ExpertPart part) {
   uint32_t bits = 0;
   for (const Slice &slice : copy)
-    bits += bitsOf(slice.format.kind);
+    bits += bitsOf(formatOf(slice.format, part).kind);
   return bits;
 }
 
-uint32_t widthOf(const Expert &expert) {
-  return widthOf(fullSlicesOf(expert));
+ExpertWidth widthOf(const Expert &expert) {
+  const std::span<const Slice> full = fullSlicesOf(expert);
+  return {widthOf(full, ExpertPart::kGate), widthOf(full, ExpertPart::kDown)};
 }
 
-static std::string nameOfCopy(std::span<const Slice> copy) {
-  const WeightFormat &format = copy.front().format;
-  if (copy.size() == 1)
-    return nameOfFormat(format);
+static std::string nameOfCopy(std::span<const Slice> copy, ExpertPart part) {
+  const WeightFormat &format = formatOf(copy.front().format, part);
   std::string sliceBits;
+  size_t slices = 0;
   for (const Slice &slice : copy)
-    sliceBits += strCat(sliceBits.empty() ? "" : "+", bitsOf(slice.format.kind));
-  return strCat(hasLevels(format.kind) ? "nl" : "int", widthOf(copy), "/", format.group,
+    if (const WeightKind kind = formatOf(slice.format, part).kind; kind != WeightKind::kInt0)
+      sliceBits += strCat(slices++ == 0 ? "" : "+", bitsOf(kind));
+  if (slices == 1)
+    return nameOfFormat(format);
+  return strCat(hasLevels(format.kind) ? "nl" : "int", widthOf(copy, part), "/", format.group,
                 format.hasOffsets      ? "+offsets"
                 : format.hasByteScales ? "+bytescales"
                                        : "",
                 " as ", sliceBits);
 }
 
-std::string nameOfSlices(const Expert &expert) {
-  const std::string name = nameOfCopy(fullSlicesOf(expert));
+std::string nameOfSlices(const Expert &expert, ExpertPart part) {
+  const std::string name = nameOfCopy(fullSlicesOf(expert), part);
   const size_t low = lowCopySlicesOf(expert);
   if (low == 0)
     return name;
-  return strCat(name, " + ", nameOfCopy(std::span(expert.slices).first(low)), " copy");
+  return strCat(name, " + ", nameOfCopy(std::span(expert.slices).first(low), part), " copy");
+}
+
+std::string nameOfSlices(const Expert &expert) {
+  const std::string gateUp = nameOfSlices(expert, ExpertPart::kGate);
+  const std::string down = nameOfSlices(expert, ExpertPart::kDown);
+  return down == gateUp ? gateUp : strCat(gateUp, ", down ", down);
 }
 
 namespace {
@@ -78,7 +88,7 @@ namespace {
 struct LayerLine {
   uint64_t experts = 0;
   std::string shape, bits;
-  std::map<uint32_t, uint64_t> counts;              // Experts of each width.
+  std::map<ExpertWidth, uint64_t> counts;           // Experts of each width.
   uint64_t payload = 0, lowCopies = 0, padding = 0; // Bytes of one layer.
 
   friend bool operator==(const LayerLine &, const LayerLine &) = default;
@@ -107,20 +117,20 @@ static LayerLine lineOf(const MoeLayer &layer) {
 }
 
 // One column of counts per width, in descending order.
-static TextTable tableOf(const std::set<uint32_t, std::greater<>> &widths) {
+static TextTable tableOf(const std::set<ExpertWidth, std::greater<>> &widths) {
   std::vector<TextTable::Column> columns = {
       {"layers"}, {"experts"}, {"in x width"}, {"bits/weight"}};
-  for (uint32_t width : widths)
-    columns.push_back({strCat(width, "b")});
+  for (const ExpertWidth &width : widths)
+    columns.push_back({width.text() + "b"});
   columns.push_back({"size"});
   return TextTable(std::move(columns));
 }
 
 static std::vector<std::string> rowOf(const LayerLine &line, uint32_t from, uint32_t to,
-                                      const std::set<uint32_t, std::greater<>> &widths) {
+                                      const std::set<ExpertWidth, std::greater<>> &widths) {
   std::vector<std::string> row = {from == to ? std::to_string(from) : strCat(from, "-", to),
                                   std::to_string(line.experts), line.shape, line.bits};
-  for (uint32_t width : widths) {
+  for (const ExpertWidth &width : widths) {
     auto found = line.counts.find(width);
     row.push_back(found == line.counts.end() ? "-" : std::to_string(found->second));
   }
@@ -129,7 +139,7 @@ static std::vector<std::string> rowOf(const LayerLine &line, uint32_t from, uint
 }
 
 std::string describeExperts(const Artifact &artifact) {
-  std::set<uint32_t, std::greater<>> widths;
+  std::set<ExpertWidth, std::greater<>> widths;
   for (const MoeLayer &layer : artifact.moeLayers)
     for (const Expert &expert : layer.experts)
       widths.insert(widthOf(expert));
@@ -153,9 +163,12 @@ std::string describeExperts(const Artifact &artifact) {
   double percent = all == 0 ? 0 : double(padding) / double(all) * 100;
   const std::string low =
       lowCopies == 0 ? "" : strCat(formatBytes(lowCopies), " of low copies and ");
-  return strCat("experts, counted by width (4b: 4 bits):\n", table.text(kIndent), kIndent, experts,
-                " experts: ", formatBytes(payload), ", plus ", low, formatBytes(padding),
-                " of padding (", fixed(percent, 1), "% of the records)\n");
+  const bool isMixed = std::ranges::any_of(
+      widths, [](const ExpertWidth &width) { return width.bits != width.downBits; });
+  return strCat("experts, counted by width (4b: 4 bits",
+                isMixed ? "; 4/6b: gate and up 4, down 6" : "", "):\n", table.text(kIndent),
+                kIndent, experts, " experts: ", formatBytes(payload), ", plus ", low,
+                formatBytes(padding), " of padding (", fixed(percent, 1), "% of the records)\n");
 }
 
 } // namespace moec

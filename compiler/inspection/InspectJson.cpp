@@ -72,7 +72,8 @@ static void writeExpert(JsonWriter &json, const MoeLayer &layer, uint64_t index)
   json.beginObject();
   json.key("layer").number(layer.layer);
   json.key("expert").number(index);
-  json.key("bits").number(widthOf(expert));
+  json.key("bits").number(widthOf(expert).bits);
+  json.key("down_bits").number(widthOf(expert).downBits);
   json.key("bits_per_weight").number(bitsPerWeight(layer, expert));
   json.key("low_copy_slices").number(uint64_t(lowCopySlicesOf(expert)));
   json.key("file_offset").number(expert.fileOffset);
@@ -80,7 +81,12 @@ static void writeExpert(JsonWriter &json, const MoeLayer &layer, uint64_t index)
   json.key("slices").beginArray();
   for (const Slice &slice : expert.slices) {
     json.beginObject();
-    writeFormat(json, slice.format);
+    writeFormat(json, slice.format.gateUp);
+    if (slice.format.down != slice.format.gateUp) {
+      json.key("down").beginObject();
+      writeFormat(json, slice.format.down);
+      json.endObject();
+    }
     json.key("offset").number(slice.offset);
     json.key("bytes").number(slice.bytes);
     json.key("payload_bytes").number(slice.payloadBytes);

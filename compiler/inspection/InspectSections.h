@@ -1,6 +1,7 @@
 // The parts of an artifact's description, and shared helpers. Internal to Inspect*.cpp.
 #pragma once
 
+#include "compiler/pool/ExpertWidth.h"
 #include "runtime/base/JsonWriter.h"
 #include "runtime/format/Artifact.h"
 
@@ -21,9 +22,13 @@ std::string boundedLossText(const std::string &metric, double loss, double upper
                             double confidence);
 
 /// Bits per weight at full precision, without scales: 4 for int4, or for int2 and a refining int2.
-uint32_t widthOf(const moert::Expert &expert);
+ExpertWidth widthOf(const moert::Expert &expert);
 
-/// "int4/32"; in several slices "int4/32 as 2+2"; with a low copy "bf16 + int4/32 copy".
+/// How a matrix is stored: "int4/32"; in several slices "int4/32 as 2+2"; with a low copy
+/// "bf16 + int4/32 copy".
+std::string nameOfSlices(const moert::Expert &expert, moert::ExpertPart part);
+
+/// That of gate and up; where down's is another "int4/32 as 2+2, down int6/32 as 2+2+2".
 std::string nameOfSlices(const moert::Expert &expert);
 
 /// The origin of a set of numbers, given the worst of their origins: "measured", "assumed at

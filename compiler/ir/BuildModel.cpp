@@ -108,11 +108,13 @@ void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t layer, const MoeDesc
   if (hasFailed)
     return;
   const moert::GluActivation &activation = moe.experts.front().activation;
-  MoeLayerOp::create(
-      builder, loc, name, static_cast<uint32_t>(layer),
-      static_cast<ir::Activation>(activation.kind), numberOf(activation, activation.alpha),
-      numberOf(activation, activation.limit), static_cast<uint32_t>(moe.experts.size()),
-      builder.getArrayAttr({gate, up, down}), DenseI32ArrayAttr(), ArrayAttr(), moe.scalesInputs);
+  MoeLayerOp::create(builder, loc, name, static_cast<uint32_t>(layer),
+                     static_cast<ir::Activation>(activation.kind),
+                     numberOf(activation, activation.alpha), numberOf(activation, activation.limit),
+                     static_cast<uint32_t>(moe.experts.size()),
+                     builder.getArrayAttr({gate, up, down}), /*bits=*/DenseI32ArrayAttr(),
+                     /*downBits=*/DenseI32ArrayAttr(), /*slices=*/ArrayAttr(),
+                     /*downSlices=*/ArrayAttr(), moe.scalesInputs);
   const auto bias = [&](const char *matrix, const std::optional<WeightSource> &source) {
     return source ? weight(name + matrix, *source, WeightRole::kVector) : FlatSymbolRefAttr();
   };

@@ -18,9 +18,9 @@ moert::Artifact symbolsOf(ModuleOp module) {
   for (MoeLayerOp op : module.getOps<MoeLayerOp>()) {
     moert::MoeLayer &layer = symbols.moeLayers.emplace_back(matricesOf(op));
     layer.experts.resize(op.getExperts());
-    for (size_t i = 0; op.getSlices() && i < layer.experts.size(); ++i)
-      for (auto format : cast<ArrayAttr>((*op.getSlices())[i]).getAsRange<FormatAttr>())
-        layer.experts[i].slices.emplace_back().format = toWeightFormat(format);
+    for (uint32_t i = 0; op.getSlices() && i < op.getExperts(); ++i)
+      for (const moert::ExpertFormat &format : op.formatsOf(i))
+        layer.experts[i].slices.emplace_back().format = format;
   }
   for (KvSlotOp slot : module.getOps<KvSlotOp>())
     symbols.kvSlots.push_back({slot.getKvHeads(), slot.getKeyDim(), slot.getValueDim()});

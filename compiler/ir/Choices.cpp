@@ -168,6 +168,9 @@ void choose(ModuleOp module, const Choices &choices) {
   if (!choices.expertBits.empty())
     for (auto [layer, bits] : llvm::zip_equal(module.getOps<MoeLayerOp>(), choices.expertBits))
       layer.setBits(bits);
+  if (!choices.expertDownBits.empty())
+    for (auto [layer, bits] : llvm::zip_equal(module.getOps<MoeLayerOp>(), choices.expertDownBits))
+      layer.setDownBits(bits);
   for (const auto &[symbol, bits] : choices.residentBits)
     module.lookupSymbol<WeightOp>(symbol).setBits(bits);
 }

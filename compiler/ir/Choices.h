@@ -27,8 +27,9 @@ struct Quantizer {
 /// Absent and empty fields leave the decision to the options of the passes.
 struct Choices {
   std::optional<Quantizer> quantizer;
-  std::vector<std::vector<int32_t>> expertBits; // [MoE layer][expert]
-  std::map<std::string, uint32_t> residentBits; // By symbol.
+  std::vector<std::vector<int32_t>> expertBits;     // [MoE layer][expert]
+  std::vector<std::vector<int32_t>> expertDownBits; // Those of down; empty: as gate and up.
+  std::map<std::string, uint32_t> residentBits;     // By symbol.
   std::optional<moert::Measured> measured;
   std::string widthsBy; // What chose the widths, for the artifact's provenance.
 };

@@ -13,6 +13,8 @@ using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 static_assert(static_cast<int>(WeightKind::kInt1) == static_cast<int>(moert::WeightKind::kInt1));
 static_assert(static_cast<int>(WeightKind::kMxfp4) == static_cast<int>(moert::WeightKind::kMxfp4));
 static_assert(static_cast<int>(WeightKind::kNl4) == static_cast<int>(moert::WeightKind::kNl4));
+static_assert(static_cast<int>(WeightKind::kInt0) == static_cast<int>(moert::WeightKind::kInt0));
+static_assert(static_cast<int>(WeightKind::kNl3) == static_cast<int>(moert::WeightKind::kNl3));
 static_assert(static_cast<int>(WeightKind::kBF16) == static_cast<int>(moert::WeightKind::kBF16));
 static_assert(static_cast<int>(BufferKind::kQuantized) ==
               static_cast<int>(moert::BufferKind::kQuantized));

@@ -17,11 +17,11 @@ class Moe_Enum<string name, string summary, list<I32EnumAttrCase> cases>
 }
 
 def Moe_WeightKind : Moe_Enum<"WeightKind", "how numbers of a weight are stored", [
-  I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kF16", 1, "f16">,
-  I32EnumAttrCase<"kBF16", 2, "bf16">, I32EnumAttrCase<"kInt8", 3, "int8">,
-  I32EnumAttrCase<"kInt4", 4, "int4">, I32EnumAttrCase<"kInt2", 5, "int2">,
-  I32EnumAttrCase<"kInt1", 6, "int1">, I32EnumAttrCase<"kMxfp4", 7, "mxfp4">,
-  I32EnumAttrCase<"kNl2", 8, "nl2">, I32EnumAttrCase<"kNl4", 9, "nl4">]>;
+  I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kF16", 1, "f16">, I32EnumAttrCase<"kBF16", 2, "bf16">,
+  I32EnumAttrCase<"kInt8", 3, "int8">, I32EnumAttrCase<"kInt4", 4, "int4">, I32EnumAttrCase<"kInt2", 5, "int2">,
+  I32EnumAttrCase<"kInt1", 6, "int1">, I32EnumAttrCase<"kMxfp4", 7, "mxfp4">, I32EnumAttrCase<"kNl2", 8, "nl2">,
+  I32EnumAttrCase<"kNl4", 9, "nl4">, I32EnumAttrCase<"kInt0", 10, "int0">, I32EnumAttrCase<"kInt3", 11, "int3">,
+  I32EnumAttrCase<"kInt5", 12, "int5">, I32EnumAttrCase<"kInt6", 13, "int6">, I32EnumAttrCase<"kNl3", 14, "nl3">]>;
 
 def Moe_WeightRole : Moe_Enum<"WeightRole", "allowed formats of a weight", [
   I32EnumAttrCase<"kMatrix", 0, "matrix">,   // Any format.
@@ -162,10 +162,10 @@ def Moe_RouterGroupsAttr : Moe_Attr<"RouterGroups", "router_groups"> {
 def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
   let summary = "How the numbers of a matrix are stored (moert::WeightFormat)";
   let description = [{
-    A float kind, or a quantized kind with the number of inputs that share a scale (`group`), the number
-    of inputs whose activations share one (`activationGroup`: 16, 32 or 64, a divisor of `group`), and
-    whether each group also has an offset, or a scale of one byte (`byteScales`). A slice that `refines`
-    has the low bits of the codes of the slice before it, and no scales. The float kind mxfp4 has groups too, always of 32 inputs.
+    A float kind, or a quantized kind with the number of inputs that share a scale (`group`), the number of inputs
+    whose activations share one (`activationGroup`: 16, 32 or 64, a divisor of `group`), and whether each group also
+    has an offset, or a scale of one byte (`byteScales`). A slice that `refines` has the low bits of the codes of the
+    slice before it (int0: none), and no scales. The float kind mxfp4 has groups too, always of 32 inputs.
 
     ```mlir
     #moe.format<kind = mxfp4, group = 32>

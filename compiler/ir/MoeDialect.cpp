@@ -149,8 +149,8 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
     return isa<MeasuredAttr>(value)
                ? success()
                : emitError(op->getLoc(), "'moe.measured' expected a #moe.measured attribute");
-  if (key == kExpertBitsAttr || key == kResidentBitsAttr || key == kHeadBitsAttr ||
-      key == kWidthsByAttr)
+  if (key == kExpertBitsAttr || key == kExpertDownBitsAttr || key == kResidentBitsAttr ||
+      key == kHeadBitsAttr || key == kWidthsByAttr)
     return isa<StringAttr>(value) ? success()
                                   : emitError(op->getLoc()) << "'" << key << "' expected a string";
   if (key == kPageBytesAttr) {

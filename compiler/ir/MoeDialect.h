@@ -53,6 +53,7 @@ constexpr llvm::StringLiteral kQuantizerAttr = "moe.quantizer";
 constexpr llvm::StringLiteral kMeasuredAttr = "moe.measured";
 constexpr llvm::StringLiteral kWidthsByAttr = "moe.widths_by";
 constexpr llvm::StringLiteral kExpertBitsAttr = "moe.expert_bits";
+constexpr llvm::StringLiteral kExpertDownBitsAttr = "moe.expert_down_bits";
 constexpr llvm::StringLiteral kResidentBitsAttr = "moe.resident_bits";
 constexpr llvm::StringLiteral kHeadBitsAttr = "moe.head_bits";
 constexpr llvm::StringLiteral kPageBytesAttr = "moe.page_bytes";

@@ -28,8 +28,8 @@ def Moe_Dialect : Dialect {
       - `moe.quantizer`, a `#moe.quantizer`; `moe.measured`, a `#moe.measured`; and `moe.widths_by`, a
         string: what chose the widths. Decided before the passes; without a quantizer, assign-bits
         rounds to nearest.
-      - `moe.expert_bits`, `moe.resident_bits` and, if it was given, `moe.head_bits`, strings: the
-        options of assign-bits.
+      - `moe.expert_bits`, `moe.resident_bits` and, if they were given, `moe.expert_down_bits` and
+        `moe.head_bits`, strings: the options of assign-bits.
       - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from make-plans.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect"];

@@ -21,8 +21,9 @@ LogicalResult WeightOp::verify() {
   std::optional<FormatAttr> format = getFormat();
   if (!format)
     return success();
-  if (format->getKind() == WeightKind::kMxfp4 || format->getKind() == WeightKind::kNl2 ||
-      format->getKind() == WeightKind::kNl4)
+  if (const auto kind = static_cast<moert::WeightKind>(format->getKind());
+      kind == moert::WeightKind::kMxfp4 || moert::hasLevels(kind) ||
+      moert::planesOf(kind).size() > 1)
     return emitOpError() << "stored as " << stringifyWeightKind(format->getKind())
                          << ", which only experts are";
   const bool isTaps = getRole() == WeightRole::kTaps;
@@ -73,23 +74,53 @@ static LogicalResult verifyMxfp4(MoeLayerOp op, uint32_t expert) {
   return success();
 }
 
+/// As many widths as experts, each possible.
+static LogicalResult verifyBits(MoeLayerOp op, StringRef name,
+                                std::optional<ArrayRef<int32_t>> bits) {
+  const auto isWidth = [](int32_t each) { return llvm::is_contained({8, 6, 5, 4, 3, 2}, each); };
+  if (!bits || (bits->size() == op.getExperts() && llvm::all_of(*bits, isWidth)))
+    return success();
+  return op.emitOpError() << "expected " << name << " of 8, 6, 5, 4, 3 or 2 for each of its "
+                          << op.getExperts() << " experts";
+}
+
+/// As many formats of down as slices.
+static LogicalResult verifyDownSlices(MoeLayerOp op) {
+  std::optional<ArrayAttr> down = op.getDownSlices();
+  if (!down)
+    return success();
+  if (down->size() != op.getExperts())
+    return op.emitOpError() << "has down_slices for " << down->size() << " experts, expected "
+                            << op.getExperts();
+  for (uint32_t i = 0; i < op.getExperts(); ++i) {
+    const size_t found = cast<ArrayAttr>((*down)[i]).size();
+    const size_t expected = cast<ArrayAttr>((*op.getSlices())[i]).size();
+    if (found != expected)
+      return op.emitOpError() << "expert " << i << " has " << found << " down_slices, expected "
+                              << expected << ", one for each of its slices";
+  }
+  return success();
+}
+
 static LogicalResult verifySlices(MoeLayerOp op) {
   std::optional<ArrayAttr> slices = op.getSlices();
+  if (!slices && op.getDownSlices())
+    return op.emitOpError("has down_slices without slices, expected both or slices alone");
   if (!slices)
     return success();
   if (slices->size() != op.getExperts())
     return op.emitOpError() << "has slices for " << slices->size() << " experts, expected "
                             << op.getExperts();
-  for (auto [expert, list] : llvm::enumerate(slices->getAsRange<ArrayAttr>())) {
-    if (list.empty())
+  if (failed(verifyDownSlices(op)))
+    return failure();
+  for (uint32_t expert = 0; expert < op.getExperts(); ++expert) {
+    const std::vector<moert::ExpertFormat> formats = op.formatsOf(expert);
+    if (formats.empty())
       return op.emitOpError() << "expert " << expert << " has no slices";
-    std::vector<moert::WeightFormat> formats;
-    for (FormatAttr format : list.getAsRange<FormatAttr>())
-      formats.push_back(toWeightFormat(format));
     if (moert::Status status = moert::checkSliceFormats(formats); !status.isOk())
       return op.emitOpError() << "expert " << expert << ": " << status.message();
-    if (formats[moert::lowCopySlicesOf(formats)].kind == moert::WeightKind::kMxfp4 &&
-        failed(verifyMxfp4(op, static_cast<uint32_t>(expert))))
+    if (formats[moert::lowCopySlicesOf(formats)].gateUp.kind == moert::WeightKind::kMxfp4 &&
+        failed(verifyMxfp4(op, expert)))
       return failure();
   }
   return success();
@@ -103,13 +134,23 @@ LogicalResult MoeLayerOp::verify() {
     return emitOpError(status.message());
   if (failed(verifyMatrices(*this)))
     return failure();
-  if (std::optional<ArrayRef<int32_t>> bits = getBits())
-    if (bits->size() != getExperts() || !llvm::all_of(*bits, [](int32_t b) {
-          return llvm::is_contained({8, 6, 5, 4, 3, 2}, b);
-        }))
-      return emitOpError() << "expected bits of 8, 6, 5, 4, 3 or 2 for each of its " << getExperts()
-                           << " experts";
+  if (failed(verifyBits(*this, "bits", getBits())) ||
+      failed(verifyBits(*this, "down_bits", getDownBits())))
+    return failure();
+  if (getDownBits() && !getBits())
+    return emitOpError("has down_bits without bits, expected both or bits alone");
   return verifySlices(*this);
+}
+
+std::vector<moert::ExpertFormat> MoeLayerOp::formatsOf(uint32_t expert) {
+  const auto ofExpert = [&](ArrayAttr all) {
+    return cast<ArrayAttr>(all[expert]).getAsRange<FormatAttr>();
+  };
+  std::vector<moert::ExpertFormat> formats;
+  for (auto [gateUp, down] :
+       llvm::zip_equal(ofExpert(*getSlices()), ofExpert(getDownSlices().value_or(*getSlices()))))
+    formats.emplace_back(toWeightFormat(gateUp), toWeightFormat(down));
+  return formats;
 }
 
 SourceAttr MoeLayerOp::sourceOf(ExpertPart part, uint32_t expert) {

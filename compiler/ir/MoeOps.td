@@ -46,15 +46,20 @@ def Moe_WeightOp : Moe_SymbolOp<"weight"> {
   }];
 }
 
+def Moe_SlicesPerExpert
+    : TypedArrayAttrBase<TypedArrayAttrBase<Moe_FormatAttr, "slices of an expert">,
+                         "slices per expert">;
+
 def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
   let summary = "The routed experts of one layer";
   let description = [{
     All experts of a layer have the same matrices. `layer` is the layer's number in the model.
     `bits` has a width for each expert that was chosen before the passes: 8, 6, 5, 4, 3 or 2.
+    `down_bits` has such a width for each expert's down; absent: that of `bits`.
     `slices` has, per expert, the formats of its slices, lowest first; it is absent until assign-bits
-    has run.
+    has run. `down_slices` has the formats of down in the same slices; absent: those of gate and up.
     A float format is a single slice; several slices share one quantization grid, each refining the
-    one before it by lower bits. `alpha` and `limit` are the numbers of clamped_swiglu
+    one before it by lower bits. A matrix of fewer slices than another has int0 in the last ones. `alpha` and `limit` are the numbers of clamped_swiglu
     (moert::GluActivation). With `scaled_inputs`, the router's weights multiply the experts' input
     instead of their output; a token then has one expert.
 
@@ -65,19 +70,29 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
                 #moe.expert_matrix<down, [<tensor = "w2.{expert}", rows = 64, cols = 96, type = bf16>]>]
       slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
     ```
+
+    Gate and up of 2 bits, and down of 3, which has a second slice:
+
+    ```mlir
+    moe.moe_layer @layer3.experts layer 3 silu experts 1 matrices [...] bits [2] down_bits [3]
+      slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>,
+               #moe.format<kind = int0, group = 32, activationGroup = 32, refines = true>]]
+      down_slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>,
+                    #moe.format<kind = int1, group = 32, activationGroup = 32, refines = true>]]
+    ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$layer, Moe_Activation:$activation,
                        OptionalAttr<F32Attr>:$alpha, OptionalAttr<F32Attr>:$limit, I32Attr:$experts,
                        TypedArrayAttrBase<Moe_ExpertMatrixAttr, "matrices">:$matrices,
                        OptionalAttr<DenseI32ArrayAttr>:$bits,
-                       OptionalAttr<TypedArrayAttrBase<
-                         TypedArrayAttrBase<Moe_FormatAttr, "slices of an expert">,
-                         "slices per expert">>:$slices,
+                       OptionalAttr<DenseI32ArrayAttr>:$downBits,
+                       OptionalAttr<Moe_SlicesPerExpert>:$slices,
+                       OptionalAttr<Moe_SlicesPerExpert>:$downSlices,
                        UnitAttr:$scaledInputs);
   let assemblyFormat = [{
     $sym_name `layer` $layer $activation (`alpha` $alpha^ `limit` $limit)? `experts` $experts
-    (`scaled_inputs` $scaledInputs^)? `matrices` $matrices (`bits` $bits^)? (`slices` $slices^)?
-    attr-dict
+    (`scaled_inputs` $scaledInputs^)? `matrices` $matrices (`bits` $bits^)?
+    (`down_bits` $downBits^)? (`slices` $slices^)? (`down_slices` $downSlices^)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -89,6 +104,8 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
     }
     /// The source of a matrix of one expert.
     SourceAttr sourceOf(ExpertPart part, uint32_t expert);
+    /// The formats of an expert's slices; the layer has slices.
+    std::vector<::moert::ExpertFormat> formatsOf(uint32_t expert);
   }];
 }
 

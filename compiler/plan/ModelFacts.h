@@ -36,12 +36,19 @@ struct RouteStep {
   std::optional<StoredMatrix> router; // Its matrix; absent: it is no product of its own.
 };
 
+/// How the matrices of an expert are multiplied: each is one of kProductWeights.
+struct ExpertProducts {
+  std::string_view gateUp, down;
+
+  friend bool operator==(const ExpertProducts &, const ExpertProducts &) = default;
+};
+
 /// One expert as it is multiplied and checked at full precision, and its low copy.
 struct StoredExpert {
-  std::string_view weights; // One of kProductWeights.
+  ExpertProducts weights;
   uint64_t payloadBytes = 0;
   uint32_t slices = 1;
-  std::string_view lowCopyWeights = {};
+  ExpertProducts lowCopyWeights = {};
   uint32_t lowCopySlices = 0; // 0: it has none.
 };
 

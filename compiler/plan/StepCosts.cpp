@@ -66,18 +66,22 @@ private:
   static TokenCost expertCost(OperationTimes &times, const ExpertsStep &step, uint32_t slices) {
     TokenCost sum;
     for (const StoredExpert &expert : step.experts) {
-      const std::string_view weights =
-          slices <= expert.lowCopySlices
-              ? firstSlices(expert.lowCopyWeights, slices)
-              : firstSlices(expert.weights, slices - expert.lowCopySlices);
-      const StoredMatrix in{weights, step.inner, step.hidden};
-      sum += times.network(in, in, {weights, step.hidden, step.inner});
+      const bool isLow = slices <= expert.lowCopySlices;
+      const ExpertProducts &weights = isLow ? expert.lowCopyWeights : expert.weights;
+      const uint32_t first = isLow ? slices : slices - expert.lowCopySlices;
+      const bool isWhole = first >= (isLow ? expert.lowCopySlices : expert.slices);
+      const auto partOf = [&](std::string_view all) {
+        return isWhole ? all : firstSlices(all, first);
+      };
+      const StoredMatrix in{partOf(weights.gateUp), step.inner, step.hidden};
+      sum += times.network(in, in, {partOf(weights.down), step.hidden, step.inner});
     }
     const auto experts = static_cast<double>(step.experts.size());
     return {sum.firstNs / experts, sum.furtherNs / experts};
   }
 
-  /// "int2+2" of "int2+2+4" and 2.
+  /// "int2+2" of "int2+2+4" and 2; all where the matrix has fewer slices. Slices of which there are
+  /// several have one plane each.
   static std::string_view firstSlices(std::string_view weights, uint32_t slices) {
     size_t end = 0;
     for (uint32_t i = 0; i < slices && end != std::string_view::npos; ++i)

@@ -14,7 +14,7 @@ namespace {
 class EdgeMoeRange {
 public:
   EdgeMoeRange(const WidthTrials &measured, const WidthProblem &estimated,
-               const WidthAssignment &kept, uint32_t highBits, uint32_t lowBits)
+               const WidthAssignment &kept, double highBits, double lowBits)
       : trials(measured), estimates(estimated), others(kept),
         list(edgeMoeList(estimated, highBits, lowBits)) {
     std::erase_if(list.items, [&](uint32_t item) { return trials.input().isProbedDirectly[item]; });
@@ -39,7 +39,7 @@ private:
 } // namespace
 
 static Status challengeWithUniform(WidthTrials &trials, const WidthAssignment &others) {
-  for (uint32_t bits : trials.uniformWidths()) {
+  for (double bits : trials.uniformWidths()) {
     WidthAssignment assignment = trials.uniform(bits, others);
     const MeasuredWidths *best = trials.cheapest();
     if (!best || trials.costOf(assignment) > best->cost * (1 + kCostTolerance))
@@ -47,12 +47,12 @@ static Status challengeWithUniform(WidthTrials &trials, const WidthAssignment &o
     MOERT_RETURN_IF_ERROR(trials.measure(kUniformSolver, assignment).status());
     const MeasuredWidths *known = trials.find(assignment);
     if (!known || !trials.meets(*known))
-      return {}; // Fewer bits lose more.
+      return {}; // Fewer bits lose more, or as much with a wider down, which the knapsack knows.
   }
   return {};
 }
 
-// Between the neighbouring uniform widths around the best: as many of the list at the lower one
+// Between the neighbouring whole widths around the best: as many of the list at the lower one
 // that the bytes are those of the best, and then more for as long as the threshold
 // is met.
 static Status challengeWithEdgeMoe(WidthTrials &trials, const WidthProblem &estimates,
@@ -61,7 +61,7 @@ static Status challengeWithEdgeMoe(WidthTrials &trials, const WidthProblem &esti
   if (!best)
     return {};
   const double bestCost = best->cost; // Measuring moves what is pointed to.
-  const std::vector<uint32_t> widths = trials.uniformWidths();
+  const std::vector<double> widths = trials.wholeWidths();
   for (size_t w = 0; w + 1 < widths.size(); ++w) {
     if (trials.costOf(trials.uniform(widths[w + 1], others)) >= bestCost)
       continue;
@@ -92,7 +92,7 @@ Status challengeBest(WidthTrials &trials, const WidthProblem &estimates) {
 
 Status bisectEdgeMoe(WidthTrials &trials, const WidthProblem &estimates, uint32_t most) {
   const WidthAssignment others = trials.firstOthers();
-  const std::vector<uint32_t> widths = trials.uniformWidths();
+  const std::vector<double> widths = trials.wholeWidths();
   for (size_t w = 0; w + 1 < widths.size(); ++w) {
     const MeasuredWidths *high = trials.find(trials.uniform(widths[w], others));
     const MeasuredWidths *low = trials.find(trials.uniform(widths[w + 1], others));

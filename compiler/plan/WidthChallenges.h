@@ -1,5 +1,5 @@
 // The solvers beside the knapsack, measured: one width for all, and EdgeMoE's selection between two
-// of them (step 6 of WidthSearch.h).
+// whole widths (step 5 of WidthSearch.h).
 #pragma once
 
 #include "compiler/plan/WidthTrials.h"
@@ -11,7 +11,7 @@ namespace moec {
 /// Does nothing while nothing meets it.
 moert::Status challengeBest(WidthTrials &trials, const WidthProblem &estimates);
 
-/// The published selection by itself: between the uniform widths around the threshold, as many
+/// The published selection by itself: between the whole widths around the threshold, as many
 /// of the list at the lower one as the threshold allows, found with at most `most` measurements.
 moert::Status bisectEdgeMoe(WidthTrials &trials, const WidthProblem &estimates, uint32_t most);
 

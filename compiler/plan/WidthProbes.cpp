@@ -15,7 +15,7 @@ namespace {
 
 class WidthProbes {
 public:
-  WidthProbes(WidthTrials &measuring, uint32_t probeBits)
+  WidthProbes(WidthTrials &measuring, double probeBits)
       : trials(measuring), input(measuring.input()), bits(probeBits),
         widest(input.problem.items.size(), 0), estimates(input.problem) {}
 
@@ -32,7 +32,7 @@ private:
 
   WidthTrials &trials;
   const WidthSearchInput &input;
-  uint32_t bits;
+  double bits;
   double base = 0; // The divergence of the most bits everywhere.
   WidthAssignment widest;
   WidthProblem estimates;
@@ -118,7 +118,7 @@ Result<WidthProblem> WidthProbes::run() {
   return std::move(estimates);
 }
 
-Result<WidthProblem> probeGroups(WidthTrials &trials, uint32_t bits) {
+Result<WidthProblem> probeGroups(WidthTrials &trials, double bits) {
   return WidthProbes(trials, bits).run();
 }
 

@@ -9,6 +9,6 @@ namespace moec {
 /// The input's problem with losses in nats per token, as the probes give them. Each group is probed
 /// at `bits`, directly probed items at each of their options. Refuses groups beyond the
 /// measurements that are left.
-moert::Result<WidthProblem> probeGroups(WidthTrials &trials, uint32_t bits);
+moert::Result<WidthProblem> probeGroups(WidthTrials &trials, double bits);
 
 } // namespace moec

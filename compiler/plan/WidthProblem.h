@@ -17,9 +17,12 @@ namespace moec {
 
 /// One way to store an item.
 struct WidthOption {
-  uint32_t bits = 0; // 16: as the checkpoint has it.
-  double cost = 0;   // Bytes, or another cost of the same unit for all items; not negative.
-  double loss = 0;   // Estimated nats per token that this option adds; not negative.
+  /// Mean bits of a weight: a whole number if all matrices of the item have that width, and only
+  /// then where there is a choice (a down projection 2 bits wider than gate and up adds 2/3).
+  /// 16: as the checkpoint has it.
+  double bits = 0;
+  double cost = 0; // Bytes, or another cost of the same unit for all items; not negative.
+  double loss = 0; // Estimated nats per token that this option adds; not negative.
 };
 
 /// Something that gets one width: an expert, or a class of resident weights.

@@ -38,6 +38,7 @@ public:
 
 private:
   Status search();
+  Result<bool> measureUniform(double bits);
   Status measureUniforms();
   Status bisect(uint32_t most);
   Status beginTiming();
@@ -53,7 +54,7 @@ private:
   const WidthSearchInput &input;
   WidthJudge &judge;
   WidthTrials trials;
-  uint32_t probeBits = 0;
+  double probeBits = 0;
   double passedThreshold = 0; // That of the last test that passed.
   bool isOutOfReach = false;
   WidthSearchOutcome outcome;
@@ -88,13 +89,31 @@ static Status checkInput(const WidthSearchInput &input) {
   return {};
 }
 
+// False: it does not meet the threshold, or no measurements are left.
+Result<bool> WidthSearch::measureUniform(double bits) {
+  const WidthAssignment assignment = trials.uniform(bits, trials.firstOthers());
+  MOERT_RETURN_IF_ERROR(trials.measure(kUniformSolver, assignment).status());
+  const MeasuredWidths *known = trials.find(assignment);
+  return known && trials.meets(*known);
+}
+
 Status WidthSearch::measureUniforms() {
-  const WidthAssignment widest = trials.firstOthers();
-  for (uint32_t bits : trials.uniformWidths()) {
+  double fewestMet = 0; // 0: none.
+  const std::vector<double> whole = trials.wholeWidths();
+  for (double bits : whole) {
     probeBits = bits;
-    WidthAssignment assignment = trials.uniform(bits, widest);
-    MOERT_RETURN_IF_ERROR(trials.measure(kUniformSolver, assignment).status());
-    if (const MeasuredWidths *known = trials.find(assignment); !known || !trials.meets(*known))
+    MOERT_ASSIGN_OR_RETURN(const bool isMet, measureUniform(bits));
+    if (!isMet)
+      break;
+    fewestMet = bits;
+  }
+  if (input.solver != SolverChoice::kUniform)
+    return {};
+  for (double bits : trials.uniformWidths()) {
+    if (bits >= fewestMet || std::find(whole.begin(), whole.end(), bits) != whole.end())
+      continue;
+    MOERT_ASSIGN_OR_RETURN(const bool isMet, measureUniform(bits));
+    if (!isMet)
       break;
   }
   return {};

@@ -4,21 +4,25 @@
 // Quantizers say how much an expert's output changes, not what that does to the model. The search
 // learns the latter from few measurements of the whole model:
 //   1. The most bits everywhere. What does not meet the target there is out of reach.
-//   2. Uniform widths downwards, until one loses too much.
+//   2. Uniform widths downwards, until one loses too much. Each takes a measurement of the whole
+//      model, which only has to show at which width to probe and where the knapsack begins. Whole
+//      widths are enough for that; those with a wider down projection are left to the knapsack.
+//      Without one (kUniform) they are measured too, from the last whole width that met the
+//      threshold downwards, until one loses too much. That is a walk of its own, since a wider down
+//      can lose less than a whole width of more bits.
 //   3. Probes: each group of items (a layer's experts, a class of resident weights) alone at that
 //      width. The divergence that it adds, divided by the group's squared error, is what a squared
 //      error costs there: errors become nats, which add up as long as they are small. Divergence
 //      and not the loss itself, whose noise is larger than what one layer does to it.
 //   4. The knapsack at a limit of nats; measured; the limit is bisected until the predicted bound
-//   is
-//      close to the threshold, at first the target. So no estimate has to be right, only the order
-//      that it puts the items in.
+//      is close to the threshold, at first the target. So no estimate has to be right, only the
+//      order that it puts the items in.
 //   5. The other solvers at what the knapsack costs: if one meets the threshold there, it is
-//      continued from there. `auto` is the cheapest that meets the threshold.
+//      continued from there. `auto` is the cheapest that meets the threshold. Uniform widths may
+//      have a wider down here, which adds no measurement: the first that fails ends them.
 //   6. Where it is known what widths take in time (WidthTimes.h): a plan is made for the cheapest
-//   so
-//      far, the knapsack of seconds is measured beginning at the limit that the one of bytes came
-//      to, and from then on cheap means the least time.
+//      so far, the knapsack of seconds is measured beginning at the limit that the one of bytes
+//      came to, and from then on cheap means the least time.
 //   7. Acceptance tests on text that neither calibration nor search has seen (AcceptanceTests.h):
 //      for a chain of rising thresholds, the cheapest candidate that meets the threshold on the
 //      search's text, until a test fails. The last candidate that passed is the outcome.
@@ -83,8 +87,8 @@ constexpr const char *kUniformSolver = "uniform", *kKnapsackSolver = "mckp",
 enum class SolverChoice : uint8_t {
   kAuto,     // The cheapest of all that meet the target.
   kKnapsack, // The knapsack's; one width for all where that is what it comes to.
-  kEdgeMoe,  // EdgeMoE's selection between two uniform widths.
-  kUniform,  // One width for all experts.
+  kEdgeMoe,  // EdgeMoE's selection between two whole widths.
+  kUniform,  // One width for all experts; their down projections may all be wider.
 };
 
 struct WidthSearchInput {

@@ -7,14 +7,14 @@ using namespace moert;
 
 namespace moec {
 
-static uint32_t optionAtMost(const WidthItem &item, uint32_t bits) {
+static uint32_t optionAtMost(const WidthItem &item, double bits) {
   for (uint32_t i = 0; i < item.options.size(); ++i)
     if (item.options[i].bits <= bits)
       return i;
   return uint32_t(item.options.size() - 1);
 }
 
-WidthAssignment uniformAssignment(const WidthProblem &problem, uint32_t bits) {
+WidthAssignment uniformAssignment(const WidthProblem &problem, double bits) {
   WidthAssignment assignment;
   for (const WidthItem &item : problem.items)
     assignment.push_back(optionAtMost(item, bits));
@@ -203,15 +203,15 @@ double knapsackLowerBound(const WidthProblem &problem) {
   return cost;
 }
 
-static std::optional<uint32_t> optionOf(const WidthItem &item, uint32_t bits) {
+static std::optional<uint32_t> optionOf(const WidthItem &item, double bits) {
   for (uint32_t i = 0; i < item.options.size(); ++i)
     if (item.options[i].bits == bits)
       return i;
   return std::nullopt;
 }
 
-EdgeMoeList edgeMoeList(const WidthProblem &problem, uint32_t highBits, uint32_t lowBits,
-                        uint32_t importanceBits) {
+EdgeMoeList edgeMoeList(const WidthProblem &problem, double highBits, double lowBits,
+                        double importanceBits) {
   EdgeMoeList list{highBits, lowBits, {}};
   std::vector<double> importance(problem.items.size());
   for (uint32_t i = 0; i < problem.items.size(); ++i) {

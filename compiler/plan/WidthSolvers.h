@@ -8,7 +8,7 @@
 namespace moec {
 
 /// Each item's option of the most bits that are at most `bits`; its last one where it has none.
-WidthAssignment uniformAssignment(const WidthProblem &problem, uint32_t bits);
+WidthAssignment uniformAssignment(const WidthProblem &problem, double bits);
 
 /// The multiple-choice knapsack: one option of each item, the least cost within the loss limit.
 ///
@@ -29,17 +29,19 @@ double knapsackLowerBound(const WidthProblem &problem);
 
 /// EdgeMoE (Yi et al., "EdgeMoE: Empowering Sparse Large Language Models on Mobile Devices"),
 /// section III-B, "Selecting expert-wise bitwidths": between two widths of all experts, those of
-/// the least importance get the lower one.
+/// the least importance get the lower one. The paper quantizes experts "into different bitwidths,
+/// e.g. INT2/4/8": an expert has one width, so the search gives this solver whole widths only, and
+/// no wider down projection.
 struct EdgeMoeList {
-  uint32_t highBits = 0, lowBits = 0;
+  double highBits = 0, lowBits = 0;
   /// Items that have both widths, the least important first. The importance is the loss that the
   /// item adds at the list's lowest width with the rest higher, "sorted by the model accuracy when
   /// a corresponding expert is quantized into INT2"; there it is measured for every expert on its
   /// own, here it is the problem's estimate.
   std::vector<uint32_t> items;
 };
-EdgeMoeList edgeMoeList(const WidthProblem &problem, uint32_t highBits, uint32_t lowBits,
-                        uint32_t importanceBits = 2);
+EdgeMoeList edgeMoeList(const WidthProblem &problem, double highBits, double lowBits,
+                        double importanceBits = 2);
 
 /// The first `count` of the list at the lower width, everything else at the higher one.
 WidthAssignment edgeMoeAssignment(const WidthProblem &problem, const EdgeMoeList &list,

@@ -3,6 +3,7 @@
 #include "compiler/plan/WidthSolvers.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace moert;
 
@@ -14,20 +15,27 @@ void WidthTrials::keepOthers(WidthAssignment &assignment, const WidthAssignment 
       assignment[i] = others[i];
 }
 
-WidthAssignment WidthTrials::uniform(uint32_t bits, const WidthAssignment &others) const {
+WidthAssignment WidthTrials::uniform(double bits, const WidthAssignment &others) const {
   WidthAssignment assignment = uniformAssignment(given.problem, bits);
   keepOthers(assignment, others);
   return assignment;
 }
 
-std::vector<uint32_t> WidthTrials::uniformWidths() const {
-  std::vector<uint32_t> widths;
+std::vector<double> WidthTrials::uniformWidths() const {
+  std::vector<double> widths;
   for (size_t i = 0; i < given.problem.items.size(); ++i)
     if (!given.isProbedDirectly[i])
       for (const WidthOption &option : given.problem.items[i].options)
         widths.push_back(option.bits);
   std::sort(widths.begin(), widths.end(), std::greater<>());
   widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
+  return widths;
+}
+
+std::vector<double> WidthTrials::wholeWidths() const {
+  std::vector<double> widths = uniformWidths();
+  const double most = widths.front(); // May be the only one, and then any.
+  std::erase_if(widths, [&](double bits) { return bits != most && bits != std::floor(bits); });
   return widths;
 }
 
@@ -38,9 +46,9 @@ WidthAssignment WidthTrials::firstOthers() const {
 }
 
 bool WidthTrials::isUniform(const WidthAssignment &assignment) const {
-  std::vector<uint32_t> widths = uniformWidths();
+  std::vector<double> widths = uniformWidths();
   return std::any_of(widths.begin(), widths.end(),
-                     [&](uint32_t bits) { return uniform(bits, assignment) == assignment; });
+                     [&](double bits) { return uniform(bits, assignment) == assignment; });
 }
 
 const MeasuredWidths *WidthTrials::find(const WidthAssignment &assignment) const {

@@ -67,9 +67,11 @@ public:
     return totalsOf(given.problem, assignment).cost;
   }
   /// The widths that uniform assignments can have, descending.
-  std::vector<uint32_t> uniformWidths() const;
+  std::vector<double> uniformWidths() const;
+  /// The most bits and the whole widths below them, descending: one width for all matrices.
+  std::vector<double> wholeWidths() const;
   /// All items but the directly probed ones at a width; those as `others` has them.
-  WidthAssignment uniform(uint32_t bits, const WidthAssignment &others) const;
+  WidthAssignment uniform(double bits, const WidthAssignment &others) const;
   /// The directly probed items as `others` has them.
   void keepOthers(WidthAssignment &assignment, const WidthAssignment &others) const;
   /// What uniform widths and EdgeMoE's are measured beside before anything else is known.

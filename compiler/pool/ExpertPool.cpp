@@ -61,7 +61,7 @@ struct LayerForm {
 
 struct ExpertPool::Impl {
   PoolOptions options;
-  std::vector<std::vector<WeightFormat>> formats; // Per grid.
+  std::vector<std::vector<ExpertFormat>> formats; // Per grid.
   std::vector<LayerFile> layers;
   uint64_t fingerprint = 0;
   uint64_t doneBytes = 0;
@@ -95,8 +95,8 @@ struct ExpertPool::Impl {
 };
 
 Status ExpertPool::Impl::layOut(const EmitPlan &plan) {
-  for (const Grid &grid : options.grids) {
-    MOERT_ASSIGN_OR_RETURN(std::vector<WeightFormat> slices,
+  for (const ExpertGrid &grid : options.grids) {
+    MOERT_ASSIGN_OR_RETURN(std::vector<ExpertFormat> slices,
                            slicesOf(grid, options.activationGroup, options.nested));
     formats.push_back(std::move(slices));
   }
@@ -105,7 +105,7 @@ Status ExpertPool::Impl::layOut(const EmitPlan &plan) {
     file.shape = layer;
     file.shape.experts.clear();
     file.experts = layer.experts.size();
-    for (const std::vector<WeightFormat> &gridFormats : formats) {
+    for (const std::vector<ExpertFormat> &gridFormats : formats) {
       MOERT_ASSIGN_OR_RETURN(std::vector<Slice> slices, recordSlices(file.shape, gridFormats));
       file.gridOffsets.push_back(file.blockBytes);
       file.blockBytes += slices.back().offset + slices.back().bytes;
@@ -121,9 +121,10 @@ static uint64_t fingerprintOf(const PoolOptions &options, const CalibrationInfo 
       strCat("pool ", MOE_VERSION, " ", nameOf(options.method), " ", options.activationGroup, " ",
              options.nested, " ", options.checkpointHash.first, " ", options.checkpointHash.sample,
              " ", info.checkpointHash.first, " ", info.checkpointHash.sample, " ", info.seed);
-  for (const Grid &grid : options.grids)
-    text += strCat(" ", grid.bits, "/", grid.group, "/", grid.hasOffsets, "/", grid.hasLevels, "/",
-                   grid.hasByteScales);
+  for (const ExpertGrid &expert : options.grids)
+    for (const Grid &grid : {expert.gateUp, expert.down})
+      text += strCat(" ", grid.bits, "/", grid.group, "/", grid.hasOffsets, "/", grid.hasLevels,
+                     "/", grid.hasByteScales);
   ChecksumStream stream;
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(info.tokens)));
@@ -372,13 +373,13 @@ size_t ExpertPool::layers() const {
 size_t ExpertPool::expertsOf(size_t layer) const {
   return impl->layers[layer].experts;
 }
-const std::vector<Grid> &ExpertPool::grids() const {
+const std::vector<ExpertGrid> &ExpertPool::grids() const {
   return impl->options.grids;
 }
 const PooledExpert &ExpertPool::expert(size_t layer, size_t expert) const {
   return impl->layers[layer].pooled[expert];
 }
-const std::vector<WeightFormat> &ExpertPool::formatsOf(size_t grid) const {
+const std::vector<ExpertFormat> &ExpertPool::formatsOf(size_t grid) const {
   return impl->formats[grid];
 }
 uint64_t ExpertPool::payloadBytesOf(size_t layer, size_t grid) const {
@@ -404,11 +405,11 @@ Status ExpertPool::read(size_t layer, size_t expert, size_t grid, uint64_t offse
 
 //===-- Records of a choice -------------------------------------------------------------------===//
 
-static Result<uint32_t> gridWith(const ExpertPool &pool, std::span<const WeightFormat> formats) {
+static Result<uint32_t> gridWith(const ExpertPool &pool, std::span<const ExpertFormat> formats) {
   for (uint32_t grid = 0; grid < pool.grids().size(); ++grid)
     if (std::ranges::equal(pool.formatsOf(grid), formats))
       return grid;
-  return failed("a low copy of ", nameOf(formats.front().kind),
+  return failed("a low copy of ", nameOf(formats.front().gateUp.kind),
                 ", expected one of the widths in the pool");
 }
 
@@ -419,7 +420,7 @@ Result<PooledRecords> PooledRecords::withLowCopies(const ExpertPool &from, GridC
   for (const MoeLayer &layer : artifact.moeLayers) {
     std::vector<uint32_t> &ofLayer = records.lowCopies.emplace_back();
     for (const Expert &expert : layer.experts) {
-      const std::vector<WeightFormat> formats = formatsOf(expert);
+      const std::vector<ExpertFormat> formats = formatsOf(expert);
       const uint16_t slices = lowCopySlicesOf(expert);
       uint32_t grid = kNoGrid;
       if (slices > 0) {

@@ -26,7 +26,7 @@ namespace moec {
 struct PoolOptions {
   std::string directory; // Must exist; used by the pool alone.
   QuantizeMethod method = QuantizeMethod::kGptq;
-  std::vector<Grid> grids; // In descending order of bits.
+  std::vector<ExpertGrid> grids; // In descending order of bits; those of one gateUp together.
   uint32_t activationGroup = 32;
   bool nested = true;
   CheckpointHash checkpointHash;
@@ -49,10 +49,10 @@ public:
 
   size_t layers() const;
   size_t expertsOf(size_t layer) const;
-  const std::vector<Grid> &grids() const;
+  const std::vector<ExpertGrid> &grids() const;
   const PooledExpert &expert(size_t layer, size_t expert) const;
   /// The formats of an expert's slices on a grid.
-  const std::vector<moert::WeightFormat> &formatsOf(size_t grid) const;
+  const std::vector<moert::ExpertFormat> &formatsOf(size_t grid) const;
   /// Bytes of the slices' payloads; and of the record with its padding.
   uint64_t payloadBytesOf(size_t layer, size_t grid) const;
   uint64_t recordBytesOf(size_t layer, size_t grid) const;

@@ -11,10 +11,10 @@ using namespace moert;
 namespace moec {
 
 Result<std::vector<Slice>> recordSlices(const MoeLayer &layer,
-                                        std::span<const WeightFormat> formats) {
+                                        std::span<const ExpertFormat> formats) {
   std::vector<Slice> slices;
   uint64_t offset = 0;
-  for (const WeightFormat &format : formats) {
+  for (const ExpertFormat &format : formats) {
     MOERT_ASSIGN_OR_RETURN(SliceLayout layout, sliceLayoutOf(layer, format));
     Slice &slice = slices.emplace_back();
     slice.format = format;
@@ -35,17 +35,19 @@ static void place(std::vector<std::byte> &record, uint64_t offset,
 Result<std::vector<std::byte>> packRecord(const MoeLayer &layer,
                                           std::span<const GridMatrix *const> matrices,
                                           std::vector<Slice> &slices) {
-  std::vector<WeightFormat> formats;
-  for (const Slice &slice : slices)
-    formats.push_back(slice.format);
   std::vector<std::byte> record(slices.back().offset + slices.back().bytes);
   for (size_t m = 0; m < matrices.size(); ++m) {
+    std::vector<WeightFormat> formats;
+    for (const Slice &slice : slices)
+      formats.push_back(formatOf(slice.format, layer.matrices[m].part));
     MOERT_ASSIGN_OR_RETURN(std::vector<PackedWeights> packed, packGrid(*matrices[m], formats));
     for (size_t s = 0; s < slices.size(); ++s) {
-      MOERT_ASSIGN_OR_RETURN(SliceLayout layout, sliceLayoutOf(layer, formats[s]));
+      MOERT_ASSIGN_OR_RETURN(SliceLayout layout, sliceLayoutOf(layer, slices[s].format));
       MOERT_ASSIGN_OR_RETURN(MatrixLayout stored, layoutOf(layer.matrices[m].shape, formats[s]));
       uint64_t at = slices[s].offset + layout.matrixOffsets[m];
       place(record, at, packed[s].codes);
+      for (size_t p = 0; p < packed[s].lowPlanes.size(); ++p)
+        place(record, at + stored.planeOffsets[p + 1], packed[s].lowPlanes[p]);
       place(record, at + stored.rowScalesOffset, packed[s].rowScales);
       place(record, at + stored.scalesOffset, packed[s].scales);
       place(record, at + stored.offsetsOffset, packed[s].offsets);

@@ -14,7 +14,7 @@ namespace moec {
 /// A record's slices as in the artifact, without checksums: offsets and sizes follow from the
 /// layer's shapes and the formats.
 moert::Result<std::vector<moert::Slice>> recordSlices(const moert::MoeLayer &layer,
-                                                      std::span<const moert::WeightFormat> formats);
+                                                      std::span<const moert::ExpertFormat> formats);
 
 /// The record's bytes, padding included. `slices` must be the result of recordSlices() for the same
 /// layer and formats; their checksums are filled in. Matrices are in the layer's order.

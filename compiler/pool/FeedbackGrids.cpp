@@ -10,14 +10,18 @@ namespace moec {
 // the squared error (docs/measurements/quantizers.md).
 constexpr uint32_t kGroup = 32;
 
-std::vector<Grid> feedbackGrids(std::span<const uint32_t> widths) {
-  std::vector<Grid> grids;
-  for (uint32_t bits : widths)
-    grids.push_back({.bits = bits,
-                     .group = kGroup,
-                     .hasOffsets = false,
-                     .hasLevels = bits <= kMaxLevelBits,
-                     .hasByteScales = true});
+static Grid gridOf(uint32_t bits) {
+  return {.bits = bits,
+          .group = kGroup,
+          .hasOffsets = false,
+          .hasLevels = bits <= kMaxLevelBits,
+          .hasByteScales = true};
+}
+
+std::vector<ExpertGrid> feedbackGrids(std::span<const ExpertWidth> widths) {
+  std::vector<ExpertGrid> grids;
+  for (const ExpertWidth &width : widths)
+    grids.emplace_back(gridOf(width.bits), gridOf(width.downBits));
   return grids;
 }
 

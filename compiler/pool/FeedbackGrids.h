@@ -1,9 +1,9 @@
 // The grids of error feedback: a grid for each width.
 #pragma once
 
+#include "compiler/pool/ExpertWidth.h"
 #include "compiler/quantize/GridMatrix.h"
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -11,6 +11,6 @@ namespace moec {
 
 /// In the order of `widths`. Codes are non-linear where the format has levels for them, and 32
 /// inputs share a scale of one byte.
-std::vector<Grid> feedbackGrids(std::span<const uint32_t> widths);
+std::vector<ExpertGrid> feedbackGrids(std::span<const ExpertWidth> widths);
 
 } // namespace moec

@@ -22,6 +22,18 @@ struct Grid {
   friend bool operator==(const Grid &, const Grid &) = default;
 };
 
+/// The resolutions of an expert's matrices. A wider down can take fewer bytes at
+/// an equal loss (docs/measurements/quantizers.md).
+struct ExpertGrid {
+  Grid gateUp, down;
+
+  ExpertGrid() = default;
+  ExpertGrid(const Grid &all) : gateUp(all), down(all) {}
+  ExpertGrid(const Grid &gateAndUp, const Grid &ofDown) : gateUp(gateAndUp), down(ofDown) {}
+
+  friend bool operator==(const ExpertGrid &, const ExpertGrid &) = default;
+};
+
 /// Rows of a matrix on a grid. Codes are offset binary, one a byte, [rows][cols]; scales and
 /// offsets are f16 bits, [rows][groups], and byte scales int16_t as uint16_t. 8 bits without
 /// offsets use codes 1 to 255.

@@ -13,31 +13,22 @@ namespace moec {
 
 // The kinds of a width's slices, highest bits first; empty for an unsupported width.
 static std::vector<WeightKind> kindsOf(uint32_t bits, bool hasLevels, bool nested) {
-  constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
-                       k8 = WeightKind::kInt8;
-  constexpr WeightKind kNl2 = WeightKind::kNl2, kNl4 = WeightKind::kNl4;
-  if (hasLevels)
-    return bits == 2               ? std::vector{kNl2}
-           : bits == 3             ? std::vector{kNl2, k1}
-           : bits == 4 && nested   ? std::vector{kNl2, k2}
-           : bits == kMaxLevelBits ? std::vector{kNl4}
-                                   : std::vector<WeightKind>();
-  switch (bits) {
-  case 2:
-    return {k2};
-  case 3:
-    return {k2, k1};
-  case 4:
-    return nested ? std::vector{k2, k2} : std::vector{k4};
-  case 5:
-    return {k2, k2, k1};
-  case 6:
-    return {k2, k2, k2};
-  case 8:
-    return nested ? std::vector{k2, k2, k4} : std::vector{k8};
-  default:
-    return {};
+  constexpr WeightKind kWholes[] = {WeightKind::kInt2, WeightKind::kInt3, WeightKind::kInt4,
+                                    WeightKind::kInt5, WeightKind::kInt6, WeightKind::kInt8,
+                                    WeightKind::kNl2,  WeightKind::kNl3,  WeightKind::kNl4};
+  for (WeightKind whole : kWholes) {
+    if (bitsOf(whole) != bits || moert::hasLevels(whole) != hasLevels)
+      continue;
+    if (!nested)
+      return {whole};
+    if (bits == 4)
+      return {hasLevels ? WeightKind::kNl2 : WeightKind::kInt2, WeightKind::kInt2};
+    if (bits == 8)
+      return {WeightKind::kInt2, WeightKind::kInt2, WeightKind::kInt4};
+    const std::span<const WeightKind> planes = planesOf(whole);
+    return {planes.begin(), planes.end()};
   }
+  return {};
 }
 
 Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activationGroup,
@@ -57,6 +48,22 @@ Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activation
     slices.push_back({kind, group, activationGroup, grid.hasOffsets && !refines, refines,
                       grid.hasByteScales && !refines});
   }
+  MOERT_RETURN_IF_ERROR(checkMatrixSlices(slices));
+  return slices;
+}
+
+Result<std::vector<ExpertFormat>> slicesOf(const ExpertGrid &grid, uint32_t activationGroup,
+                                           bool nested) {
+  MOERT_ASSIGN_OR_RETURN(std::vector<WeightFormat> gateUp,
+                         slicesOf(grid.gateUp, activationGroup, nested));
+  MOERT_ASSIGN_OR_RETURN(std::vector<WeightFormat> down,
+                         slicesOf(grid.down, activationGroup, nested));
+  const size_t count = std::max(gateUp.size(), down.size());
+  for (std::vector<WeightFormat> *slices : {&gateUp, &down})
+    slices->resize(count, {WeightKind::kInt0, slices->front().group, activationGroup, false, true});
+  std::vector<ExpertFormat> slices;
+  for (size_t s = 0; s < count; ++s)
+    slices.emplace_back(gateUp[s], down[s]);
   MOERT_RETURN_IF_ERROR(checkSliceFormats(slices));
   return slices;
 }
@@ -69,9 +76,18 @@ Grid gridOf(std::span<const WeightFormat> slices) {
   return grid;
 }
 
-// Writes one slice's bits of a row's codes to output `lane` of a panel: units of 16 outputs x 4
+ExpertGrid gridOf(std::span<const ExpertFormat> slices) {
+  std::vector<WeightFormat> gateUp, down;
+  for (const ExpertFormat &slice : slices) {
+    gateUp.push_back(slice.gateUp);
+    down.push_back(slice.down);
+  }
+  return {gridOf(gateUp), gridOf(down)};
+}
+
+// Writes one plane's bits of a row's codes to output `lane` of a panel: units of 16 outputs x 4
 // bytes, where a byte holds inputs that are 4 apart.
-static void placeSlice(std::span<const uint8_t> codes, WeightKind kind, uint32_t shift,
+static void placePlane(std::span<const uint8_t> codes, WeightKind kind, uint32_t shift,
                        uint32_t lane, std::byte *panel) {
   const uint32_t bits = bitsOf(kind), mask = (1u << bits) - 1;
   const size_t perByte = 8 / bits, unitInputs = 4 * perByte;
@@ -114,7 +130,7 @@ static std::vector<std::byte> packByteScales(const GridMatrix &matrix, uint32_t 
 }
 
 static Status checkHolds(const GridMatrix &matrix, std::span<const WeightFormat> slices) {
-  MOERT_RETURN_IF_ERROR(checkSliceFormats(slices));
+  MOERT_RETURN_IF_ERROR(checkMatrixSlices(slices));
   Grid grid = gridOf(slices);
   // A group may extend beyond a row's end: a grid allows any number, a format needs a multiple.
   auto cover = [&](uint32_t group) { return std::min(group, matrix.shape.cols); };
@@ -125,6 +141,50 @@ static Status checkHolds(const GridMatrix &matrix, std::span<const WeightFormat>
                         ", the grid is ", matrix.grid.bits, " bits in groups of ",
                         matrix.grid.group);
   return {};
+}
+
+namespace {
+
+/// A plane of codes and where it is packed.
+struct Plane {
+  WeightKind kind;
+  std::vector<std::byte> *codes;
+};
+
+} // namespace
+
+static std::vector<Plane> planesIn(std::span<const WeightFormat> slices,
+                                   std::vector<PackedWeights> &packed) {
+  std::vector<Plane> all;
+  for (size_t s = 0; s < slices.size(); ++s) {
+    const std::span<const WeightKind> planes = planesOf(slices[s].kind);
+    packed[s].lowPlanes.resize(planes.size() - 1);
+    for (size_t p = 0; p < planes.size(); ++p)
+      if (planes[p] != WeightKind::kInt0)
+        all.push_back({planes[p], p == 0 ? &packed[s].codes : &packed[s].lowPlanes[p - 1]});
+  }
+  return all;
+}
+
+static void packCodes(const GridMatrix &matrix, const MatrixLayout &layout,
+                      std::span<const Plane> planes) {
+  const auto [rows, cols] = matrix.shape;
+  const size_t paddedRows = size_t(layout.panels) * kPanelRows;
+  for (const Plane &plane : planes)
+    plane.codes->resize(paddedRows * layout.paddedCols * bitsOf(plane.kind) / 8);
+  std::vector<uint8_t> codes(layout.paddedCols);
+  for (size_t row = 0; row < paddedRows; ++row) {
+    std::fill(codes.begin(), codes.end(), uint8_t(1u << (matrix.grid.bits - 1)));
+    if (row < rows)
+      std::copy_n(matrix.codes.begin() + ptrdiff_t(row * cols), cols, codes.begin());
+    uint32_t shift = matrix.grid.bits;
+    for (const Plane &plane : planes) {
+      shift -= bitsOf(plane.kind);
+      const size_t panelBytes = plane.codes->size() / layout.panels;
+      placePlane(codes, plane.kind, shift, uint32_t(row % kPanelRows),
+                 plane.codes->data() + row / kPanelRows * panelBytes);
+    }
+  }
 }
 
 Result<std::vector<PackedWeights>> packGrid(const GridMatrix &matrix,
@@ -142,23 +202,7 @@ Result<std::vector<PackedWeights>> packGrid(const GridMatrix &matrix,
     packed[0].rowScales = packTable(matrix.rowScales, rows, 1);
   if (matrix.grid.hasOffsets)
     packed[0].offsets = packTable(matrix.offsets, rows, layout.groupsPerRow);
-  const size_t paddedRows = size_t(layout.panels) * kPanelRows;
-  for (size_t s = 0; s < slices.size(); ++s)
-    packed[s].codes.resize(paddedRows * layout.paddedCols * bitsOf(slices[s].kind) / 8);
-
-  std::vector<uint8_t> codes(layout.paddedCols);
-  for (size_t row = 0; row < paddedRows; ++row) {
-    std::fill(codes.begin(), codes.end(), uint8_t(1u << (matrix.grid.bits - 1)));
-    if (row < rows)
-      std::copy_n(matrix.codes.begin() + ptrdiff_t(row * cols), cols, codes.begin());
-    uint32_t shift = matrix.grid.bits;
-    for (size_t s = 0; s < slices.size(); ++s) {
-      shift -= bitsOf(slices[s].kind);
-      const size_t panelBytes = packed[s].codes.size() / layout.panels;
-      placeSlice(codes, slices[s].kind, shift, uint32_t(row % kPanelRows),
-                 packed[s].codes.data() + row / kPanelRows * panelBytes);
-    }
-  }
+  packCodes(matrix, layout, planesIn(slices, packed));
   return packed;
 }
 

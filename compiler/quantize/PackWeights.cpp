@@ -47,7 +47,7 @@ Result<std::vector<PackedWeights>> packWeights(const MatrixShape &shape,
                                                std::span<const WeightFormat> slices,
                                                uint32_t firstRow, uint32_t rowCount,
                                                std::span<const float> rows) {
-  MOERT_RETURN_IF_ERROR(checkSliceFormats(slices));
+  MOERT_RETURN_IF_ERROR(checkMatrixSlices(slices));
   assert(firstRow % kPanelRows == 0 && rowCount <= shape.rows - firstRow &&
          rows.size() == size_t(rowCount) * shape.cols);
   if (isQuantized(slices.front().kind)) {

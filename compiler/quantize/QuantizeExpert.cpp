@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 using namespace moert;
 
@@ -51,7 +52,7 @@ static MatrixShape downShape(const ExpertWeights &expert) {
 }
 
 static Status check(const ExpertWeights &expert, const ExpertTokens &tokens,
-                    const LayerMoments *layer, std::span<const Grid> grids) {
+                    const LayerMoments *layer, std::span<const ExpertGrid> grids) {
   const uint64_t values = uint64_t(expert.hidden) * expert.width;
   if (values == 0 || expert.gate.size() != values || expert.up.size() != values ||
       expert.down.size() != values)
@@ -64,10 +65,11 @@ static Status check(const ExpertWeights &expert, const ExpertTokens &tokens,
   if (layer && layer->inputs.cols != expert.hidden)
     return invalidInput("moments of ", layer->inputs.cols, " inputs for an expert of ",
                         expert.hidden);
-  for (const Grid &grid : grids)
-    if (grid.bits < 2 || grid.bits > 8 || grid.group == 0)
-      return invalidInput("a grid of ", grid.bits, " bits in groups of ", grid.group,
-                          ", expected 2 to 8 bits and groups of at least 1");
+  for (const ExpertGrid &expertGrid : grids)
+    for (const Grid &grid : {expertGrid.gateUp, expertGrid.down})
+      if (grid.bits < 2 || grid.bits > 8 || grid.group == 0)
+        return invalidInput("a grid of ", grid.bits, " bits in groups of ", grid.group,
+                            ", expected 2 to 8 bits and groups of at least 1");
   const auto fits = [](std::span<const float> bias, uint32_t size) {
     return bias.empty() || bias.size() == size;
   };
@@ -106,12 +108,21 @@ struct Judgement {
   double squaredNorm = 0;
 };
 
+/// gate and up on a grid, and the inputs that down gets from them.
+struct GateUp {
+  Grid grid;
+  GridMatrix gate, up;
+  Moments downInputs;
+  Feedback downFeedback; // For error feedback only.
+};
+
 /// The tokens to which an expert's matrices are fitted: its own, and if they are few, the layer's.
 struct FitTokens {
   TokenRows own;
   const TokenRows *layer; // May be null.
   Moments inputs;
-  Feedback feedback; // For error feedback only.
+  Feedback feedback;            // For error feedback only.
+  std::optional<GateUp> gateUp; // On the last grid that was asked for.
 };
 
 /// The work on one expert that its grids share.
@@ -122,7 +133,7 @@ public:
       : expert(weights), tokens(tokensIn), layer(layerMoments), method(howTo), isa(bestIsa()),
         kernels(bestKernels()) {}
 
-  Result<QuantizedExpert> quantize(std::span<const Grid> grids);
+  Result<QuantizedExpert> quantize(std::span<const ExpertGrid> grids);
 
 private:
   Result<FitTokens> fitTo(TokenRows own) const;
@@ -134,10 +145,11 @@ private:
   Result<GridMatrix> quantizeMatrix(const MatrixShape &shape, const Grid &grid,
                                     std::span<const float> rows, const Moments &inputs,
                                     const Feedback &feedback) const;
-  Result<ExpertOnGrid> quantizeNearestOn(const Grid &grid) const;
-  Result<ExpertOnGrid> quantizeFitted(const Grid &grid, const FitTokens &fit) const;
-  Result<ExpertOnGrid> quantizeOn(const Grid &grid);
-  Result<bool> provesItself(const Grid &grid, const ExpertOnGrid &fitted,
+  Result<ExpertOnGrid> quantizeNearestOn(const ExpertGrid &grid) const;
+  Result<GateUp> fitGateUp(const Grid &grid, const FitTokens &fit) const;
+  Result<ExpertOnGrid> quantizeFitted(const ExpertGrid &grid, FitTokens &fit) const;
+  Result<ExpertOnGrid> quantizeOn(const ExpertGrid &grid);
+  Result<bool> provesItself(const ExpertGrid &grid, const ExpertOnGrid &fitted,
                             const ExpertOnGrid &nearest);
 
   const ExpertWeights &expert;
@@ -290,39 +302,52 @@ static Result<GridMatrix> named(Result<GridMatrix> matrix, const char *name) {
   return matrix.isOk() ? std::move(matrix) : matrix.status().withContext(name);
 }
 
-Result<ExpertOnGrid> ExpertQuantizer::quantizeNearestOn(const Grid &grid) const {
+Result<ExpertOnGrid> ExpertQuantizer::quantizeNearestOn(const ExpertGrid &grid) const {
   ExpertOnGrid result;
   MOERT_ASSIGN_OR_RETURN(result.gate,
-                         named(quantizeNearest(upShape(expert), grid, expert.gate), "gate"));
-  MOERT_ASSIGN_OR_RETURN(result.up, named(quantizeNearest(upShape(expert), grid, expert.up), "up"));
+                         named(quantizeNearest(upShape(expert), grid.gateUp, expert.gate), "gate"));
+  MOERT_ASSIGN_OR_RETURN(result.up,
+                         named(quantizeNearest(upShape(expert), grid.gateUp, expert.up), "up"));
   MOERT_ASSIGN_OR_RETURN(result.down,
-                         named(quantizeNearest(downShape(expert), grid, expert.down), "down"));
+                         named(quantizeNearest(downShape(expert), grid.down, expert.down), "down"));
   return result;
 }
 
-Result<ExpertOnGrid> ExpertQuantizer::quantizeFitted(const Grid &grid, const FitTokens &by) const {
-  ExpertOnGrid result;
+Result<GateUp> ExpertQuantizer::fitGateUp(const Grid &grid, const FitTokens &by) const {
+  GateUp result;
+  result.grid = grid;
   MOERT_ASSIGN_OR_RETURN(
       result.gate,
       named(quantizeMatrix(upShape(expert), grid, expert.gate, by.inputs, by.feedback), "gate"));
   MOERT_ASSIGN_OR_RETURN(
       result.up,
       named(quantizeMatrix(upShape(expert), grid, expert.up, by.inputs, by.feedback), "up"));
-  Moments inputs;
-  Feedback feedback;
   if (needsInputs(method))
-    inputs = downInputs(by, panelsOf(result.gate), panelsOf(result.up));
+    result.downInputs = downInputs(by, panelsOf(result.gate), panelsOf(result.up));
   if (method == QuantizeMethod::kGptq) {
-    MOERT_ASSIGN_OR_RETURN(feedback, feedbackOf(inputs, kDamping, isa));
+    MOERT_ASSIGN_OR_RETURN(result.downFeedback, feedbackOf(result.downInputs, kDamping, isa));
+    result.downInputs = {}; // Their memory is needed for the next fit.
   }
-  MOERT_ASSIGN_OR_RETURN(
-      result.down,
-      named(quantizeMatrix(downShape(expert), grid, expert.down, inputs, feedback), "down"));
+  return result;
+}
+
+Result<ExpertOnGrid> ExpertQuantizer::quantizeFitted(const ExpertGrid &grid, FitTokens &by) const {
+  if (!by.gateUp || !(by.gateUp->grid == grid.gateUp)) {
+    by.gateUp.reset();
+    MOERT_ASSIGN_OR_RETURN(by.gateUp, fitGateUp(grid.gateUp, by));
+  }
+  ExpertOnGrid result;
+  result.gate = by.gateUp->gate;
+  result.up = by.gateUp->up;
+  MOERT_ASSIGN_OR_RETURN(result.down,
+                         named(quantizeMatrix(downShape(expert), grid.down, expert.down,
+                                              by.gateUp->downInputs, by.gateUp->downFeedback),
+                               "down"));
   return result;
 }
 
 // Whether error feedback is better than rounding to nearest on tokens to which it was not fitted.
-Result<bool> ExpertQuantizer::provesItself(const Grid &grid, const ExpertOnGrid &fitted,
+Result<bool> ExpertQuantizer::provesItself(const ExpertGrid &grid, const ExpertOnGrid &fitted,
                                            const ExpertOnGrid &nearest) {
   if (tokens.weights.size() >= kFewTokens)
     return true;
@@ -332,7 +357,7 @@ Result<bool> ExpertQuantizer::provesItself(const Grid &grid, const ExpertOnGrid 
   return errorOf(otherJudgement, half) <= errorOf(otherJudgement, nearest);
 }
 
-Result<ExpertOnGrid> ExpertQuantizer::quantizeOn(const Grid &grid) {
+Result<ExpertOnGrid> ExpertQuantizer::quantizeOn(const ExpertGrid &grid) {
   MOERT_ASSIGN_OR_RETURN(ExpertOnGrid fitted, quantizeFitted(grid, fit));
   fitted.squaredError = errorOf(judgement, fitted);
   if (!std::isfinite(fitted.squaredError))
@@ -347,7 +372,7 @@ Result<ExpertOnGrid> ExpertQuantizer::quantizeOn(const Grid &grid) {
   return isProven ? std::move(fitted) : std::move(nearest);
 }
 
-Result<QuantizedExpert> ExpertQuantizer::quantize(std::span<const Grid> grids) {
+Result<QuantizedExpert> ExpertQuantizer::quantize(std::span<const ExpertGrid> grids) {
   const uint32_t hidden = expert.hidden;
   const uint64_t count = tokens.weights.size();
   auto pick = [&](uint32_t limit, uint32_t begin, uint32_t step) {
@@ -369,7 +394,7 @@ Result<QuantizedExpert> ExpertQuantizer::quantize(std::span<const Grid> grids) {
   }
   QuantizedExpert result;
   result.squaredNorm = judgement.squaredNorm;
-  for (const Grid &grid : grids) {
+  for (const ExpertGrid &grid : grids) {
     MOERT_ASSIGN_OR_RETURN(ExpertOnGrid quantized, quantizeOn(grid));
     result.grids.push_back(std::move(quantized));
   }
@@ -378,7 +403,7 @@ Result<QuantizedExpert> ExpertQuantizer::quantize(std::span<const Grid> grids) {
 
 Result<QuantizedExpert> quantizeExpert(const ExpertWeights &expert, const ExpertTokens &tokens,
                                        const LayerMoments *layer, QuantizeMethod method,
-                                       std::span<const Grid> grids) {
+                                       std::span<const ExpertGrid> grids) {
   MOERT_RETURN_IF_ERROR(check(expert, tokens, layer, grids));
   return ExpertQuantizer(expert, tokens, layer, method).quantize(grids);
 }

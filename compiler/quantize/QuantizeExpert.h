@@ -69,7 +69,8 @@ struct QuantizedExpert {
 constexpr uint32_t kErrorTokens = 768;
 
 /// Quantizes an expert independently on each of the grids; work that does not depend on the grid is
-/// shared. down is fitted to the outputs of the quantized gate and up. layer may be null; no tokens
+/// shared, and gate and up by neighbours that differ in down alone. down is fitted to the outputs
+/// of the quantized gate and up. layer may be null; no tokens
 /// are allowed: squaredError and squaredNorm are then 0.
 ///
 /// The same result on any machine; may be called from any number of threads. In addition to the
@@ -80,6 +81,7 @@ constexpr uint32_t kErrorTokens = 768;
 /// Refuses sizes that do not match, values that are not finite, and grids that Quantize.h refuses.
 moert::Result<QuantizedExpert> quantizeExpert(const ExpertWeights &expert,
                                               const ExpertTokens &tokens, const LayerMoments *layer,
-                                              QuantizeMethod method, std::span<const Grid> grids);
+                                              QuantizeMethod method,
+                                              std::span<const ExpertGrid> grids);
 
 } // namespace moec

@@ -110,7 +110,7 @@ static Table layersTable(const RunFindings &findings, const std::vector<LayerUse
   for (size_t l = 0; l < uses.size(); ++l) {
     double bits = 0;
     for (const Expert &expert : layers[l].experts)
-      bits += widthOf(expert);
+      bits += widthOf(expert).meanBits();
     const LayerSums sums = sumsOf(uses[l]);
     const auto used =
         std::ranges::count_if(uses[l], [](const ExpertUse &use) { return use.used > 0; });
@@ -132,7 +132,7 @@ static Table expertsTable(const RunFindings &findings, const std::vector<LayerUs
               .title = "Every expert",
               .columns = {{"layer", "layer", Unit::kCount, kWidths},
                           {"expert", "expert", Unit::kCount, kWidths},
-                          {"bits", "bits", Unit::kBits, kWidths},
+                          {"bits", "mean bits", Unit::kBits, kWidths},
                           {"calibration", "tokens of the calibration text that use it",
                            Unit::kFraction, kCalibrated},
                           {"run", "tokens of this run that use it", Unit::kFraction, kUses},
@@ -147,7 +147,7 @@ static Table expertsTable(const RunFindings &findings, const std::vector<LayerUs
       const ExpertUse &use = uses[l][e];
       const double run = topK * double(use.used) / std::max(1.0, sums.used);
       const double calibrated = topK * double(use.calibrated) / std::max(1.0, sums.calibrated);
-      table.rows.push_back({layers[l].layer, uint64_t(e), widthOf(layers[l].experts[e]),
+      table.rows.push_back({layers[l].layer, uint64_t(e), widthOf(layers[l].experts[e]).meanBits(),
                             hasTrace ? Value(calibrated) : Value(), run,
                             hasTrace ? Value(run - calibrated) : Value(),
                             use.used > 0 ? Value(double(use.found) / double(use.used)) : Value()});

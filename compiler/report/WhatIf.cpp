@@ -184,7 +184,7 @@ std::pair<double, double> meanBits(const Artifact &artifact) {
   double nominal = 0, stored = 0, experts = 0;
   for (const MoeLayer &layer : artifact.moeLayers)
     for (const Expert &expert : layer.experts) {
-      nominal += widthOf(expert);
+      nominal += widthOf(expert).meanBits();
       stored += bitsPerWeight(layer, expert);
       ++experts;
     }

@@ -50,7 +50,7 @@ struct BatchRow {
 /// The matrices of experts with the same slices, as views without data: each one's offset in the
 /// record, its layout, and the slices that refine it.
 struct ExpertTemplate {
-  std::vector<WeightFormat> formats; // All slices of the record.
+  std::vector<ExpertFormat> formats; // All slices of the record.
   size_t slices = 0;                 // So many of them, the first ones, or the separate copy's.
   std::vector<WeightView> matrices;  // bytes.offset: from the record's first byte.
 };

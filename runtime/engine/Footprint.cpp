@@ -115,7 +115,7 @@ static uint64_t lowCopyRowBytesOf(const Artifact &artifact) {
   uint64_t bytes = 0;
   for (const MoeLayer &layer : artifact.moeLayers) {
     const uint32_t group = lowCopyGroupOf(layer);
-    if (group == 0 || isQuantized(fullSlicesOf(layer.experts.front()).front().format.kind))
+    if (group == 0 || fullSlicesOf(layer.experts.front()).front().format.isQuantized())
       continue;
     for (const ExpertMatrix &matrix : layer.matrices)
       bytes =
@@ -209,25 +209,28 @@ static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &
   made.matrices.resize(layer.matrices.size());
   const size_t low = lowCopySlicesOf(expert);
   const size_t first = slices > low ? low : 0, end = first < low ? low : expert.slices.size();
-  uint32_t missingBits = 0;
-  for (size_t s = slices; s < end; ++s)
-    missingBits += bitsOf(expert.slices[s].format.kind);
-  for (size_t s = first; s < slices; ++s) {
+  for (size_t s = first; s < end; ++s) {
     const Slice &slice = expert.slices[s];
     MOERT_ASSIGN_OR_RETURN(SliceLayout sliceLayout, sliceLayoutOf(layer, slice.format));
     for (size_t i = 0; i < layer.matrices.size(); ++i) {
       const ExpertMatrix &matrix = layer.matrices[i];
+      const WeightFormat &format = formatOf(slice.format, matrix.part);
       WeightView &view = made.matrices[static_cast<size_t>(matrix.part)];
       uint64_t offset = slice.offset + sliceLayout.matrixOffsets[i];
-      if (s > first) {
-        view.planes[view.planeCount++] = {slice.format.kind, offset - view.bytes.offset};
-        continue;
+      if (s == first) {
+        const std::span<const WeightKind> planes = planesOf(format.kind);
+        view.shape = matrix.shape;
+        view.format = format;
+        view.format.kind = planes.front();
+        MOERT_ASSIGN_OR_RETURN(view.layout, layoutOf(matrix.shape, format));
+        view.bytes.offset = offset;
+        for (size_t p = 1; p < planes.size(); ++p)
+          view.planes[view.planeCount++] = {planes[p], view.layout.planeOffsets[p]};
+      } else if (s >= slices) {
+        view.missingBits += bitsOf(format.kind);
+      } else if (format.kind != WeightKind::kInt0) {
+        view.planes[view.planeCount++] = {format.kind, offset - view.bytes.offset};
       }
-      view.shape = matrix.shape;
-      view.format = slice.format;
-      MOERT_ASSIGN_OR_RETURN(view.layout, layoutOf(matrix.shape, slice.format));
-      view.bytes.offset = offset;
-      view.missingBits = missingBits;
     }
   }
   return made;

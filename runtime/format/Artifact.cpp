@@ -6,8 +6,8 @@
 
 namespace moert {
 
-std::vector<WeightFormat> formatsOf(const Expert &expert) {
-  std::vector<WeightFormat> formats;
+std::vector<ExpertFormat> formatsOf(const Expert &expert) {
+  std::vector<ExpertFormat> formats;
   for (const Slice &slice : expert.slices)
     formats.push_back(slice.format);
   return formats;
@@ -15,7 +15,7 @@ std::vector<WeightFormat> formatsOf(const Expert &expert) {
 
 uint16_t lowCopySlicesOf(const Expert &expert) {
   for (size_t i = 1; i < expert.slices.size(); ++i)
-    if (!expert.slices[i].format.refines)
+    if (!expert.slices[i].format.refines())
       return static_cast<uint16_t>(i);
   return 0;
 }
@@ -86,10 +86,11 @@ bool hasLowCopies(const Artifact &artifact) {
                      [](const MoeLayer &layer) { return lowCopyGroupOf(layer) != 0; });
 }
 
-Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const WeightFormat &format) {
+Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const ExpertFormat &format) {
   SliceLayout layout;
   for (const ExpertMatrix &matrix : layer.matrices) {
-    MOERT_ASSIGN_OR_RETURN(MatrixLayout stored, layoutOf(matrix.shape, format));
+    MOERT_ASSIGN_OR_RETURN(MatrixLayout stored,
+                           layoutOf(matrix.shape, formatOf(format, matrix.part)));
     std::optional<uint64_t> start = checkedRoundUp(layout.payloadBytes, kRegionAlignment);
     std::optional<uint64_t> end = start ? checkedAdd(*start, stored.bytes) : std::nullopt;
     if (!end)
@@ -110,7 +111,7 @@ std::vector<uint64_t> recordBytesOf(const MoeLayer &layer) {
 uint32_t lowCopyGroupOf(const MoeLayer &layer) {
   for (const Expert &expert : layer.experts)
     if (lowCopySlicesOf(expert) > 0)
-      return expert.slices.front().format.activationGroup;
+      return expert.slices.front().format.activationGroup();
   return 0;
 }
 

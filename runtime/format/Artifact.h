@@ -37,7 +37,7 @@ constexpr uint64_t kResidentAlignment = kRegionAlignment;
 /// refines the same matrices' codes by lower bits, or begins a separate copy of the expert
 /// (WeightLayout.h).
 struct Slice {
-  WeightFormat format;
+  ExpertFormat format;
   uint64_t offset = 0;       // From the record's first byte; a multiple of kSliceAlignment.
   uint64_t bytes = 0;        // With padding; a multiple of kSliceAlignment.
   uint64_t payloadBytes = 0; // Without padding: where the layer's matrices end.
@@ -57,7 +57,7 @@ struct Expert {
 };
 
 /// The formats of its slices, in their order.
-std::vector<WeightFormat> formatsOf(const Expert &expert);
+std::vector<ExpertFormat> formatsOf(const Expert &expert);
 
 /// Slices of its low copy; 0: all slices are nested.
 uint16_t lowCopySlicesOf(const Expert &expert);
@@ -75,6 +75,11 @@ uint64_t endAlignmentOf(const Expert &expert, size_t slice, uint32_t pageBytes);
 /// The parts of an expert, in the order in which a slice stores them, each from a multiple of
 /// kRegionAlignment after the slice's start.
 enum class ExpertPart : uint8_t { kGate = 0, kUp = 1, kDown = 2 };
+
+/// The part's own format.
+inline const WeightFormat &formatOf(const ExpertFormat &format, ExpertPart part) {
+  return part == ExpertPart::kDown ? format.down : format.gateUp;
+}
 
 struct ExpertMatrix {
   ExpertPart part = ExpertPart::kGate;
@@ -275,12 +280,13 @@ bool hasLowCopies(const Artifact &artifact);
 /// Bytes of all records, with padding, without low copies.
 uint64_t fullBytesOf(const Artifact &artifact);
 
-/// Offset of each matrix of a layer inside a slice of the given format, and the payload's size.
+/// Offset of each matrix of a layer inside a slice of the given format, and the payload's size. A
+/// matrix of which the slice holds nothing has the offset of what follows it.
 struct SliceLayout {
   std::vector<uint64_t> matrixOffsets;
   uint64_t payloadBytes = 0;
 };
-Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const WeightFormat &format);
+Result<SliceLayout> sliceLayoutOf(const MoeLayer &layer, const ExpertFormat &format);
 
 /// Bytes that each of a layer's experts takes at full precision.
 std::vector<uint64_t> recordBytesOf(const MoeLayer &layer);

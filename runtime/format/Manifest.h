@@ -30,6 +30,10 @@ enum class StoredMissAction : uint8_t {
 /// their own (CacheRules::upperPart).
 enum class StoredSharing : uint8_t { kOnePool = 1, kTwoPools = 2 };
 
+/// Added to `refines` of an expert's first slice where down has formats of its own, so that readers
+/// that do not know them refuse the expert.
+constexpr uint32_t kHasDownFormats = 2;
+
 std::vector<std::byte> encodeManifest(const Artifact &artifact);
 
 /// Fills in every field that the manifest holds; leaves the fields of the sections unchanged.

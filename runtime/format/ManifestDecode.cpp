@@ -17,13 +17,17 @@ static MatrixShape decodeShape(const fb::MatrixShape &shape) {
   return {shape.rows(), shape.cols()};
 }
 
-Status ManifestDecoder::decodeFormat(const fb::WeightFormat &format, WeightFormat &value) {
+Status ManifestDecoder::decodeFormat(const fb::WeightFormat &format, WeightFormat &value,
+                                     uint32_t mark) {
   MOERT_RETURN_IF_ERROR(decodeEnum(format.kind(), kLastWeightKind, "weight kind", value.kind));
   if (format.has_offsets() > 2)
     return invalidInput("has_offsets is ", uint32_t(format.has_offsets()), ", expected 0, 1 or 2");
   value.hasOffsets = format.has_offsets() == 1;
   value.hasByteScales = format.has_offsets() == 2;
-  MOERT_RETURN_IF_ERROR(decodeFlag(format.refines(), "refines", value.refines));
+  if (format.refines() < mark || format.refines() > mark + 1)
+    return invalidInput("refines is ", uint32_t(format.refines()), ", expected ", mark, " or ",
+                        mark + 1);
+  value.refines = format.refines() > mark;
   value.group = format.group();
   value.activationGroup = format.activation_group();
   return {};
@@ -52,12 +56,35 @@ Status ManifestDecoder::decodeResident(const fb::ResidentWeight &weight, Residen
 Status ManifestDecoder::decodeExpert(const fb::Expert &expert, Expert &value) {
   value.fileOffset = expert.file_offset();
   value.bytes = expert.bytes();
-  return decodeEach(
-      *expert.slices(), sizeof(fb::Slice), value.slices, "slice",
-      [this](const fb::Slice &slice, Slice &out) {
-        out = {{}, slice.offset(), slice.bytes(), slice.payload_bytes(), slice.checksum()};
-        return decodeFormat(slice.format(), out.format);
-      });
+  const auto decodeSlice = [&](const fb::Slice &slice, Slice &out) -> Status {
+    out = {{}, slice.offset(), slice.bytes(), slice.payload_bytes(), slice.checksum()};
+    const bool isMarked = expert.down_formats() && &out == value.slices.data();
+    MOERT_RETURN_IF_ERROR(
+        decodeFormat(slice.format(), out.format.gateUp, isMarked ? kHasDownFormats : 0));
+    out.format.down = out.format.gateUp;
+    return {};
+  };
+  MOERT_RETURN_IF_ERROR(
+      decodeEach(*expert.slices(), sizeof(fb::Slice), value.slices, "slice", decodeSlice));
+  return decodeDownFormats(expert, value);
+}
+
+Status ManifestDecoder::decodeDownFormats(const fb::Expert &expert, Expert &value) {
+  if (!expert.down_formats())
+    return {};
+  if (expert.down_formats()->size() != value.slices.size())
+    return invalidInput(expert.down_formats()->size(),
+                        " formats of down, expected one for each of ", value.slices.size(),
+                        " slices");
+  std::vector<WeightFormat> formats;
+  MOERT_RETURN_IF_ERROR(decodeEach(*expert.down_formats(), sizeof(fb::WeightFormat), formats,
+                                   "format of down",
+                                   [this](const fb::WeightFormat &format, WeightFormat &out) {
+                                     return decodeFormat(format, out);
+                                   }));
+  for (size_t s = 0; s < formats.size(); ++s)
+    value.slices[s].format.down = formats[s];
+  return {};
 }
 
 Status ManifestDecoder::decodeMoeLayer(const fb::MoeLayer &layer, MoeLayer &value) {

@@ -84,10 +84,12 @@ private:
     return {};
   }
 
-  Status decodeFormat(const fb::WeightFormat &format, WeightFormat &value);
+  /// mark: what is added to `refines`.
+  Status decodeFormat(const fb::WeightFormat &format, WeightFormat &value, uint32_t mark = 0);
   Status decodeModel(const fb::ModelInfo &model);
   Status decodeResident(const fb::ResidentWeight &weight, ResidentWeight &value);
   Status decodeExpert(const fb::Expert &expert, Expert &value);
+  Status decodeDownFormats(const fb::Expert &expert, Expert &value);
   Status decodeMoeLayer(const fb::MoeLayer &layer, MoeLayer &value);
   Status decodeRope(const fb::Rope &rope, Rope &value);
   Status decodeStep(const fb::Step &step, Instruction &value);

@@ -38,9 +38,9 @@ fb::MatrixShape encode(const MatrixShape &shape) {
   return {shape.rows, shape.cols};
 }
 
-fb::WeightFormat encode(const WeightFormat &format) {
+fb::WeightFormat encode(const WeightFormat &format, uint32_t mark = 0) {
   return {uint8_t(format.kind), uint8_t(format.hasByteScales ? 2 : format.hasOffsets),
-          uint8_t(format.refines), format.group, format.activationGroup};
+          uint8_t(format.refines | mark), format.group, format.activationGroup};
 }
 
 Offset<fb::ResidentWeight> encodeResident(Builder &builder, const ResidentWeight &weight) {
@@ -52,11 +52,21 @@ Offset<fb::ResidentWeight> encodeResident(Builder &builder, const ResidentWeight
 
 Offset<fb::Expert> encodeExpert(Builder &builder, const Expert &expert) {
   std::vector<fb::Slice> slices;
-  for (const Slice &slice : expert.slices)
-    slices.emplace_back(encode(slice.format), slice.offset, slice.bytes, slice.payloadBytes,
-                        slice.checksum);
+  std::vector<fb::WeightFormat> downFormats;
+  bool hasDownFormats = false;
+  for (const Slice &slice : expert.slices) {
+    hasDownFormats |= !slice.format.hasOneFormat();
+    downFormats.push_back(encode(slice.format.down));
+  }
+  for (const Slice &slice : expert.slices) {
+    const bool isMarked = hasDownFormats && slices.empty();
+    slices.emplace_back(encode(slice.format.gateUp, isMarked ? kHasDownFormats : 0), slice.offset,
+                        slice.bytes, slice.payloadBytes, slice.checksum);
+  }
   auto slicesOffset = builder.CreateVectorOfStructs(slices);
-  return fb::CreateExpert(builder, expert.fileOffset, expert.bytes, slicesOffset);
+  Offset<flatbuffers::Vector<const fb::WeightFormat *>> downOffset =
+      hasDownFormats ? builder.CreateVectorOfStructs(downFormats) : 0;
+  return fb::CreateExpert(builder, expert.fileOffset, expert.bytes, slicesOffset, downOffset);
 }
 
 Offset<fb::MoeLayer> encodeMoeLayer(Builder &builder, const MoeLayer &layer) {

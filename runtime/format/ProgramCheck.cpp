@@ -122,7 +122,7 @@ public:
     const MoeLayer &layer = artifact.moeLayers[i.moeLayer];
     if (layer.experts.front().slices.empty())
       return invalidInput("the experts have no slices");
-    const WeightFormat &format = fullSlicesOf(layer.experts.front()).front().format;
+    const WeightFormat &format = fullSlicesOf(layer.experts.front()).front().format.gateUp;
     const uint32_t topK = buffer(i.experts).width;
     const uint64_t hidden = layer.matrices[2].shape.rows, width = layer.matrices[0].shape.rows;
     if (isQuantized(format.kind) != (i.hidden != kNone))

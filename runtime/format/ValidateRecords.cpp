@@ -10,8 +10,9 @@ namespace moert {
 
 // All experts of a layer must agree on this, because they share one list of buffers: float weights
 // need float inputs, quantized ones inputs quantized in their activation group.
+// checkSliceFormats() has compared an expert's matrices with one another.
 static Status checkFitsLayer(const MoeLayer &layer, const WeightFormat &format) {
-  const WeightFormat &first = fullSlicesOf(layer.experts.front()).front().format;
+  const WeightFormat &first = fullSlicesOf(layer.experts.front()).front().format.gateUp;
   if (isQuantized(format.kind) != isQuantized(first.kind) ||
       format.activationGroup != first.activationGroup)
     return invalidInput(nameOf(format.kind), " with activation group ", format.activationGroup,
@@ -26,8 +27,8 @@ static Status checkLowCopy(const MoeLayer &layer, const Expert &expert, uint32_t
   const std::span<const Slice> high = fullSlicesOf(expert);
   if (high.size() == expert.slices.size())
     return {};
-  const WeightFormat &low = expert.slices.front().format;
-  if (isQuantized(high.front().format.kind))
+  const WeightFormat &low = expert.slices.front().format.gateUp;
+  if (high.front().format.isQuantized())
     MOERT_RETURN_IF_ERROR(checkFitsLayer(layer, low).withContext("slice 0"));
   if (low.activationGroup != lowCopyGroup)
     return invalidInput("a low copy with activation group ", low.activationGroup,
@@ -49,7 +50,8 @@ static Status checkSlices(const MoeLayer &layer, const Expert &expert, uint32_t 
       return invalidInput("slice ", i, ": ", what, " is ", found, ", expected ", expected);
     };
     if (i >= lowSlices)
-      MOERT_RETURN_IF_ERROR(checkFitsLayer(layer, slice.format).withContext(strCat("slice ", i)));
+      MOERT_RETURN_IF_ERROR(
+          checkFitsLayer(layer, slice.format.gateUp).withContext(strCat("slice ", i)));
     auto layout = sliceLayoutOf(layer, slice.format);
     if (!layout.isOk())
       return layout.status().withContext(strCat("slice ", i));

@@ -93,7 +93,7 @@ Status Verification::checkRecords(const Artifact &artifact) {
         MOERT_RETURN_IF_ERROR(checkContent(offset, slice.payloadBytes, slice.checksum, name));
         MOERT_RETURN_IF_ERROR(
             checkPadding(offset + slice.payloadBytes, offset + slice.bytes, name));
-        if (slice.format.kind == WeightKind::kMxfp4)
+        if (slice.format.gateUp.kind == WeightKind::kMxfp4)
           MOERT_RETURN_IF_ERROR(checkMxfp4(layer, slice, offset).withContext(name));
       }
     }
@@ -103,7 +103,8 @@ Status Verification::checkRecords(const Artifact &artifact) {
 Status Verification::checkMxfp4(const MoeLayer &layer, const Slice &slice, uint64_t offset) {
   MOERT_ASSIGN_OR_RETURN(SliceLayout stored, sliceLayoutOf(layer, slice.format));
   for (size_t m = 0; m < layer.matrices.size(); ++m) {
-    MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(layer.matrices[m].shape, slice.format));
+    MOERT_ASSIGN_OR_RETURN(MatrixLayout layout,
+                           layoutOf(layer.matrices[m].shape, slice.format.gateUp));
     MOERT_RETURN_IF_ERROR(
         checkMxfp4(layout, offset + stored.matrixOffsets[m]).withContext(strCat("matrix ", m)));
   }

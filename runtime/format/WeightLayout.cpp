@@ -5,13 +5,36 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace moert {
 
 const char *nameOf(WeightKind kind) {
-  constexpr const char *kNames[] = {"f32",  "f16",  "bf16",  "int8", "int4",
-                                    "int2", "int1", "mxfp4", "nl2",  "nl4"};
+  constexpr const char *kNames[] = {"f32", "f16", "bf16", "int8", "int4", "int2", "int1", "mxfp4",
+                                    "nl2", "nl4", "int0", "int3", "int5", "int6", "nl3"};
   return kNames[static_cast<uint8_t>(kind)];
+}
+
+std::span<const WeightKind> planesOf(WeightKind kind) {
+  constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2;
+  static constexpr WeightKind kThree[] = {k2, k1}, kFive[] = {k2, k2, k1}, kSix[] = {k2, k2, k2},
+                              kNlThree[] = {WeightKind::kNl2, k1};
+  static constexpr WeightKind kSingle[] = {WeightKind::kF32,  WeightKind::kF16,   WeightKind::kBF16,
+                                           WeightKind::kInt8, WeightKind::kInt4,  WeightKind::kInt2,
+                                           WeightKind::kInt1, WeightKind::kMxfp4, WeightKind::kNl2,
+                                           WeightKind::kNl4,  WeightKind::kInt0};
+  switch (kind) {
+  case WeightKind::kInt3:
+    return kThree;
+  case WeightKind::kInt5:
+    return kFive;
+  case WeightKind::kInt6:
+    return kSix;
+  case WeightKind::kNl3:
+    return kNlThree;
+  default:
+    return std::span(kSingle).subspan(static_cast<size_t>(kind), 1);
+  }
 }
 
 static Status checkFloatGroups(const WeightFormat &format) {
@@ -44,19 +67,22 @@ Status checkFormat(const WeightFormat &format) {
   if (hasLevels(format.kind) && (format.refines || format.hasOffsets))
     return invalidInput("a matrix of ", nameOf(format.kind),
                         " that refines another or has offsets, ", "expected neither");
-  if (format.kind == WeightKind::kInt1 && !format.refines)
-    return invalidInput("a matrix of int1, which exists only as a refinement");
+  if ((format.kind == WeightKind::kInt1 || format.kind == WeightKind::kInt0) && !format.refines)
+    return invalidInput("a matrix of ", nameOf(format.kind), ", which exists only as a refinement");
   if (format.activationGroup != 16 && format.activationGroup != 32 && format.activationGroup != 64)
     return invalidInput("activation group ", format.activationGroup, ", expected 16, 32 or 64");
   if (format.group == 0 || format.group % format.activationGroup != 0)
     return invalidInput("weight group ", format.group,
                         ", expected a multiple of the activation group ", format.activationGroup);
+  if (planesOf(format.kind).size() > 1 && format.refines)
+    return invalidInput("a matrix of ", nameOf(format.kind), " that refines another, ",
+                        "expected int1, int2 or int4");
   // A unit of int1 holds 32 inputs, and no group begins inside a unit.
   if (hasLevels(format.kind) && format.activationGroup != 32)
     return invalidInput(nameOf(format.kind), " with activation group ", format.activationGroup,
                         ", expected 32");
-  if (format.kind == WeightKind::kInt1 && format.activationGroup == 16)
-    return invalidInput("int1 with activation group 16, expected 32 or 64");
+  if (planesOf(format.kind).back() == WeightKind::kInt1 && format.activationGroup == 16)
+    return invalidInput(nameOf(format.kind), " with activation group 16, expected 32 or 64");
   return {};
 }
 
@@ -89,7 +115,11 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
     return layout;
   }
   layout.panels = static_cast<uint32_t>(paddedRows / kPanelRows);
-  layout.codesBytes = paddedRows * paddedCols * bitsOf(format.kind) / 8;
+  const std::span<const WeightKind> planes = planesOf(format.kind);
+  for (size_t i = 0; i < planes.size(); ++i) {
+    layout.planeOffsets[i] = roundUp(layout.codesBytes, kRegionAlignment);
+    layout.codesBytes = layout.planeOffsets[i] + paddedRows * paddedCols * bitsOf(planes[i]) / 8;
+  }
   layout.bytes = layout.codesBytes;
   if (!hasScales)
     return layout;
@@ -134,15 +164,20 @@ static Status checkRefinement(const WeightFormat &slice, const WeightFormat &bas
   return {};
 }
 
-uint16_t lowCopySlicesOf(std::span<const WeightFormat> slices) {
+uint32_t bitsOf(const ExpertFormat &format) {
+  return 2 * bitsOf(format.gateUp.kind) + bitsOf(format.down.kind);
+}
+
+uint16_t lowCopySlicesOf(std::span<const ExpertFormat> slices) {
   for (size_t i = 1; i < slices.size(); ++i)
-    if (!slices[i].refines)
+    if (!slices[i].refines())
       return static_cast<uint16_t>(i);
   return 0;
 }
 
-// `first` is the number of the copy's first slice, for messages.
-static Status checkCopy(std::span<const WeightFormat> slices, size_t first) {
+Status checkMatrixSlices(std::span<const WeightFormat> slices, size_t first) {
+  if (slices.front().refines)
+    return invalidInput("slice ", first, " refines another, there is none before it");
   std::string kinds;
   for (size_t i = 0; i < slices.size(); ++i) {
     MOERT_RETURN_IF_ERROR(checkFormat(slices[i]).withContext(strCat("slice ", first + i)));
@@ -151,32 +186,62 @@ static Status checkCopy(std::span<const WeightFormat> slices, size_t first) {
           checkRefinement(slices[i], slices.front()).withContext(strCat("slice ", first + i)));
     kinds += strCat(i > 0 ? "+" : "", nameOf(slices[i].kind));
   }
+  while (slices.back().kind == WeightKind::kInt0)
+    slices = slices.first(slices.size() - 1);
   if (slices.size() > 1 && !isSliceList(slices))
     return invalidInput("slices of ", kinds, ", expected int2 or nl2 and int1 or int2, or ",
                         "int2, int2 and int1, int2 or int4");
   return {};
 }
 
-static uint32_t bitsOfCopy(std::span<const WeightFormat> slices) {
+static Status checkCopy(std::span<const ExpertFormat> slices, size_t first) {
+  std::vector<WeightFormat> gateUp, down;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const ExpertFormat &slice = slices[i];
+    if (isQuantized(slice.gateUp.kind) != isQuantized(slice.down.kind) ||
+        slice.gateUp.activationGroup != slice.down.activationGroup ||
+        (!slice.isQuantized() && slice.gateUp.kind != slice.down.kind))
+      return invalidInput("slice ", first + i, ": gate and up of ", nameOf(slice.gateUp.kind),
+                          " with activation group ", slice.gateUp.activationGroup, " and down of ",
+                          nameOf(slice.down.kind), " with activation group ",
+                          slice.down.activationGroup,
+                          ", expected one activation group, or one float kind");
+    if (bitsOf(slice) == 0)
+      return invalidInput("slice ", first + i, ": it holds nothing");
+    gateUp.push_back(slice.gateUp);
+    down.push_back(slice.down);
+  }
+  MOERT_RETURN_IF_ERROR(checkMatrixSlices(gateUp, first));
+  return checkMatrixSlices(down, first).withContext("down");
+}
+
+static uint32_t bitsOfCopy(std::span<const ExpertFormat> slices) {
   uint32_t bits = 0;
-  for (const WeightFormat &slice : slices)
-    bits += bitsOf(slice.kind);
+  for (const ExpertFormat &slice : slices)
+    bits += bitsOf(slice);
   return bits;
 }
 
-Status checkSliceFormats(std::span<const WeightFormat> slices) {
+// The bits of a weight, where all matrices have as many, or their mean.
+static std::string widthText(std::span<const ExpertFormat> slices) {
+  const uint32_t bits = bitsOfCopy(slices), whole = bits / kExpertMatrices;
+  constexpr const char *kParts[] = {"", " 1/3", " 2/3"};
+  return strCat(whole, kParts[bits % kExpertMatrices]);
+}
+
+Status checkSliceFormats(std::span<const ExpertFormat> slices) {
   if (slices.empty() || slices.size() > kMaxExpertSlices)
     return invalidInput(slices.size(), " slices, expected 1 to ", kMaxExpertSlices);
-  if (slices.front().refines)
+  if (slices.front().refines())
     return invalidInput("slice 0 refines another, there is none before it");
   const size_t low = lowCopySlicesOf(slices);
-  const std::span<const WeightFormat> lowCopy = slices.first(low), highCopy = slices.subspan(low);
-  MOERT_RETURN_IF_ERROR(checkCopy(lowCopy, 0));
+  const std::span<const ExpertFormat> lowCopy = slices.first(low), highCopy = slices.subspan(low);
+  if (low > 0)
+    MOERT_RETURN_IF_ERROR(checkCopy(lowCopy, 0));
   MOERT_RETURN_IF_ERROR(checkCopy(highCopy, low));
-  if (low > 0 &&
-      (!isQuantized(lowCopy.front().kind) || bitsOfCopy(lowCopy) >= bitsOfCopy(highCopy)))
-    return invalidInput("a low copy of ", nameOf(lowCopy.front().kind), ", ", bitsOfCopy(lowCopy),
-                        " bits, and a separate one of ", bitsOfCopy(highCopy),
+  if (low > 0 && (!lowCopy.front().isQuantized() || bitsOfCopy(lowCopy) >= bitsOfCopy(highCopy)))
+    return invalidInput("a low copy of ", nameOf(lowCopy.front().gateUp.kind), ", ",
+                        widthText(lowCopy), " bits, and a separate one of ", widthText(highCopy),
                         " bits, expected a quantized low copy of fewer bits");
   return {};
 }

@@ -13,8 +13,12 @@
 //   int2    [panel][input / 16][16 outputs][4]   i, i + 4, i + 8, i + 12, low first
 //   nl2, nl4                                     like int2 and int4
 //   int1    [panel][input / 32][16 outputs][4]   i to i + 28 in the order of bitPlaceOf()
+//   int3, int5, int6, nl3                        planes of int2 (nl2), int2 and int1, one after the
+//   other int0                                         no bytes
 // Each is a run of units of 64 bytes (bf16, f16: 32 bytes) for 16 outputs that vector
 // instructions load without rearranging. Integer codes are offset binary, code = q + 2^(bits-1).
+// The codes of a kind of several planes are its bits, highest first, in one region per plane, each
+// from a multiple of kRegionAlignment (planesOf()).
 // The codes are followed, at the next multiple of kRegionAlignment, by the scales, f16
 // [panel][weight group][16 outputs], and these, where the format has offsets, by the offsets in the
 // same shape. The value of a code is
@@ -40,6 +44,7 @@
 
 #include "runtime/base/Status.h"
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -56,8 +61,16 @@ enum class WeightKind : uint8_t {
   kMxfp4 = 7, // Only in experts.
   kNl2 = 8,   // Non-linear codes (CodeLevels.h), laid out like int2. Only in experts.
   kNl4 = 9,   // Like int4.
+  kInt0 = 10, // Only as a refinement: this slice holds nothing of the matrix.
+  kInt3 = 11, // Several planes, like those below. Only in experts.
+  kInt5 = 12,
+  kInt6 = 13,
+  kNl3 = 14, // Non-linear codes.
 };
-constexpr WeightKind kLastWeightKind = WeightKind::kNl4;
+constexpr WeightKind kLastWeightKind = WeightKind::kNl3;
+
+/// The maximum number of slices of an expert, and of planes of a matrix.
+constexpr uint32_t kMaxExpertSlices = 3;
 
 constexpr uint32_t kPanelRows = 16;
 constexpr uint64_t kRegionAlignment = 1024;
@@ -68,22 +81,28 @@ constexpr uint32_t kMxfp4GroupBytes = kMxfp4Group / 2 * kPanelRows;
 
 /// Whether a code is the number of a level (CodeLevels.h).
 constexpr bool hasLevels(WeightKind kind) {
-  return kind == WeightKind::kNl2 || kind == WeightKind::kNl4;
+  return kind == WeightKind::kNl2 || kind == WeightKind::kNl3 || kind == WeightKind::kNl4;
 }
 
 /// Whether elements are integers or levels, whose products take activations in int8. The others are
 /// floats.
 constexpr bool isQuantized(WeightKind kind) {
-  return (kind >= WeightKind::kInt8 && kind <= WeightKind::kInt1) || hasLevels(kind);
+  return kind >= WeightKind::kInt8 && kind != WeightKind::kMxfp4;
 }
 
-/// Bits of one stored element, without scales and offsets: 32, 16, 16, 8, 4, 2, 1, 4, 2, 4.
+/// Bits of one stored element, without scales and offsets.
 constexpr uint32_t bitsOf(WeightKind kind) {
-  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2, 1, 4, 2, 4};
+  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2, 1, 4, 2, 4, 0, 3, 5, 6, 3};
   return kBits[static_cast<uint8_t>(kind)];
 }
 
-/// "f32", "f16", "bf16", "int8", "int4", "int2", "int1", "mxfp4", "nl2", "nl4"
+/// The planes of codes that a matrix of this kind has in one slice, highest bits first: int2 and
+/// int1 for int3, int2, int2 and int1 for int5, three of int2 for int6, nl2 and int1 for nl3; the
+/// kind itself for all others.
+std::span<const WeightKind> planesOf(WeightKind kind);
+
+/// "f32", "f16", "bf16", "int8", "int4", "int2", "int1", "mxfp4", "nl2", "nl4", "int0", "int3",
+/// "int5", "int6", "nl3"
 const char *nameOf(WeightKind kind);
 
 /// Bit position, in the byte of input i, of the lowest bit of the code of input i + 4 * part.
@@ -110,6 +129,28 @@ constexpr WeightFormat floatFormat(WeightKind kind) {
   return {kind, kind == WeightKind::kMxfp4 ? kMxfp4Group : 0, 0, false, false};
 }
 
+/// How the matrices of an expert are stored, in one of its slices. Both are quantized with one
+/// activation group, or both have one float kind.
+struct ExpertFormat {
+  WeightFormat gateUp; // That of gate and that of up.
+  WeightFormat down;
+
+  ExpertFormat() = default;
+  ExpertFormat(const WeightFormat &all) : gateUp(all), down(all) {}
+  ExpertFormat(const WeightFormat &gateAndUp, const WeightFormat &ofDown)
+      : gateUp(gateAndUp), down(ofDown) {}
+
+  bool isQuantized() const { return moert::isQuantized(gateUp.kind); }
+  uint32_t activationGroup() const { return gateUp.activationGroup; }
+  bool refines() const { return gateUp.refines; }
+  bool hasOneFormat() const { return gateUp == down; }
+  friend bool operator==(const ExpertFormat &, const ExpertFormat &) = default;
+};
+
+/// Bits of one weight of each matrix together: of gate, up and down, which have equally many.
+constexpr uint32_t kExpertMatrices = 3;
+uint32_t bitsOf(const ExpertFormat &format);
+
 struct MatrixShape {
   uint32_t rows = 0;
   uint32_t cols = 0;
@@ -123,11 +164,12 @@ struct MatrixLayout {
   uint32_t panels = 0;       // 0 in row layout.
   uint32_t paddedCols = 0;   // cols, up to a multiple of activationGroup where quantized.
   uint32_t groupsPerRow = 0; // Weight groups along the inputs; 0 without scales.
-  uint64_t codesBytes = 0;
-  uint64_t rowScalesOffset = 0; // 0 without byte scales.
-  uint64_t scalesOffset = 0;    // 0 without scales.
-  uint64_t offsetsOffset = 0;   // 0 without offsets.
-  uint64_t bytes = 0;           // Total; the next matrix starts at the next kRegionAlignment.
+  uint64_t codesBytes = 0;   // To the end of the last plane.
+  std::array<uint64_t, kMaxExpertSlices> planeOffsets = {}; // Where each of planesOf() begins.
+  uint64_t rowScalesOffset = 0;                             // 0 without byte scales.
+  uint64_t scalesOffset = 0;                                // 0 without scales.
+  uint64_t offsetsOffset = 0;                               // 0 without offsets.
+  uint64_t bytes = 0; // Total; the next matrix starts at the next kRegionAlignment.
 };
 
 /// Bytes of a stored scale, and of an offset.
@@ -142,16 +184,18 @@ Status checkFormat(const WeightFormat &format);
 /// do not fit in 2^48 bytes.
 Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &format);
 
-/// The maximum number of slices of an expert.
-constexpr uint32_t kMaxExpertSlices = 3;
-
 /// Slices before the first one, beyond slice 0, that does not refine: it begins a separate copy of
 /// the expert, and those before it are the low copy. 0: there is one copy.
-uint16_t lowCopySlicesOf(std::span<const WeightFormat> slices);
+uint16_t lowCopySlicesOf(std::span<const ExpertFormat> slices);
+
+/// Whether slices of these formats, lowest first, store one matrix in one copy: one slice of any
+/// kind but int1 and int0, or slices of 2+1, 2+2, 2+2+1, 2+2+2 or 2+2+4 bits, of which all but the
+/// first refine; either may be followed by slices of int0. Messages count slices from `first`.
+Status checkMatrixSlices(std::span<const WeightFormat> slices, size_t first = 0);
 
 /// Whether slices of these formats, lowest first, form one expert: one copy, or a low copy of
-/// quantized slices and a separate copy of more bits. A copy is one slice of any kind but int1, or
-/// slices of 2+1, 2+2, 2+2+1, 2+2+2 or 2+2+4 bits, of which all but the first refine.
-Status checkSliceFormats(std::span<const WeightFormat> slices);
+/// quantized slices and a separate copy of more bits. In each copy the slices of every matrix pass
+/// checkMatrixSlices(), and no slice is empty.
+Status checkSliceFormats(std::span<const ExpertFormat> slices);
 
 } // namespace moert

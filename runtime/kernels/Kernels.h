@@ -37,7 +37,7 @@ constexpr uint64_t attentionScratchFloats(uint32_t keys, uint32_t valueDim) {
   return kAttendHeads * roundUp(keys, 16) + roundUp(valueDim, 16) + 16;
 }
 
-/// The codes of a slice that refines the previous one.
+/// The codes of a plane that refines the previous one.
 struct RefiningPlane {
   WeightKind kind = WeightKind::kInt2;
   uint64_t offset = 0; // In bytes, from the start of the view.
@@ -46,10 +46,10 @@ struct RefiningPlane {
 /// A stored matrix. Borrows the pages that hold it.
 struct WeightView {
   MatrixShape shape;
-  WeightFormat format; // The first slice's, like layout and bytes.
-  MatrixLayout layout; // layoutOf(shape, format)
+  WeightFormat format; // The first slice's, with the kind of its first plane.
+  MatrixLayout layout; // The first slice's.
   PagedBytes bytes;
-  // Planes read in addition to the first slice; checkSliceFormats() defines the possible lists.
+  // Planes read in addition to the first; checkMatrixSlices() defines the possible lists.
   std::array<RefiningPlane, kMaxExpertSlices - 1> planes = {};
   uint32_t planeCount = 0;
   uint32_t missingBits = 0; // Low bits of the matrix's grid that are not read.

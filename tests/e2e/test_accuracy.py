@@ -2,6 +2,7 @@
 
 On the first two layers of the bundled model and the beginnings of its texts, so that a compilation takes seconds.
 """
+import collections
 import functools
 import json
 import os
@@ -266,6 +267,13 @@ class TargetTest(AccuracyTest):
                 done = self.expect(DONE, "moec", *searched("--check-estimates", "4", solver=solver), "-o", self.output)
                 self.assertIn(self.meets(self.output, 0.05)["solver"], (solver, "uniform"))
                 self.assertRegex(done.err, r"4 experts measured alone: .* rank correlation of -?[01]\.\d\d\n")
+                stored = collections.Counter((expert["bits"], expert.get("down_bits", expert["bits"]))
+                                             for expert in support.sizes(self.output)["experts"])
+                widths = sorted(stored, key=lambda width: 2 * width[0] + width[1], reverse=True)
+                self.assertIn("\nexperts: " + ", ".join(f"{bits if bits == down else f'{bits}/{down}'} bits: {stored[bits, down]}"
+                                                        for bits, down in widths) + ";", done.err)
+                if solver == "edgemoe":
+                    self.assertTrue(all(bits == down for bits, down in widths), widths)
 
     def test_the_artifact_alone_gives_the_measured_loss_and_its_bound_again(self):
         measured = self.measured(whole()[0])

@@ -76,6 +76,12 @@ class LowCopyTest(E2eTest):
         self.expect(DONE, "moec", "emit", module, "-o", output, "--threads", 1)
         self.assertEqual(output.read_bytes(), whole)
 
+    def test_any_wider_expert_has_a_low_copy(self):
+        for bits, kind in (("6", "int6"), ("5", "int5")):
+            path = artifact(POCKET, "--bits", bits, "--low-copy", "4")
+            self.expect(DONE, "moec", "verify", path)
+            self.assertEqual({tuple(part["kind"] for part in expert["slices"]) for expert in sizes(path)["experts"]}, {("int4", kind)})
+
     def test_mxfp4_has_low_copies_of_2_bits_and_none_of_4(self):
         mxfp4 = DATA / "golden/gpt_oss"
         experts = sizes(artifact(mxfp4, "--bits", "source", "--low-copy", "2"))["experts"]
@@ -86,8 +92,7 @@ class LowCopyTest(E2eTest):
     def test_widths_that_cannot_be_combined_are_refused(self):
         command = ("moec", "compile", POCKET, "-o", self.scratch / "no.moe", "--low-copy")
         self.refused(*command, 4, "--bits", 8, "--nested", "on", mention="--nested on with --low-copy 4, expected one of them")
-        self.refused(*command, 4, "--bits", 6, mention="--bits 6 with --low-copy 4, expected source, 8 or 4")
-        for bits, low in ((8, 8), (4, 4), (2, 4)):
+        for bits, low in ((8, 8), (4, 4), (3, 4)):
             self.refused(*command, low, "--bits", bits, mention=f"--low-copy {low} with experts of {bits} bits, expected fewer")
         self.refused(*command, 4, mention="--low-copy 4 with experts of 4 bits")
         self.refused(*command, 8, "--accuracy-loss", "2%", "--calibration-text", TEXT, mention="experts of at most 8 bits")

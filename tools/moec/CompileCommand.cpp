@@ -33,7 +33,7 @@ constexpr uint32_t kAutoResidentBits = 8;
 struct CompileFlags {
   CompileRequest request;
   AccuracyFlags accuracy;
-  std::string bits = kAuto, residentBits = kAuto, headBits = kSame, nested = "on";
+  std::string bits = kAuto, downBits = kSame, residentBits = kAuto, headBits = kSame, nested = "on";
   bool isNestedGiven = false;
   std::vector<std::string> budgets;
 };
@@ -45,6 +45,17 @@ static std::optional<uint32_t> bitsOf(const CompileFlags &flags) {
   if (flags.bits == kAuto)
     return flags.accuracy.loss.empty() ? std::optional(kAutoBits) : std::nullopt;
   return flags.bits == "source" ? 0 : uint32_t(std::stoul(flags.bits));
+}
+
+/// Down's own width. A search decides on it where it decides on the others.
+static Status takeDownBits(CompileFlags &flags) {
+  if (flags.downBits == kSame)
+    return {};
+  if (flags.bits == kAuto || flags.bits == "source")
+    return invalidInput("--down-bits ", flags.downBits, " with --bits ", flags.bits,
+                        ", expected --bits 8, 6, 5, 4, 3 or 2 for the other matrices");
+  flags.request.passes.downBits = uint32_t(std::stoul(flags.downBits));
+  return {};
 }
 
 /// An expert with a low copy is one slice besides.
@@ -60,9 +71,9 @@ static Status takeLowCopy(CompileFlags &flags) {
                         "separate copy");
   passes.nested = false;
   const std::optional<uint32_t> bits = bitsOf(flags);
-  if (bits == 3u || bits == 5u || bits == 6u)
-    return invalidInput("--bits ", *bits, " with ", given, ", expected source, 8 or 4: experts of ",
-                        *bits, " bits are always in slices");
+  if (passes.downBits != 0 && low >= passes.downBits)
+    return invalidInput(given, " with --down-bits ", passes.downBits,
+                        ", expected fewer bits than those");
   if (low >= (bits == 0u ? 32u : bits.value_or(8)))
     return invalidInput(given, " with experts of ", bits ? "" : "at most ", bits.value_or(8),
                         " bits, expected fewer bits than theirs");
@@ -115,6 +126,7 @@ static Status runCompile(CompileFlags &flags) {
   request.passes.headBits =
       flags.headBits == kSame ? ResidentBits::kSame : kResidentBits.at(flags.headBits);
   request.passes.nested = flags.nested == "on";
+  MOERT_RETURN_IF_ERROR(takeDownBits(flags));
   MOERT_RETURN_IF_ERROR(takeLowCopy(flags));
   request.passes.budgets = flags.budgets;
   if (flags.accuracy.isSeparatorGiven && flags.accuracy.calibrationTexts.empty() &&
@@ -143,10 +155,17 @@ static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
       ->check(oneOf({"auto", "source", "8", "6", "5", "4", "3", "2"}))
       ->type_name("BITS");
   command
+      .add_option("--down-bits", flags.downBits,
+                  strCat("Width of the experts' down projections, if it is not that of --bits: "
+                         "same, 8, 6, 5, 4, 3 or 2 (default: ",
+                         flags.downBits, ")"))
+      ->check(oneOf({"same", "8", "6", "5", "4", "3", "2"}))
+      ->type_name("BITS");
+  command
       .add_option("--nested", flags.nested,
                   withDefault("on or off. On stores experts in slices, so that fewer bits of "
                               "them can be read; decoding computes them up to about 5% slower at 4 "
-                              "bits and 20% at 8. Off stores 2, 4 and 8 bits in one piece",
+                              "bits and 20% at 8. Off stores each in one piece",
                               flags.nested))
       ->check(oneOf({"on", "off"}))
       ->each([&flags](const std::string &) { flags.isNestedGiven = true; })
@@ -173,7 +192,7 @@ static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
       ->check(oneOf({"same", "source", "16", "8", "4"}))
       ->type_name("BITS");
   setGroup(command, "Widths",
-           {"--bits", "--nested", "--low-copy", "--resident-bits", "--head-bits"});
+           {"--bits", "--down-bits", "--nested", "--low-copy", "--resident-bits", "--head-bits"});
 }
 
 static void addPlanOptions(CLI::App &command, CompileFlags &flags) {

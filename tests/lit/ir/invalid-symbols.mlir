@@ -184,6 +184,54 @@ moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<ten
 
 // -----
 
+// Widths of down are widths, one for each expert.
+// expected-error@+1 {{expected down_bits of 8, 6, 5, 4, 3 or 2 for each of its 2 experts}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] bits [4, 4] down_bits [6, 7]
+
+// -----
+
+// Down has a width beside that of the others.
+// expected-error@+1 {{has down_bits without bits, expected both or bits alone}}
+moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] down_bits [6]
+
+// -----
+
+// A kind of several planes is of experts only.
+// expected-error@+1 {{stored as int6, which only experts are}}
+moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> as <kind = int6, group = 32, activationGroup = 32>
+
+// -----
+
+// Down has formats beside those of the others.
+// expected-error@+1 {{has down_slices without slices, expected both or slices alone}}
+moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] down_slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>]]
+
+// -----
+
+// Every expert has an entry in the slices of down.
+// expected-error@+1 {{has down_slices for 1 experts, expected 2}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>], [#moe.format<kind = int2, group = 32, activationGroup = 32>]] down_slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>]]
+
+// -----
+
+// All matrices have the same slices.
+// expected-error@+1 {{expert 0 has 0 down_slices, expected 1, one for each of its slices}}
+moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>]] down_slices [[]]
+
+// -----
+
+// The matrices of an expert are all quantized or all floats.
+// expected-error@+1 {{expert 0: slice 0: gate and up of int2 with activation group 32 and down of bf16 with activation group 0}}
+moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>]] down_slices [[#moe.format<kind = bf16>]]
+
+// -----
+
+// The first slice of down refines nothing, as that of gate and up.
+// expected-error@+1 {{expert 0: down: slice 0 refines another, there is none before it}}
+moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>]] down_slices [[#moe.format<kind = int0, group = 32, activationGroup = 32, refines = true>]]
+
+// -----
+
 // A slot of the KV cache is not empty.
 // expected-error@+1 {{expected at least one head with keys of at least one element}}
 moe.kv_slot @kv heads 2 key 0 value 16

@@ -102,15 +102,20 @@ module attributes {
   // CHECK: moe.moe_layer @experts layer 1 silu experts 2 matrices
   // CHECK-SAME: #moe.expert_matrix<gate, [<tensor = "w1.{expert}", rows = 96, cols = 64, type = bf16>]>
   // CHECK-SAME: #moe.expert_matrix<up, [<tensor = "w3.a", rows = 96, cols = 64, type = bf16>, <tensor = "w3.b", rows = 96, cols = 64, type = bf16>]>
-  // CHECK-SAME: slices {{\[\[}}#int2g64a32o, #int2g64a32r], [#int2g64a32o]]
+  // CHECK-SAME: bits [4, 2] down_bits [2, 2]
+  // CHECK-SAME: slices {{\[\[}}#int2g64a32o, #int2g64a32r], [#int2g64a32o]] down_slices {{\[\[}}#int2g64a32o, #int0g64a32r], [#int2g64a32o]]
   moe.moe_layer @experts layer 1 silu experts 2
     matrices [#moe.expert_matrix<gate, [<tensor = "w1.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<up, [<tensor = "w3.a", rows = 96, cols = 64, type = bf16>,
                                       <tensor = "w3.b", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<down, [<tensor = "w2", rows = 64, cols = 96, type = bf16>]>]
+    bits [4, 2] down_bits [2, 2]
     slices [[#moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>,
              #moe.format<kind = int2, group = 64, activationGroup = 32, refines = true>],
             [#moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>]]
+    down_slices [[#moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>,
+                  #moe.format<kind = int0, group = 64, activationGroup = 32, refines = true>],
+                 [#moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>]]
   // CHECK: moe.moe_layer @floats layer 0 clamped_swiglu alpha 1.500000e+00 limit 7.000000e+00 experts 1 matrices
   // CHECK-SAME: slices {{\[\[}}#bf16]]
   moe.moe_layer @floats layer 0 clamped_swiglu alpha 1.5 limit 7.0 experts 1

@@ -19,7 +19,7 @@
 // WIDTH: 7
 // ONEBIT: slice 1: int1 with activation group 16, expected 32 or 64
 
-// Nested slices above 2 bits; without nesting, only 3, 5 and 6 bits are nested.
+// Nested slices above 2 bits; without nesting, every width is one slice.
 // DEFAULT-DAG: #int2g32a32 = #moe.format<kind = int2, group = 32, activationGroup = 32>
 // DEFAULT-DAG: #int2g32a32r = #moe.format<kind = int2, group = 32, activationGroup = 32, refines = true>
 // NARROW-DAG: #int2g64a16 = #moe.format<kind = int2, group = 64, activationGroup = 16>
@@ -69,8 +69,8 @@ module {
 
   // DEFAULT: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r], [#int2g32a32, #int2g32a32r]]
   // WHOLE: @experts {{.*}} slices {{\[\[}}#int4g32a32], [#int4g32a32]]
-  // THREE: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int1g32a32r], [#int2g32a32, #int1g32a32r]]
-  // FIVE: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r, #int1g32a32r], [
+  // THREE: @experts {{.*}} slices {{\[\[}}#int3g32a32], [#int3g32a32]]
+  // FIVE: @experts {{.*}} slices {{\[\[}}#int5g32a32], [
   // SIX: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r, #int2g32a32r], [
   // EIGHT: @experts {{.*}} slices {{\[\[}}#int2g32a32, #int2g32a32r, #int4g32a32r], [
   // WIDE: @experts {{.*}} slices {{\[\[}}#int8g32a32], [#int8g32a32]]

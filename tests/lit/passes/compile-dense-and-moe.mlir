@@ -7,6 +7,10 @@
 // Bytecode between the passes gives the same result too.
 // RUN: moec-opt %s --moe-assign-bits="bits=4 resident-bits=8 nested=false" --emit-bytecode | moec-opt --moe-place-predictors --moe-make-plans --moe-plan-memory --emit-bytecode | moec-opt --moe-lower-to-schedule | cmp - %t.all.mlir
 
+// The pipeline has the options of the passes.
+// RUN: moec-opt %s --moe-compile="bits=2 down-bits=4" | FileCheck %s --check-prefix=DOWN
+// DOWN: moe.expert_bits = "2", moe.expert_down_bits = "4"
+
 // CHECK: moe.expert_bits = "4"
 // 8 experts of 12288 bytes (3 pages), see make-plans.mlir.
 // CHECK-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, stagingPages = 0, quotaPages = [24], preset = "auto", reasons = [{{.*}}]>]

@@ -103,6 +103,13 @@ TEST_CASE_FIXTURE(MaterialFixture,
   request.method = QuantizeMethod::kNearest;
   CHECK(choose().fingerprint != fingerprint);
   request.method = QuantizeMethod::kGptq;
+  request.bits = 4; // Its only option is another width than the first of the search.
+  const uint64_t ofFour = choose().fingerprint;
+  CHECK(ofFour != fingerprint);
+  request.passes.downBits = 6;
+  CHECK(choose().fingerprint != ofFour);
+  request.bits.reset();
+  request.passes.downBits = 0;
   info.tokens[3] = 1;
   CHECK(choose().fingerprint != fingerprint);
 }

@@ -1,4 +1,6 @@
 #include "compiler/accuracy/WidthItems.h"
+
+#include "compiler/accuracy/SearchSummary.h"
 #include "tests/unit/pool/PoolFixture.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +12,7 @@ using namespace moert;
 
 namespace {
 
-/// Items over the tiny pool of 8, 6, 4, 3 and 2 bits, with two classes of resident matrices.
+/// Items over the tiny pool of 8, 6, 4/6, 4, 3 and 2 bits, with two classes of resident matrices.
 struct ItemsFixture : PoolFixture {
   ItemsFixture() : pool(filled()) {
     auto profile = CalibrationProfile::open(profilePath);
@@ -55,9 +57,10 @@ TEST_CASE_FIXTURE(ItemsFixture, "every expert is an item with the pool's widths 
   for (size_t l = 0; l < pool->layers(); ++l)
     for (size_t e = 0; e < pool->expertsOf(l); ++e, ++item) {
       const std::vector<WidthOption> &widths = input.problem.items[item].options;
-      REQUIRE(widths.size() == 5);
+      REQUIRE(widths.size() == 6);
+      CHECK(widths[2].bits == doctest::Approx(14.0 / 3)); // 4 bits, down 6.
       for (size_t g = 0; g < widths.size(); ++g) {
-        CHECK(widths[g].bits == pool->grids()[g].bits);
+        CHECK(widths[g].bits == ExpertWidth(pool->grids()[g]).meanBits());
         CHECK(widths[g].cost == double(pool->payloadBytesOf(l, g)));
         CHECK(widths[g].loss >= pool->expert(l, e).grids[g].squaredError);
       }
@@ -73,15 +76,15 @@ TEST_CASE_FIXTURE(ItemsFixture, "an error counts as if 8 more tokens of the mean
   for (uint64_t count : layer.counts)
     tokens += double(count);
   for (size_t e = 0; e < pool->expertsOf(0); ++e)
-    errors += pool->expert(0, e).grids[4].squaredError;
-  const double seen = pool->expert(0, 0).grids[4].squaredError;
-  CHECK(made.input().problem.items[0].options[4].loss ==
+    errors += pool->expert(0, e).grids[5].squaredError;
+  const double seen = pool->expert(0, 0).grids[5].squaredError;
+  CHECK(made.input().problem.items[0].options[5].loss ==
         doctest::Approx(seen + 8 * errors / tokens));
 }
 
 TEST_CASE_FIXTURE(ItemsFixture, "an expert's error per token counts for at most 4 medians") {
   std::vector<uint64_t> &counts = info.moeLayers[0].counts;
-  auto errorOf = [&](size_t expert) { return pool->expert(0, expert).grids[4].squaredError; };
+  auto errorOf = [&](size_t expert) { return pool->expert(0, expert).grids[5].squaredError; };
   REQUIRE(counts.size() >= 3);
   for (size_t e = 0; e < counts.size(); ++e)
     counts[e] = e == 0 ? 1 : 1'000'000;
@@ -95,7 +98,7 @@ TEST_CASE_FIXTURE(ItemsFixture, "an expert's error per token counts for at most 
   std::sort(perToken.begin(), perToken.end());
   const double most = 4 * perToken[perToken.size() / 2];
   REQUIRE(most < errorOf(0));
-  CHECK(itemsWith({}).input().problem.items[0].options[4].loss ==
+  CHECK(itemsWith({}).input().problem.items[0].options[5].loss ==
         doctest::Approx(most + 8 * (errors + most) / tokens));
 }
 
@@ -123,7 +126,7 @@ TEST_CASE_FIXTURE(ItemsFixture, "an assignment becomes the pool's grids, expert 
   WidthItems made = itemsWith(classes());
   WidthAssignment assignment;
   for (size_t i = 0; i < experts(); ++i)
-    assignment.push_back(uint32_t(i % 5));
+    assignment.push_back(uint32_t(i % 6));
   assignment.insert(assignment.end(), {1, 2});
   GridChoice choice = made.gridsOf(assignment);
   REQUIRE(choice.size() == pool->layers());
@@ -137,7 +140,7 @@ TEST_CASE_FIXTURE(ItemsFixture, "an assignment becomes the pool's grids, expert 
 
 TEST_CASE_FIXTURE(ItemsFixture, "an assignment becomes widths by MoE layer and symbol") {
   WidthItems made = itemsWith(classes());
-  WidthAssignment assignment(experts(), 4);
+  WidthAssignment assignment(experts(), 5);
   assignment[0] = 0;
   assignment.insert(assignment.end(), {0, 2});
   const std::vector<std::vector<int32_t>> bits = made.expertBitsOf(assignment);
@@ -146,8 +149,24 @@ TEST_CASE_FIXTURE(ItemsFixture, "an assignment becomes widths by MoE layer and s
   first[0] = 8;
   CHECK(bits[0] == first);
   CHECK(bits[1] == std::vector<int32_t>(pool->expertsOf(1), 2));
+  CHECK(made.expertDownBitsOf(assignment).empty());
   CHECK(made.residentBitsOf(assignment) ==
         std::map<std::string, uint32_t>{{"layer0.query", 16}, {"layer1.query", 16}, {"head", 4}});
+}
+
+TEST_CASE_FIXTURE(ItemsFixture, "a wider down is a width of its own, in the IR and in summaries") {
+  WidthItems made = itemsWith({});
+  WidthAssignment assignment(experts(), 4);
+  assignment[0] = 1;
+  assignment[1] = assignment[experts() - 1] = 2;
+  std::vector<int32_t> bits(pool->expertsOf(0), 3), downBits = bits;
+  bits[0] = downBits[0] = 6;
+  bits[1] = 4;
+  downBits[1] = 6;
+  CHECK(made.expertBitsOf(assignment)[0] == bits);
+  CHECK(made.expertDownBitsOf(assignment)[0] == downBits);
+  CHECK(made.expertWidthsOf(assignment)[1].back() == ExpertWidth(4, 6));
+  CHECK(widthCounts(assignment, made) == strCat("6 bits: 1, 4/6 bits: 2, 3 bits: ", experts() - 3));
 }
 
 TEST_CASE_FIXTURE(ItemsFixture,

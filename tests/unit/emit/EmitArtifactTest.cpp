@@ -144,13 +144,13 @@ static void checkExpertMatrix(const std::string &file, const MoeLayer &layer, co
   const MatrixShape &shape = layer.matrices[matrix].shape;
   std::vector<WeightFormat> formats;
   for (const Slice &slice : expert.slices)
-    formats.push_back(slice.format);
+    formats.push_back(formatOf(slice.format, layer.matrices[matrix].part));
   auto packed = packWeights(shape, formats, 0, shape.rows, values);
   REQUIRE(packed.isOk());
   for (size_t s = 0; s < formats.size(); ++s) {
     const Slice &slice = expert.slices[s];
     auto places = sliceLayoutOf(layer, slice.format);
-    auto layout = layoutOf(shape, slice.format);
+    auto layout = layoutOf(shape, formats[s]);
     REQUIRE(places.isOk());
     const PackedWeights &part = (*packed)[s];
     uint64_t begin = expert.fileOffset + slice.offset + places->matrixOffsets[matrix];
@@ -159,6 +159,8 @@ static void checkExpertMatrix(const std::string &file, const MoeLayer &layer, co
       return std::memcmp(file.data() + begin + at, bytes.data(), bytes.size()) == 0;
     };
     CHECK(isAt(0, part.codes));
+    for (size_t p = 0; p < part.lowPlanes.size(); ++p)
+      CHECK(isAt(layout->planeOffsets.at(p + 1), part.lowPlanes[p]));
     if (s == 0)
       CHECK(isAt(layout->scalesOffset, part.scales));
     if (!part.offsets.empty())
@@ -167,19 +169,20 @@ static void checkExpertMatrix(const std::string &file, const MoeLayer &layer, co
 }
 
 TEST_CASE("every weight lies where the artifact says, packed from its tensor") {
-  Fixture fixture;
-  std::string file = fixture.emitted();
-  auto artifact = readArtifact(fixture.output);
-  REQUIRE(artifact.isOk());
-  for (const ResidentWeight &weight : artifact->residents)
-    checkStored(file, artifact->residentOffset + weight.offset, weight.shape, weight.format,
-                fixture.tensors.at(weight.name));
-  for (size_t l = 0; l < artifact->moeLayers.size(); ++l) {
-    const MoeLayer &layer = artifact->moeLayers[l];
-    for (size_t e = 0; e < layer.experts.size(); ++e)
-      for (size_t m = 0; m < layer.matrices.size(); ++m)
-        checkExpertMatrix(file, layer, layer.experts[e], m,
-                          fixture.tensors.at(fixture.plan.expertSources[l][e][m].tensor));
+  for (const Artifact &formats : {tinyArtifact(), tinyWiderDownArtifact()}) {
+    Fixture fixture;
+    fixture.plan.artifact.moeLayers[1].experts = formats.moeLayers[1].experts;
+    std::string file = fixture.emitted();
+    auto artifact = readArtifact(fixture.output);
+    REQUIRE(artifact.isOk());
+    for (const ResidentWeight &weight : artifact->residents)
+      checkStored(file, artifact->residentOffset + weight.offset, weight.shape, weight.format,
+                  fixture.tensors.at(weight.name));
+    for (size_t l = 0; l < artifact->moeLayers.size(); ++l)
+      for (size_t e = 0; e < artifact->moeLayers[l].experts.size(); ++e)
+        for (size_t m = 0; m < artifact->moeLayers[l].matrices.size(); ++m)
+          checkExpertMatrix(file, artifact->moeLayers[l], artifact->moeLayers[l].experts[e], m,
+                            fixture.tensors.at(fixture.plan.expertSources[l][e][m].tensor));
   }
 }
 

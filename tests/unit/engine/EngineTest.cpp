@@ -55,7 +55,9 @@ TEST_CASE("logits do not depend on budget, threads, chunk, I/O, instruction set 
 namespace {
 
 constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
-                     k8 = WeightKind::kInt8, kNl2 = WeightKind::kNl2, kNl4 = WeightKind::kNl4;
+                     k8 = WeightKind::kInt8, kNl2 = WeightKind::kNl2, kNl4 = WeightKind::kNl4,
+                     k3 = WeightKind::kInt3, k5 = WeightKind::kInt5, k6 = WeightKind::kInt6,
+                     kNl3 = WeightKind::kNl3;
 
 SyntheticOptions withSlices(std::vector<std::vector<WeightKind>> slices) {
   SyntheticOptions options;
@@ -65,18 +67,8 @@ SyntheticOptions withSlices(std::vector<std::vector<WeightKind>> slices) {
 
 } // namespace
 
-TEST_CASE("experts of different widths in a layer give the same logits however they are executed") {
-  // 2, 3, 4, 5, 6 and 8 bits, nested and in one slice.
-  TemporaryArtifact artifact(withSlices({{k2},
-                                         {k2, k1},
-                                         {k2, k2},
-                                         {k2, k2, k1},
-                                         {k2, k2, k2},
-                                         {k2, k2, k4},
-                                         {k4},
-                                         {k8},
-                                         {kNl2, k1},
-                                         {kNl4}}));
+static void checkHoweverExecuted(const SyntheticOptions &model) {
+  TemporaryArtifact artifact(model);
   EngineOptions options = baseOptions();
   options.isa = Isa::kReference;
   options.prefillChunk = 1;
@@ -100,6 +92,73 @@ TEST_CASE("experts of different widths in a layer give the same logits however t
     }
 }
 
+TEST_CASE("experts of different widths in a layer give the same logits however they are executed") {
+  // 2, 3, 4, 5, 6 and 8 bits, nested and in one slice.
+  SyntheticOptions model = withSlices({{k2},
+                                       {k2, k1},
+                                       {k2, k2},
+                                       {k2, k2, k1},
+                                       {k2, k2, k2},
+                                       {k2, k2, k4},
+                                       {k4},
+                                       {k8},
+                                       {kNl2, k1},
+                                       {kNl4},
+                                       {k3},
+                                       {k5},
+                                       {k6},
+                                       {kNl3}});
+  checkHoweverExecuted(model);
+  // Down of another width, also of a narrower one.
+  model.downSlices = {{k2, k2}, {k2, k2, k1}, {k2, k2, k2}, {k8}, {kNl4}, {k2}, {k2, k2, k4}};
+  checkHoweverExecuted(model);
+}
+
+TEST_CASE("gate, up and down are each computed at their own width") {
+  auto logits = [](std::vector<WeightKind> gateUp, std::vector<WeightKind> down) {
+    SyntheticOptions model = withSlices({std::move(gateUp)});
+    model.downSlices = {std::move(down)};
+    TemporaryArtifact artifact(model);
+    return logitsOf(artifact.path, baseOptions());
+  };
+  const std::vector<float> mixed = logits({k4}, {k2, k2, k2});
+  CHECK(sameBytes(mixed, logits({k2, k2}, {k2, k2, k2})));
+  CHECK(sameBytes(logits({k4}, {k8}), logits({k2, k2}, {k2, k2, k4})));
+  CHECK_FALSE(sameBytes(mixed, logits({k4}, {k4})));
+  CHECK_FALSE(sameBytes(mixed, logits({k2, k2, k2}, {k2, k2, k2})));
+}
+
+TEST_CASE("the first slices are each matrix at the width that it has in them") {
+  const auto tablesOf = [](std::vector<WeightKind> gateUp, std::vector<WeightKind> down) {
+    SyntheticOptions model = withSlices({std::move(gateUp)});
+    model.downSlices = {std::move(down)};
+    TemporaryArtifact file(model);
+    auto opened = Model::open(file.path);
+    REQUIRE(opened.isOk());
+    auto tables = makeLayerTables((*opened)->artifact(), true);
+    REQUIRE(tables.isOk());
+    return std::move(*tables)[0];
+  };
+  const MoeLayerTables mixed = tablesOf({k2, k2}, {k2, k2, k4});
+  const auto view = [&](uint16_t slices, ExpertPart part) {
+    return mixed.templateOf(3, slices).matrices[static_cast<size_t>(part)];
+  };
+  for (ExpertPart part : {ExpertPart::kGate, ExpertPart::kUp}) {
+    CHECK(view(1, part).missingBits == 2);
+    CHECK(view(2, part).missingBits == 0);
+    CHECK(view(2, part).planeCount == 1);
+    CHECK(view(3, part).missingBits == 0);
+    CHECK(view(3, part).planeCount == 1);
+  }
+  CHECK(view(1, ExpertPart::kDown).missingBits == 6);
+  CHECK(view(2, ExpertPart::kDown).missingBits == 4);
+  CHECK(view(3, ExpertPart::kDown).missingBits == 0);
+  CHECK(view(3, ExpertPart::kDown).planeCount == 2);
+  // The last slice holds down alone, from its beginning.
+  const WeightView down = view(3, ExpertPart::kDown);
+  CHECK(down.bytes.offset + down.planes[1].offset == mixed.slices[3][2].offset);
+}
+
 TEST_CASE("nested slices give the logits of the same codes in one slice") {
   auto logits = [](std::vector<WeightKind> slices) {
     TemporaryArtifact artifact(withSlices({std::move(slices)}));
@@ -109,6 +168,10 @@ TEST_CASE("nested slices give the logits of the same codes in one slice") {
   CHECK(sameBytes(four, logits({k2, k2})));
   CHECK(sameBytes(eight, logits({k2, k2, k4})));
   CHECK(sameBytes(logits({kNl4}), logits({kNl2, k2})));
+  CHECK(sameBytes(logits({k3}), logits({k2, k1})));
+  CHECK(sameBytes(logits({k5}), logits({k2, k2, k1})));
+  CHECK(sameBytes(logits({k6}), logits({k2, k2, k2})));
+  CHECK(sameBytes(logits({kNl3}), logits({kNl2, k1})));
   CHECK_FALSE(sameBytes(four, eight));
 }
 

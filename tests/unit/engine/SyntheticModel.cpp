@@ -239,7 +239,8 @@ public:
   }
 
   /// One slice of codes or floats that are 0, of which only the codes have other bytes.
-  static void fillZeros(std::byte *slice, const MoeLayer &layer, const WeightFormat &format) {
+  static void fillZeros(std::byte *slice, const MoeLayer &layer, const ExpertFormat &expertFormat) {
+    const WeightFormat &format = expertFormat.gateUp;
     const SliceLayout places = sliceLayoutOf(layer, format).value();
     for (size_t i = 0; isQuantized(format.kind) && i < layer.matrices.size(); ++i)
       std::memset(slice + places.matrixOffsets[i], 1 << (bitsOf(format.kind) - 1),
@@ -251,26 +252,34 @@ public:
   void fillSlices(std::byte *record, const MoeLayer &layer, std::span<const Slice> slices) {
     for (size_t i = 0; i < layer.matrices.size(); ++i) {
       const MatrixShape &shape = layer.matrices[i].shape;
-      const WeightFormat &first = slices[0].format;
-      MatrixLayout layout = layoutOf(shape, first).value();
+      const ExpertPart part = layer.matrices[i].part;
+      MatrixLayout layout = layoutOf(shape, formatOf(slices[0].format, part)).value();
       std::vector<uint32_t> codes(uint64_t(layout.panels) * kPanelRows * layout.paddedCols);
       for (uint32_t &code : codes)
         code = static_cast<uint32_t>(random() & 0xff);
-      std::byte *base = record + slices[0].offset + sliceLayoutOf(layer, first)->matrixOffsets[i];
+      std::byte *base =
+          record + slices[0].offset + sliceLayoutOf(layer, slices[0].format)->matrixOffsets[i];
       for (uint64_t at = layout.scalesOffset; at < layout.bytes; at += 2)
         put(base + at, static_cast<uint16_t>(0x2000 | (random() & 0x3ff)));
       uint32_t shift = 8;
       for (const Slice &slice : slices) {
-        shift -= bitsOf(slice.format.kind);
+        const WeightFormat &format = formatOf(slice.format, part);
+        if (format.kind == WeightKind::kInt0)
+          break;
         std::byte *to =
             record + slice.offset + sliceLayoutOf(layer, slice.format)->matrixOffsets[i];
-        putSlice(to, slice.format.kind, shift, layout.paddedCols, codes);
+        const MatrixLayout stored = layoutOf(shape, format).value();
+        const std::span<const WeightKind> planes = planesOf(format.kind);
+        for (size_t p = 0; p < planes.size(); ++p) {
+          shift -= bitsOf(planes[p]);
+          putPlane(to + stored.planeOffsets[p], planes[p], shift, layout.paddedCols, codes);
+        }
       }
     }
   }
 
 private:
-  static void putSlice(std::byte *to, WeightKind kind, uint32_t shift, uint32_t cols,
+  static void putPlane(std::byte *to, WeightKind kind, uint32_t shift, uint32_t cols,
                        const std::vector<uint32_t> &codes) {
     uint32_t bits = bitsOf(kind), unitInputs = 32 / bits;
     for (uint64_t i = 0; i < codes.size(); ++i) {
@@ -290,23 +299,40 @@ private:
 };
 
 // A grid of up to 3 bits has offsets, like int2 alone.
-void addCopy(Expert &expert, const std::vector<WeightKind> &kinds) {
+std::vector<WeightFormat> formatsOf(const std::vector<WeightKind> &kinds, size_t slices) {
+  std::vector<WeightFormat> formats;
   uint32_t bits = 0;
   for (WeightKind kind : kinds)
     bits += bitsOf(kind);
-  for (size_t s = 0; s < kinds.size(); ++s) {
-    Slice &slice = expert.slices.emplace_back();
-    slice.format = formatOf(kinds[s]);
-    slice.format.hasOffsets = bits <= 3 && s == 0;
-    slice.format.refines = s > 0;
+  for (size_t s = 0; s < slices; ++s) {
+    WeightFormat &format = formats.emplace_back(formatOf(planesOf(kinds.front()).front()));
+    format.kind = s < kinds.size() ? kinds[s] : WeightKind::kInt0;
+    format.hasOffsets = format.hasOffsets && bits <= 3 && s == 0;
+    format.refines = s > 0;
   }
+  return formats;
+}
+
+void addCopy(Expert &expert, const std::vector<WeightKind> &gateUp,
+             const std::vector<WeightKind> &down) {
+  const size_t count = std::max(gateUp.size(), down.size());
+  if (count == 0)
+    return;
+  const std::vector<WeightFormat> gateUpFormats = formatsOf(gateUp, count),
+                                  downFormats = formatsOf(down, count);
+  for (size_t s = 0; s < count; ++s)
+    expert.slices.push_back({ExpertFormat(gateUpFormats[s], downFormats[s])});
 }
 
 Expert expertOf(const SyntheticOptions &options, uint32_t index) {
   Expert expert;
-  addCopy(expert, options.lowCopy);
-  addCopy(expert, options.slices.empty() ? std::vector{options.experts}
-                                         : options.slices[index % options.slices.size()]);
+  addCopy(expert, options.lowCopy, options.lowCopy);
+  const std::vector<WeightKind> gateUp = options.slices.empty()
+                                             ? std::vector{options.experts}
+                                             : options.slices[index % options.slices.size()];
+  addCopy(expert, gateUp,
+          options.downSlices.empty() ? gateUp
+                                     : options.downSlices[index % options.downSlices.size()]);
   return expert;
 }
 
@@ -396,7 +422,7 @@ Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOpt
         SliceLayout places = sliceLayoutOf(layer, full[0].format).value();
         for (size_t i = 0; i < layer.matrices.size(); ++i)
           filler.fill(record + full[0].offset + places.matrixOffsets[i], layer.matrices[i].shape,
-                      full[0].format);
+                      full[0].format.gateUp);
       }
       for (Slice &slice : expert.slices)
         slice.checksum = checksum64({record + slice.offset, slice.payloadBytes});

@@ -22,6 +22,8 @@ struct SyntheticOptions {
   /// The kinds of each expert's slices in turn; empty: one slice of `experts`; otherwise `experts`
   /// only gives the kind of the inputs. Codes are the leading bits of the same numbers.
   std::vector<std::vector<WeightKind>> slices = {};
+  /// The same for down, where it has other slices.
+  std::vector<std::vector<WeightKind>> downSlices = {};
   /// Slices of a low copy of each expert; its codes are those of a model with these slices alone.
   std::vector<WeightKind> lowCopy = {};
   bool hasZeroExperts = false; // All weights of the experts but those of low copies are 0.

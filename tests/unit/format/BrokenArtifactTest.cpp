@@ -9,6 +9,12 @@
 
 using namespace moert;
 
+/// In the formats of all matrices.
+template <typename T>
+static void set(ExpertFormat &format, T WeightFormat::*member, std::type_identity_t<T> value) {
+  format.gateUp.*member = format.down.*member = value;
+}
+
 TEST_CASE("broken facts about the model are refused") {
   checkAllRefused({
       {"no vocabulary", [](Artifact &a) { a.model.vocabularySize = 0; },
@@ -55,8 +61,8 @@ TEST_CASE("broken facts about the model are refused") {
 
 TEST_CASE("broken resident weights are refused") {
   checkAllRefused({
-      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(10); },
-       "resident weight 0: unknown weight kind 10, this reads 0 to 9"},
+      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(15); },
+       "resident weight 0: unknown weight kind 15, this reads 0 to 14"},
       {"a float with groups", [](Artifact &a) { a.residents[1].format.group = 32; },
        "resident weight 1: a f32 matrix has groups or offsets"},
       {"MXFP4, which only experts have",
@@ -93,41 +99,46 @@ TEST_CASE("broken resident weights are refused") {
 
 TEST_CASE("slices that do not form one expert are refused") {
   // Expert 0 of layer 1 has slices of 2, 2 and 4 bits.
-  auto format = [](Artifact &a, size_t slice) -> WeightFormat & {
+  auto format = [](Artifact &a, size_t slice) -> ExpertFormat & {
     return a.moeLayers[1].experts[0].slices[slice].format;
   };
   checkAllRefused({
-      {"a first slice that refines", [&](Artifact &a) { format(a, 0).refines = true; },
+      {"a first slice that refines",
+       [&](Artifact &a) { set(format(a, 0), &WeightFormat::refines, true); },
        "slice 0 refines another, there is none before it"},
-      {"a further slice that does not refine", [&](Artifact &a) { format(a, 1).refines = false; },
+      {"a further slice that does not refine",
+       [&](Artifact &a) { set(format(a, 1), &WeightFormat::refines, false); },
        "slices of int2+int4, expected"},
-      {"a refinement with offsets", [&](Artifact &a) { format(a, 1).hasOffsets = true; },
+      {"a refinement with offsets",
+       [&](Artifact &a) { set(format(a, 1), &WeightFormat::hasOffsets, true); },
        "slice 1: a refinement with offsets"},
-      {"a refinement with other groups", [&](Artifact &a) { format(a, 2).group = 64; },
+      {"a refinement with other groups",
+       [&](Artifact &a) { set(format(a, 2), &WeightFormat::group, 64); },
        "slice 2: groups of 64 and 32, those of the slice that it refines are 32 and 32"},
-      {"one bit alone", [&](Artifact &a) { format(a, 0).kind = WeightKind::kInt1; },
+      {"one bit alone",
+       [&](Artifact &a) { set(format(a, 0), &WeightFormat::kind, WeightKind::kInt1); },
        "slice 0: a matrix of int1"},
       {"a float that refines",
        [&](Artifact &a) {
-         format(a, 1) = {WeightKind::kF32, 0, 0, false, true};
+         format(a, 1) = WeightFormat{WeightKind::kF32, 0, 0, false, true};
        },
        "slice 1: a f32 matrix cannot refine another"},
       {"an unsupported combination of slices",
-       [&](Artifact &a) { format(a, 1).kind = WeightKind::kInt4; },
+       [&](Artifact &a) { set(format(a, 1), &WeightFormat::kind, WeightKind::kInt4); },
        "slices of int2+int4+int4, expected"},
       {"an unsupported combination with non-linear codes",
        [&](Artifact &a) {
-         format(a, 0) = {WeightKind::kNl2, 32, 32, false};
+         format(a, 0) = WeightFormat{WeightKind::kNl2, 32, 32, false};
        },
        "slices of nl2+int2+int4, expected"},
       {"non-linear codes with offsets",
        [&](Artifact &a) {
-         format(a, 0) = {WeightKind::kNl2, 32, 32, true};
+         format(a, 0) = WeightFormat{WeightKind::kNl2, 32, 32, true};
        },
        "slice 0: a matrix of nl2 that refines another or has offsets, expected neither"},
       {"non-linear codes that refine",
        [&](Artifact &a) {
-         format(a, 1) = {WeightKind::kNl2, 32, 32, false, true};
+         format(a, 1) = WeightFormat{WeightKind::kNl2, 32, 32, false, true};
        },
        "slice 1: a matrix of nl2 that refines another or has offsets, expected neither"},
       {"a resident weight of non-linear codes",
@@ -135,11 +146,23 @@ TEST_CASE("slices that do not form one expert are refused") {
          a.residents[0].format = {WeightKind::kNl4, 32, 32, false};
        },
        "resident weight 0: it is nl4, which only experts are"},
-      {"byte scales of a refinement", [&](Artifact &a) { format(a, 1).hasByteScales = true; },
+      {"byte scales of a refinement",
+       [&](Artifact &a) { set(format(a, 1), &WeightFormat::hasByteScales, true); },
        "slice 1: a matrix with byte scales that refines another or has offsets, expected neither"},
       {"byte scales of a float",
-       [&](Artifact &a) { format(a, 0) = {WeightKind::kBF16, 0, 0, false, false, true}; },
+       [&](Artifact &a) {
+         format(a, 0) = WeightFormat{WeightKind::kBF16, 0, 0, false, false, true};
+       },
        "slice 0: a bf16 matrix with byte scales, expected none"},
+      {"several planes that refine",
+       [&](Artifact &a) { set(format(a, 1), &WeightFormat::kind, WeightKind::kInt3); },
+       "slice 1: a matrix of int3 that refines another, expected int1, int2 or int4"},
+      {"a plane after all planes of a kind",
+       [&](Artifact &a) { set(format(a, 0), &WeightFormat::kind, WeightKind::kInt5); },
+       "slices of int5+int2+int4, expected"},
+      {"a resident weight of several planes",
+       [](Artifact &a) { a.residents[0].format.kind = WeightKind::kInt6; },
+       "resident weight 0: it is int6, which only experts are"},
       {"a resident weight with byte scales",
        [](Artifact &a) { a.residents[0].format = {WeightKind::kInt8, 32, 32, false, false, true}; },
        "resident weight 0: it has byte scales, which only experts have"},
@@ -155,27 +178,27 @@ TEST_CASE("slices that do not form one expert are refused") {
 }
 
 TEST_CASE("slices that do not form two copies are refused") {
-  auto format = [](Artifact &a, size_t expert, size_t slice) -> WeightFormat & {
+  auto format = [](Artifact &a, size_t expert, size_t slice) -> ExpertFormat & {
     return a.moeLayers[1].experts[expert].slices[slice].format;
   };
   checkAllRefused(
       {{"a third copy",
         [&](Artifact &a) {
-          format(a, 1, 2) = {WeightKind::kInt8, 32, 32};
+          format(a, 1, 2) = WeightFormat{WeightKind::kInt8, 32, 32};
         },
         "slice 2: does not refine the slice before it, expected at most 2 copies"},
        {"a copy that begins with a refinement",
-        [&](Artifact &a) { format(a, 0, 1).refines = true; },
+        [&](Artifact &a) { set(format(a, 0, 1), &WeightFormat::refines, true); },
         "slices of int2+int8, expected int2 or nl2 and int1 or int2"},
        {"a low copy of as many bits", [&](Artifact &a) { format(a, 0, 0) = format(a, 0, 1); },
         "a low copy of int8, 8 bits, and a separate one of 8 bits, expected a quantized low copy "
         "of "
         "fewer bits"},
        {"slices of a low copy that are no expert",
-        [&](Artifact &a) { format(a, 2, 1).kind = WeightKind::kInt4; },
+        [&](Artifact &a) { set(format(a, 2, 1), &WeightFormat::kind, WeightKind::kInt4); },
         "slices of int2+int4, expected"},
        {"a low copy in another activation group",
-        [&](Artifact &a) { format(a, 0, 0).activationGroup = 16; },
+        [&](Artifact &a) { set(format(a, 0, 0), &WeightFormat::activationGroup, 16); },
         "slice 0: int2 with activation group 16, the layer's first expert is int8 with activation "
         "group 32"},
        {"floats beside quantized experts",
@@ -200,14 +223,43 @@ TEST_CASE("slices that do not form two copies are refused") {
       tinyCopiesArtifact());
 }
 
+TEST_CASE("formats of down that do not fit gate and up are refused") {
+  // Layer 1: 4/6 bits in three slices, 4/4 in two, 4/6 in one, 4/2 in two.
+  auto down = [](Artifact &a, size_t expert, size_t slice) -> WeightFormat & {
+    return a.moeLayers[1].experts[expert].slices[slice].format.down;
+  };
+  checkAllRefused(
+      {{"another activation group", [&](Artifact &a) { down(a, 2, 0).activationGroup = 16; },
+        "expert 2: slice 0: gate and up of int4 with activation group 32 and down of int6 with "
+        "activation group 16, expected one activation group, or one float kind"},
+       {"floats beside codes", [&](Artifact &a) { down(a, 2, 0) = floatFormat(WeightKind::kBF16); },
+        "expert 2: slice 0: gate and up of int4"},
+       {"a slice that holds nothing", [&](Artifact &a) { down(a, 0, 2).kind = WeightKind::kInt0; },
+        "expert 0: slice 2: it holds nothing"},
+       {"a first slice without down", [&](Artifact &a) { down(a, 2, 0).kind = WeightKind::kInt0; },
+        "expert 2: down: slice 0: a matrix of int0, which exists only as a refinement"},
+       {"an unsupported combination of slices",
+        [&](Artifact &a) { down(a, 0, 1).kind = WeightKind::kInt1; },
+        "expert 0: down: slices of int2+int1+int2, expected"},
+       {"a plane after an empty slice",
+        [&](Artifact &a) { down(a, 0, 1).kind = WeightKind::kInt0; },
+        "expert 0: down: slices of int2+int0+int2, expected"},
+       {"a second copy of down alone", [&](Artifact &a) { down(a, 0, 1).refines = false; },
+        "expert 0: down: slice 1: does not refine the slice before it"},
+       {"a payload that lacks down's bits",
+        [](Artifact &a) { --a.moeLayers[1].experts[1].slices[1].payloadBytes; },
+        "expert 1: slice 1: the payload is"}},
+      tinyWiderDownArtifact());
+}
+
 TEST_CASE("low copies beside floats are quantized in one activation group") {
-  auto format = [](Artifact &a, size_t expert, size_t slice) -> WeightFormat & {
+  auto format = [](Artifact &a, size_t expert, size_t slice) -> ExpertFormat & {
     return a.moeLayers[1].experts[expert].slices[slice].format;
   };
   checkAllRefused(
       {{"two groups",
         [&](Artifact &a) {
-          format(a, 2, 0) = {WeightKind::kInt4, 32, 16};
+          format(a, 2, 0) = WeightFormat{WeightKind::kInt4, 32, 16};
           REQUIRE(layOutArtifact(a, {kTinyTokenizerBytes}).isOk());
         },
         "expert 2: a low copy with activation group 16, the layer's first one has 32"},
@@ -224,7 +276,7 @@ TEST_CASE("low copies beside floats are quantized in one activation group") {
 TEST_CASE("non-linear codes in activation groups other than 32 are refused") {
   for (uint32_t group : {16u, 64u}) {
     Status status =
-        checkSliceFormats(std::vector{WeightFormat{WeightKind::kNl4, 64, group, false}});
+        checkMatrixSlices(std::vector{WeightFormat{WeightKind::kNl4, 64, group, false}});
     CHECK(status.message() ==
           strCat("slice 0: nl4 with activation group ", group, ", expected 32"));
   }
@@ -233,37 +285,43 @@ TEST_CASE("non-linear codes in activation groups other than 32 are refused") {
 TEST_CASE("one bit in activation groups of 16 is refused") {
   constexpr WeightFormat kBase = {WeightKind::kInt2, 32, 16, false};
   constexpr WeightFormat kOneBit = {WeightKind::kInt1, 32, 16, false, true};
-  CHECK(checkSliceFormats(std::vector{kBase}).isOk());
-  Status status = checkSliceFormats(std::vector{kBase, kOneBit});
+  CHECK(checkMatrixSlices(std::vector{kBase}).isOk());
+  Status status = checkMatrixSlices(std::vector{kBase, kOneBit});
   CHECK(status.message() == "slice 1: int1 with activation group 16, expected 32 or 64");
+  status = checkMatrixSlices(std::vector{WeightFormat{WeightKind::kInt5, 32, 16, false}});
+  CHECK(status.message() == "slice 0: int5 with activation group 16, expected 32 or 64");
 }
 
 TEST_CASE("experts of MXFP4 with other groups, shapes or neighbours are refused") {
-  const auto format = [](Artifact &a) -> WeightFormat & {
+  const auto format = [](Artifact &a) -> ExpertFormat & {
     return a.moeLayers[0].experts[1].slices[0].format;
   };
   checkAllRefused(
-      {{"no group", [&](Artifact &a) { format(a).group = 0; },
+      {{"no group", [&](Artifact &a) { set(format(a), &WeightFormat::group, 0); },
         "MoE layer 0: expert 1: slice 0: an mxfp4 matrix has weight groups of 0 inputs, activation "
         "groups of 0 and no offsets, expected weight groups of 32 alone"},
-       {"another group", [&](Artifact &a) { format(a).group = 16; }, "weight groups of 16 inputs"},
-       {"activations in int8", [&](Artifact &a) { format(a).activationGroup = 32; },
+       {"another group", [&](Artifact &a) { set(format(a), &WeightFormat::group, 16); },
+        "weight groups of 16 inputs"},
+       {"activations in int8",
+        [&](Artifact &a) { set(format(a), &WeightFormat::activationGroup, 32); },
         "activation groups of 32"},
-       {"offsets", [&](Artifact &a) { format(a).hasOffsets = true; }, "and offsets, expected"},
+       {"offsets", [&](Artifact &a) { set(format(a), &WeightFormat::hasOffsets, true); },
+        "and offsets, expected"},
        {"one that refines",
         [&](Artifact &a) {
           a.moeLayers[0].experts[1].slices.push_back(a.moeLayers[0].experts[1].slices[0]);
-          a.moeLayers[0].experts[1].slices[1].format.refines = true;
+          set(a.moeLayers[0].experts[1].slices[1].format, &WeightFormat::refines, true);
         },
         "slice 1: a mxfp4 matrix cannot refine another"},
        {"a second slice",
         [&](Artifact &a) {
-          a.moeLayers[0].experts[1].slices.push_back({{WeightKind::kInt2, 32, 32, false, true}});
+          a.moeLayers[0].experts[1].slices.push_back(
+              {WeightFormat{WeightKind::kInt2, 32, 32, false, true}});
         },
         "groups of 32 and 32, those of the slice that it refines are 32 and 0"},
        {"an integer expert among them",
         [&](Artifact &a) {
-          format(a) = {WeightKind::kInt4, 32, 32, false};
+          format(a) = WeightFormat{WeightKind::kInt4, 32, 32, false};
         },
         "int4 with activation group 32, the layer's first expert is mxfp4"},
        {"inputs that groups do not divide",
@@ -318,11 +376,13 @@ TEST_CASE("broken experts and records are refused") {
        "expert 2: no slices"},
       {"floats among quantized experts",
        [](Artifact &a) {
-         a.moeLayers[0].experts[2].slices[0].format = {WeightKind::kBF16, 0, 0, false};
+         a.moeLayers[0].experts[2].slices[0].format = WeightFormat{WeightKind::kBF16, 0, 0, false};
        },
        "expert 2: slice 0: bf16 with activation group 0, the layer's first expert is int4"},
       {"another activation group",
-       [](Artifact &a) { a.moeLayers[0].experts[1].slices[0].format.activationGroup = 16; },
+       [](Artifact &a) {
+         set(a.moeLayers[0].experts[1].slices[0].format, &WeightFormat::activationGroup, 16);
+       },
        "expert 1: slice 0: int4 with activation group 16"},
       {"a payload of another size",
        [](Artifact &a) { a.moeLayers[0].experts[1].slices[0].payloadBytes -= 1; },

@@ -81,6 +81,7 @@ static void writeSeeds(const std::string &corpus) {
       {"whole_mxfp4", tinyMxfp4Artifact()},
       {"whole_bytescales", tinyByteScalesArtifact()},
       {"whole_copies", tinyCopiesArtifact()},
+      {"whole_wider_down", tinyWiderDownArtifact()},
       {"whole_float_copies", tinyFloatCopiesArtifact()},
       {"whole_measured", withMeasured(tinyArtifact(), tinyMeasured())},
       {"whole_measured_on_items", withMeasured(tinyArtifact(), tinyMeasuredOnItems())}};
@@ -97,6 +98,7 @@ TEST_CASE("frozen files are written on demand") {
   writeWhole(frozenPath("v2.1-mxfp4.moe"), tinyMxfp4Artifact());
   writeWhole(frozenPath("v2.1-bytescales.moe"), tinyByteScalesArtifact());
   writeWhole(frozenPath("v2.1-copies.moe"), tinyCopiesArtifact());
+  writeWhole(frozenPath("v2.1-wider-down.moe"), tinyWiderDownArtifact());
   writeWhole(frozenPath("v2.1-exchange.moe"), exchangingArtifact());
   writeWhole(frozenPath("v2.1.moe"), withMeasured(tinyPlannedArtifact(), tinyMeasured()));
   writeSeeds(std::string(MOE_TEST_DATA_DIR) + "/../fuzz/corpus");
@@ -122,7 +124,7 @@ TEST_CASE("the frozen file of version 2.0 is read and verified") {
   CHECK(artifact.residents.size() == 10);
   CHECK(artifact.residents[0].format.kind == WeightKind::kInt8);
   REQUIRE(artifact.moeLayers.size() == 2);
-  CHECK(artifact.moeLayers[0].experts[3].slices[0].format.kind == WeightKind::kInt4);
+  CHECK(artifact.moeLayers[0].experts[3].slices[0].format.gateUp.kind == WeightKind::kInt4);
   const std::vector<Expert> &experts = artifact.moeLayers[1].experts;
   CHECK(experts[0].slices[2].format == WeightFormat{WeightKind::kInt4, 32, 32, false, true});
   CHECK(experts[1].slices[1].format == WeightFormat{WeightKind::kInt1, 32, 32, false, true});
@@ -248,7 +250,7 @@ TEST_CASE("experts of MXFP4 are read from the frozen file of version 2.1") {
   CHECK(experts[3].slices[0].format == WeightFormat{WeightKind::kMxfp4, 32, 0, false, false});
   // 512 bytes of codes and 32 of scales, each matrix at a multiple of 1024.
   CHECK(experts[3].slices[0].payloadBytes == 2 * 2048 + 1024 + 32);
-  CHECK(experts[2].slices[0].format.kind == WeightKind::kBF16);
+  CHECK(experts[2].slices[0].format.gateUp.kind == WeightKind::kBF16);
 }
 
 TEST_CASE("experts with byte scales are read from the frozen file of version 2.1") {
@@ -257,8 +259,8 @@ TEST_CASE("experts with byte scales are read from the frozen file of version 2.1
   CHECK(experts[0].slices[0].format == WeightFormat{WeightKind::kNl4, 32, 32, false, false, true});
   // 512 bytes of codes; 2 for each of 32 rows and 32 bytes, each matrix at a multiple of 1024.
   CHECK(experts[0].slices[0].payloadBytes == 2 * 2048 + 1024 + 64 + 32);
-  CHECK(experts[1].slices[0].format.hasByteScales);
-  CHECK_FALSE(experts[1].slices[1].format.hasByteScales);
+  CHECK(experts[1].slices[0].format.gateUp.hasByteScales);
+  CHECK_FALSE(experts[1].slices[1].format.gateUp.hasByteScales);
 }
 
 TEST_CASE("separate copies are read from the frozen file of version 2.1") {
@@ -275,10 +277,23 @@ TEST_CASE("separate copies are read from the frozen file of version 2.1") {
   CHECK(experts[2].slices[2].offset == 16384);
 }
 
+TEST_CASE("a wider down is read from the frozen file of version 2.1") {
+  const Artifact artifact = readVerified(openFrozen("v2.1-wider-down.moe"));
+  const std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  const ExpertFormat last = experts[0].slices[2].format;
+  CHECK(last.gateUp == WeightFormat{WeightKind::kInt0, 32, 32, false, true});
+  CHECK(last.down == WeightFormat{WeightKind::kInt2, 32, 32, false, true});
+  // Gate and up take none of it, down 32 x 32 codes of 2 bits.
+  CHECK(experts[0].slices[2].payloadBytes == 32 * 32 * 2 / 8);
+  CHECK(bitsOf(experts[2].slices[0].format) == 4 + 4 + 6);
+  for (const Slice &slice : artifact.moeLayers[0].experts[0].slices)
+    CHECK(slice.format.hasOneFormat());
+}
+
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
   for (const char *name :
        {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-exchange.moe", "v2.1-mxfp4.moe",
-        "v2.1-bytescales.moe", "v2.1-copies.moe", "v2.1.moe"}) {
+        "v2.1-bytescales.moe", "v2.1-copies.moe", "v2.1-wider-down.moe", "v2.1.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());

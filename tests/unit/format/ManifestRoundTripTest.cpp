@@ -1,9 +1,11 @@
 // Any values that the schema can hold survive a round trip, sensible or not: other tests check the
 // rules between them.
 #include "runtime/format/Manifest.h"
+#include "tests/unit/format/TinyArtifact.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 using namespace moert;
@@ -88,7 +90,10 @@ private:
             tables == 2};
   }
   MoeLayer moeLayer() {
-    auto slice = [&] { return Slice{format(), u64(), u64(), u64(), u64()}; };
+    auto slice = [&] {
+      const WeightFormat gateUp = format();
+      return Slice{{gateUp, below(2) == 0 ? gateUp : format()}, u64(), u64(), u64(), u64()};
+    };
     auto expert = [&] { return Expert{u64(), u64(), list<Slice>(slice)}; };
     auto matrix = [&] { return ExpertMatrix{ExpertPart(below(3)), shape()}; };
     const GluActivation activation = {Activation(below(2)), float(below(99)), float(below(99))};
@@ -214,4 +219,23 @@ TEST_CASE("random descriptions survive a round trip") {
 TEST_CASE("the same description gives the same bytes") {
   for (uint32_t seed = 0; seed < 20; ++seed)
     CHECK(encodeManifest(Generator(seed).artifact()) == encodeManifest(Generator(seed).artifact()));
+}
+
+TEST_CASE("readers that do not know formats of down refuse an expert that has them") {
+  Artifact artifact = tinyWiderDownArtifact();
+  const std::vector<std::byte> bytes = encodeManifest(artifact);
+  // Where `refines` of that expert's first slice is stored: it differs where the slice refines.
+  artifact.moeLayers[1].experts[0].slices[0].format.gateUp.refines = true;
+  const std::vector<std::byte> refining = encodeManifest(artifact);
+  const auto [place, other] = std::mismatch(bytes.begin(), bytes.end(), refining.begin());
+  REQUIRE(place != bytes.end());
+  CHECK(*place == std::byte(2)); // Not 0 or 1, which is all that they know.
+  for (uint32_t unmarked : {0, 1, 4}) {
+    std::vector<std::byte> changed = bytes;
+    changed[size_t(place - bytes.begin())] = std::byte(unmarked);
+    Artifact read;
+    const Status status = decodeManifest(changed, read);
+    CHECK(status.message().find(strCat("refines is ", unmarked, ", expected 2 or 3")) !=
+          std::string::npos);
+  }
 }

@@ -216,9 +216,25 @@ Artifact tinyMxfp4Artifact() {
 Artifact tinyByteScalesArtifact() {
   Artifact artifact = tinyArtifactWithoutChecksums();
   std::vector<Expert> &experts = artifact.moeLayers[1].experts;
-  experts[0].slices = {{{WeightKind::kNl4, kGroup, kGroup, false, false, true}}};
-  experts[1].slices = {{{WeightKind::kInt2, kGroup, kGroup, false, false, true}},
-                       {{WeightKind::kInt1, kGroup, kGroup, false, true}}};
+  experts[0].slices = {{WeightFormat{WeightKind::kNl4, kGroup, kGroup, false, false, true}}};
+  experts[1].slices = {{WeightFormat{WeightKind::kInt2, kGroup, kGroup, false, false, true}},
+                       {WeightFormat{WeightKind::kInt1, kGroup, kGroup, false, true}}};
+  layOutWithPlans(artifact);
+  fileOf(artifact);
+  return artifact;
+}
+
+Artifact tinyWiderDownArtifact() {
+  Artifact artifact = tinyArtifactWithoutChecksums();
+  const WeightFormat two = {WeightKind::kInt2, kGroup, kGroup},
+                     four = {WeightKind::kInt4, kGroup, kGroup},
+                     none = refiningSlice(WeightKind::kInt0),
+                     more = refiningSlice(WeightKind::kInt2);
+  std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  experts[0].slices = {{{two, two}}, {{more, more}}, {{none, more}}};
+  experts[1].slices = {{{four, two}}, {{none, more}}};
+  experts[2].slices = {{{four, {WeightKind::kInt6, kGroup, kGroup}}}};
+  experts[3].slices = {{{two, two}}, {{more, none}}};
   layOutWithPlans(artifact);
   fileOf(artifact);
   return artifact;
@@ -244,7 +260,7 @@ Artifact tinyFloatCopiesArtifact() {
   useMxfp4(artifact);
   auto addLowCopy = [&](size_t layer, size_t expert, WeightKind kind) {
     std::vector<Slice> &slices = artifact.moeLayers[layer].experts[expert].slices;
-    slices.insert(slices.begin(), Slice{{kind, kGroup, kGroup}});
+    slices.insert(slices.begin(), Slice{WeightFormat{kind, kGroup, kGroup}});
   };
   addLowCopy(0, 0, WeightKind::kInt2);
   addLowCopy(1, 0, WeightKind::kInt2);
@@ -400,7 +416,7 @@ std::vector<std::byte> fileOf(Artifact &artifact) {
           // Scales of MXFP4 must be numbers, and small enough for every code.
           slice.checksum =
               fillWithPattern(file, expert.fileOffset + slice.offset, slice.payloadBytes,
-                              slice.format.kind == WeightKind::kMxfp4 ? 0x7f : 0xff);
+                              slice.format.gateUp.kind == WeightKind::kMxfp4 ? 0x7f : 0xff);
 
   FilePrefix prefix = {kFormatMajor, kFormatMinor, 0, {}};
   uint64_t end = kPrefixBytes;

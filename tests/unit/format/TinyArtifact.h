@@ -41,6 +41,10 @@ moert::Artifact tinyByteScalesArtifact();
 /// beside slices of 2 and 1 bits, expert 2 slices of 2 and 2 bits beside int8.
 moert::Artifact tinyCopiesArtifact();
 
+/// With experts of layer 1 whose down has another width than gate and up: 4/6 bits in three slices
+/// and in one, 4/4 in two, 4/2 in two.
+moert::Artifact tinyWiderDownArtifact();
+
 /// The MXFP4 one with int2 beside expert 0 of each layer, and int4 beside the bf16 one.
 moert::Artifact tinyFloatCopiesArtifact();
 

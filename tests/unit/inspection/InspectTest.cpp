@@ -57,7 +57,7 @@ TEST_CASE("equal layers share a line") {
 
 TEST_CASE("experts of several widths in a layer are counted") {
   Artifact artifact = tinyArtifact();
-  artifact.moeLayers[0].experts[1].slices[0].format = {WeightKind::kInt8, 32, 32, false};
+  artifact.moeLayers[0].experts[1].slices[0].format = WeightFormat{WeightKind::kInt8, 32, 32};
   artifact.moeLayers.pop_back();
   std::string text = describeArtifact(artifact, "tiny.moe");
   CHECK_MESSAGE(text.find("bits/weight  8b  4b      size\n       0        4     32 x 24        "
@@ -71,6 +71,36 @@ TEST_CASE("an expert in slices is shown with its width and its slices' widths") 
   CHECK_MESSAGE(text.find("\n  4        4  int4/32+offsets as 2+2 ") != std::string::npos, text);
 }
 
+TEST_CASE("widths whose down differs are drawn as letters, which the legend explains") {
+  Artifact artifact = tinyArtifact();
+  std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  experts[1].slices[1].format.down.kind = WeightKind::kInt2; // 2+2 beside 2+1 bits.
+  experts[2].slices[1].format.down.kind = WeightKind::kInt0; // 2 beside 2+2.
+  const std::string text = describeArtifact(artifact, "tiny.moe");
+  for (const char *line : {
+           "\nexperts, counted by width (4b: 4 bits; 4/6b: gate and up 4, down 6):\n",
+           "  layers  experts  in x width  bits/weight  8b  4b  4/2b  3/4b  2b      size\n",
+           "       1        4     32 x 24        36.78   1   -     1     1   1  41.4 KiB\n",
+           "\n  1  8ba2\n",
+           "\n  a      4/2  int4/32+offsets as 2+2          1  ",
+           "\n        down  int2/32+offsets\n",
+           "\n  b      3/4  int3/32+offsets as 2+1          1  ",
+           "\n        down  int4/32+offsets as 2+2\n",
+       })
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+  const auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"));
+  CHECK(json["widths"][1]["bits"] == std::vector<int>{8, 3, 4, 2});
+  CHECK(json["widths"][1]["down_bits"] == std::vector<int>{8, 4, 2, 2});
+  CHECK(json["experts"][5]["bits"] == 3);
+  CHECK(json["experts"][5]["down_bits"] == 4);
+  CHECK_FALSE(json["experts"][5]["slices"][0].contains("down"));
+  CHECK(json["experts"][5]["slices"][1]["kind"] == "int1");
+  CHECK(json["experts"][5]["slices"][1]["down"]["kind"] == "int2");
+  CHECK(json["width_totals"][3]["bits"] == 3);
+  CHECK(json["width_totals"][3]["down_bits"] == 4);
+  CHECK(json["width_totals"][3]["format"] == "int3/32+offsets as 2+1, down int4/32+offsets as 2+2");
+}
+
 // A layer with one expert per cell.
 static Artifact drawnArtifact(const std::string &cells) {
   Artifact artifact = tinyArtifact();
@@ -80,7 +110,7 @@ static Artifact drawnArtifact(const std::string &cells) {
   for (char cell : cells) {
     Expert expert = tiny.experts[cell == '8' ? 0 : cell == '3' ? 1 : cell == '4' ? 2 : 3];
     if (cell == 'H' || cell == 'F')
-      expert.slices[0].format = {cell == 'H' ? WeightKind::kBF16 : WeightKind::kF32, 0, 0, false};
+      expert.slices[0].format = floatFormat(cell == 'H' ? WeightKind::kBF16 : WeightKind::kF32);
     artifact.moeLayers[0].experts.push_back(expert);
   }
   return artifact;

@@ -3,6 +3,7 @@
 #include "compiler/emit/BuildEmitPlan.h"
 #include "compiler/import/ImportCheckpoint.h"
 #include "compiler/ir/BuildModel.h"
+#include "compiler/ir/Choices.h"
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/ir/PlanAttrs.h"
 #include "passes/Pipeline.h"
@@ -119,6 +120,51 @@ TEST_CASE("the head takes its own width, tied to the embedding or not") {
         CHECK(kind != moert::WeightKind::kInt8);
     }
   }
+}
+
+TEST_CASE("down takes its own width, and the provenance names it") {
+  for (bool isNested : {true, false}) {
+    CAPTURE(isNested);
+    CompileOptions options;
+    options.downBits = 6;
+    options.nested = isNested;
+    EmitPlan plan = compileCase("qwen2_moe", options);
+    moert::Artifact &artifact = plan.artifact;
+    CHECK(std::ranges::count(artifact.provenance,
+                             std::pair<std::string, std::string>("down_bits", "6")) == 1);
+    for (const moert::MoeLayer &layer : artifact.moeLayers)
+      for (const moert::Expert &expert : layer.experts) {
+        uint32_t bits = 0; // 4 of gate, 4 of up and 6 of down.
+        for (const moert::Slice &slice : expert.slices)
+          bits += moert::bitsOf(slice.format);
+        CHECK(bits == 4 + 4 + 6);
+      }
+    moert::Status status = moert::layOutArtifact(artifact, {});
+    if (status.isOk())
+      status = moert::validateArtifact(artifact);
+    INFO(status.message());
+    CHECK(status.isOk());
+  }
+}
+
+TEST_CASE("chosen widths of down reach the slices") {
+  Compilation compilation;
+  compilation.import("qwen2_moe");
+  moe::Choices choices;
+  for (auto layer : compilation.module->getOps<moe::MoeLayerOp>()) {
+    choices.expertBits.emplace_back(layer.getExperts(), 2);
+    choices.expertDownBits.emplace_back(layer.getExperts(), 4);
+  }
+  moe::choose(*compilation.module, choices);
+  REQUIRE(compilation.compile({}));
+  EmitPlan plan;
+  REQUIRE(succeeded(moec::buildEmitPlan(*compilation.module, plan)));
+  for (const moert::MoeLayer &layer : plan.artifact.moeLayers)
+    for (const moert::Expert &expert : layer.experts) {
+      REQUIRE(expert.slices.size() == 2);
+      CHECK(expert.slices[1].format.gateUp.kind == moert::WeightKind::kInt0);
+      CHECK(expert.slices[1].format.down.kind == moert::WeightKind::kInt2);
+    }
 }
 
 TEST_CASE("sources are listed with the weights and records that they belong to") {

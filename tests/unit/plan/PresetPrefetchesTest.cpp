@@ -39,7 +39,7 @@ ModelFacts fourLayers() {
     facts.decode.push_back(ProductsStep{{router}});
     facts.decode.push_back(RouteStep{});
     facts.decode.push_back(
-        ExpertsStep{layer, 64, 96, std::vector<StoredExpert>(16, {"int4", 11648, 1})});
+        ExpertsStep{layer, 64, 96, std::vector<StoredExpert>(16, {{"int4", "int4"}, 11648, 1})});
   }
   return facts;
 }

@@ -16,6 +16,12 @@ inline constexpr size_t kLayers = 6, kExperts = 16;
 inline constexpr double kBytesPerBit = 1000;
 inline constexpr double kSpread = 0.1; // Standard error of a predicted bound, relative to it.
 
+/// Bits of a weight of gate and up, and of down.
+struct SyntheticWidth {
+  uint32_t bits, downBits;
+  double meanBits() const { return double(2 * bits + downBits) / 3; }
+};
+
 /// Layers of experts and two classes of resident weights, whose true losses are known: a squared
 /// error costs each layer differently, losses add up, and text differs from text by a factor.
 struct SyntheticWidths : WidthJudge {
@@ -27,7 +33,11 @@ struct SyntheticWidths : WidthJudge {
   std::vector<std::pair<AcceptanceChain, WidthAssignment>> tested;
   std::map<WidthAssignment, double> bounds; // That acceptance tests found.
 
-  explicit SyntheticWidths(double target, uint32_t seed = 3) {
+  /// downError: down's part of an expert's squared error where all matrices have one width.
+  explicit SyntheticWidths(
+      double target, uint32_t seed = 3,
+      const std::vector<SyntheticWidth> &widths = {{8, 8}, {6, 6}, {4, 4}, {3, 3}, {2, 2}},
+      double downError = 0.5) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<double> unit(0, 1);
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
@@ -36,9 +46,10 @@ struct SyntheticWidths : WidthJudge {
         double size = std::exp(3 * unit(random));
         WidthItem item{"layer " + std::to_string(layer) + " expert " + std::to_string(e), {}};
         std::vector<double> truth;
-        for (uint32_t bits : {8u, 6u, 4u, 3u, 2u}) {
-          double error = size * std::pow(4.0, -double(bits));
-          item.options.push_back({bits, bits * kBytesPerBit, error});
+        for (const SyntheticWidth &width : widths) {
+          double error = size * ((1 - downError) * std::pow(4.0, -double(width.bits)) +
+                                 downError * std::pow(4.0, -double(width.downBits)));
+          item.options.push_back({width.meanBits(), width.meanBits() * kBytesPerBit, error});
           truth.push_back(0.002 * sensitivity * error);
         }
         add(item, layer, false, truth);

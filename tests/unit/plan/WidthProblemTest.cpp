@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <utility>
 
 using namespace moec;
 using moert::StatusCode;
@@ -36,6 +37,14 @@ TEST_CASE("options whose widths do not fall are refused") {
   WidthProblem problem = twoExperts();
   problem.items[0].options[1].bits = 8;
   checkRefused(check(problem), "fewer bits");
+}
+
+TEST_CASE("a wider down is an option between whole widths") {
+  WidthProblem problem = twoExperts();
+  problem.items[0].options = {{5, 50, 0}, {14.0 / 3, 47, 0.01}, {4, 40, 0.02}};
+  CHECK(check(problem).isOk());
+  std::swap(problem.items[0].options[1], problem.items[0].options[2]);
+  checkRefused(check(problem), "an option of 4.66667 bits after one of 4,");
 }
 
 TEST_CASE("costs and losses that are negative or not finite are refused") {

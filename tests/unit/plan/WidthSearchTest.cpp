@@ -186,6 +186,94 @@ TEST_CASE("widths beside which uniform ones are measured stay where they are") {
       CHECK(outcome.best.assignment[i] == 1);
 }
 
+static SyntheticWidths modelWithWiderDowns(double target, double downError) {
+  return SyntheticWidths(target, 3,
+                         {{8, 8}, {6, 6}, {5, 5}, {4, 6}, {4, 4}, {3, 5}, {3, 3}, {2, 4}, {2, 2}},
+                         downError);
+}
+
+// Between whole widths that have options with a wider down beside them.
+static bool hasWiderDown(const SyntheticWidths &model, const WidthAssignment &assignment) {
+  for (size_t i = 0; i < assignment.size(); ++i) {
+    const double bits = model.input.problem.items[i].options[assignment[i]].bits;
+    if (bits != std::floor(bits))
+      return true;
+  }
+  return false;
+}
+
+TEST_CASE("where most of the error is down's, wider downs take fewer bytes") {
+  for (double target : {0.02, 0.1}) {
+    SyntheticWidths model = modelWithWiderDowns(target, 0.8);
+    SyntheticWidths whole(target, 3, {{8, 8}, {6, 6}, {5, 5}, {4, 4}, {3, 3}, {2, 2}}, 0.8);
+    const WidthSearchOutcome outcome = searched(model), beside = searched(whole);
+    REQUIRE(outcome.isMet);
+    CHECK(hasWiderDown(model, outcome.best.assignment));
+    CHECK(outcome.best.cost < 0.98 * beside.best.cost);
+    CHECK(outcome.best.cost <= bestPossibleCost(model) * 1.03);
+  }
+}
+
+TEST_CASE("wider downs add no measurements of uniform widths before the knapsack's") {
+  for (SolverChoice solver : {SolverChoice::kKnapsack, SolverChoice::kEdgeMoe}) {
+    SyntheticWidths model = modelWithWiderDowns(0.02, 0.8);
+    model.input.solver = solver;
+    for (const MeasuredWidths &widths : searched(model).measured)
+      if (widths.solver != kKnapsackSolver)
+        CHECK_FALSE(hasWiderDown(model, widths.assignment));
+  }
+  SyntheticWidths model = modelWithWiderDowns(0.02, 0.8);
+  SyntheticWidths whole(0.02, 3, {{8, 8}, {6, 6}, {5, 5}, {4, 4}, {3, 3}, {2, 2}}, 0.8);
+  CHECK(searched(model).measurements <= searched(whole).measurements + 2);
+}
+
+TEST_CASE("one width for all may be one with a wider down, measured until one loses too much") {
+  SyntheticWidths model = modelWithWiderDowns(0, 0.8);
+  model.input.others = uniformAssignment(model.input.problem, 8);
+  const auto allAt = [&](double bits) {
+    WidthAssignment assignment = uniformAssignment(model.input.problem, bits);
+    for (size_t i = 0; i < assignment.size(); ++i)
+      if (model.input.isProbedDirectly[i])
+        assignment[i] = model.input.others[i];
+    return assignment;
+  };
+  const auto natsAt = [&](double bits) { return model.natsOf(allAt(bits)); };
+  // 5 bits and 4 with a down of 6 meet it, 4 bits not even the last threshold, 1.9 times as much.
+  const double most = 1.3 * natsAt(14.0 / 3);
+  REQUIRE(natsAt(5) < most);
+  REQUIRE(natsAt(4) > 2 * most);
+  model.input.target = model.measured(most).predictedBound;
+  model.input.solver = SolverChoice::kUniform;
+  const WidthSearchOutcome outcome = searched(model);
+  REQUIRE(outcome.isMet);
+  CHECK(outcome.best.solver == "uniform");
+  CHECK(outcome.best.assignment == allAt(14.0 / 3));
+  CHECK(model.measures == 6); // 8, 6, 5 and 4 bits, 4 and 3 with a wider down.
+}
+
+TEST_CASE("where all experts are alike, one width with a wider down may be best") {
+  SyntheticWidths model = modelWithWiderDowns(0.02, 0.8);
+  for (size_t i = 0; i < model.nats.size(); ++i)
+    if (!model.input.isProbedDirectly[i]) {
+      model.nats[i] = {0, 0, 0.0001, 0.0001, 0.01, 0.01, 0.01, 0.01, 0.01};
+      for (size_t o = 0; o < model.nats[i].size(); ++o)
+        model.input.problem.items[i].options[o].loss = model.nats[i][o];
+    }
+  // 96 experts at 4 bits with a down of 6 lose 0.0096; a single one below as much as a hundred.
+  model.input.target = 0.0135;
+  const WidthSearchOutcome outcome = searched(model);
+  REQUIRE(outcome.isMet);
+  CHECK(outcome.best.solver == "uniform");
+  CHECK(hasWiderDown(model, outcome.best.assignment));
+}
+
+TEST_CASE("experts of a single width that has a wider down are searched with it") {
+  SyntheticWidths model(0.02, 3, {{4, 6}}, 0.8);
+  const WidthSearchOutcome outcome = searched(model);
+  REQUIRE(outcome.isMet);
+  CHECK(outcome.best.assignment.back() != 0); // Residents have fewer bits than they could have.
+}
+
 TEST_CASE("a target below what the most bits lose is not met, and the least loss is named") {
   SyntheticWidths model(0.0001);
   WidthSearchOutcome outcome = searched(model);

@@ -20,8 +20,8 @@ static WidthProblem randomProblem(std::mt19937 &random, size_t items, double lim
     double bytes = 100 + std::floor(50 * unit(random));
     WidthItem item{"item " + std::to_string(i), {}};
     for (uint32_t bits : {8u, 6u, 4u, 3u, 2u})
-      item.options.push_back(
-          {bits, bytes * bits, sensitivity * std::pow(4.0, -double(bits)) * (0.5 + unit(random))});
+      item.options.push_back({double(bits), bytes * bits,
+                              sensitivity * std::pow(4.0, -double(bits)) * (0.5 + unit(random))});
     problem.items.push_back(item);
   }
   return problem;
@@ -130,6 +130,54 @@ TEST_CASE("uniform is one width for all, and the widest below it for items that 
   CHECK(uniformAssignment(problem, 4) == WidthAssignment{1, 1});
   CHECK(uniformAssignment(problem, 8) == WidthAssignment{0, 1});
   CHECK(uniformAssignment(problem, 2) == WidthAssignment{1, 1});
+}
+
+// Experts that differ in sensitivity alone, at 5 bits, 4 with a down of 6, and 4. downError: down's
+// part of the error where all matrices have one width. The limit is the loss of a width.
+static WidthProblem expertsWithWiderDown(double downError, double limitAsOf) {
+  WidthProblem problem;
+  for (int i = 0; i < 60; ++i) {
+    WidthItem item{"item " + std::to_string(i), {}};
+    for (auto [bits, downBits] : {std::pair(5.0, 5.0), {4.0, 6.0}, {4.0, 4.0}}) {
+      const double meanBits = (2 * bits + downBits) / 3;
+      item.options.push_back({meanBits, 100 * meanBits,
+                              std::exp(0.02 * i) * ((1 - downError) * std::pow(4.0, -bits) +
+                                                    downError * std::pow(4.0, -downBits))});
+    }
+    problem.items.push_back(item);
+  }
+  problem.lossLimit =
+      totalsOf(problem, uniformAssignment(problem, 4)).loss * std::pow(4.0, 4 - limitAsOf);
+  return problem;
+}
+
+// A bit divides an error by 4, so down should be log4(2 * downError / (1 - downError)) bits wider:
+// 1.5 bits at 0.8, and 0 at a third.
+TEST_CASE("the knapsack takes a wider down where most of the error is down's") {
+  const WidthProblem problem = expertsWithWiderDown(0.8, 4.9);
+  const WidthAssignment found = solveKnapsack(problem).value();
+  CHECK(std::count(found.begin(), found.end(), 1u) >= 30);
+  WidthProblem single = problem;
+  for (WidthItem &item : single.items)
+    item.options.erase(item.options.begin() + 1);
+  CHECK(costOf(problem, found) < 0.97 * costOf(single, solveKnapsack(single).value()));
+}
+
+TEST_CASE("the knapsack takes no wider down where down's error is that of its weights") {
+  const WidthProblem problem = expertsWithWiderDown(1.0 / 3, 4.5);
+  const WidthAssignment found = solveKnapsack(problem).value();
+  CHECK(std::count(found.begin(), found.end(), 1u) <= 1); // What is left of the limit.
+  CHECK(std::count(found.begin(), found.end(), 0u) >= 10);
+  CHECK(std::count(found.begin(), found.end(), 2u) >= 10);
+}
+
+TEST_CASE("uniform widths count a wider down as its mean bits") {
+  const WidthProblem problem = expertsWithWiderDown(0.5, 4);
+  const auto allAt = [&](uint32_t option) { return WidthAssignment(problem.items.size(), option); };
+  CHECK(uniformAssignment(problem, 5) == allAt(0));
+  CHECK(uniformAssignment(problem, 14.0 / 3) == allAt(1));
+  CHECK(uniformAssignment(problem, 4.5) == allAt(2));
+  CHECK(uniformAssignment(problem, 4) == allAt(2));
 }
 
 TEST_CASE("EdgeMoE's list begins with the expert that suffers least at 2 bits") {

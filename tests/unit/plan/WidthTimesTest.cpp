@@ -35,7 +35,8 @@ struct TracedExperts : WidthPlanning {
         time.expert = TimedItem::Place{l, e};
         for (size_t o = 0; o < std::size(kWidths); ++o) {
           const uint64_t bytes = kWidths[o] * kBytesPerBit;
-          item.options.push_back({kWidths[o], double(bytes), std::pow(4.0, -double(kWidths[o]))});
+          item.options.push_back(
+              {double(kWidths[o]), double(bytes), std::pow(4.0, -double(kWidths[o]))});
           time.options.push_back({bytes, computeNs[o], 5});
         }
         item.options.front().loss = 0;

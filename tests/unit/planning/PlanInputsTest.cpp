@@ -183,13 +183,62 @@ TEST_CASE("small operations are not divided among threads") {
 
 TEST_CASE("nested slices are named by their bits") {
   Artifact artifact = tinyArtifact();
-  CHECK(productWeightsOf(artifact.moeLayers[0].experts[0]) == "int4");
-  CHECK(productWeightsOf(artifact.moeLayers[1].experts[0]) == "int2+2+4");
-  CHECK(productWeightsOf(artifact.moeLayers[1].experts[1]) == "int2+1");
-  CHECK(productWeightsOf(artifact.moeLayers[1].experts[3]) == "int2");
-  artifact.moeLayers[1].experts[1].slices[0].format.kind = moert::WeightKind::kNl2;
-  CHECK(productWeightsOf(artifact.moeLayers[1].experts[1]) == "nl2+1");
-  CHECK(productWeightsOf(tinyMxfp4Artifact().moeLayers[0].experts[0]) == "mxfp4");
+  const auto namesOf = [&](size_t layer, size_t expert) {
+    return productWeightsOf(artifact.moeLayers[layer].experts[expert]);
+  };
+  const auto all = [](std::string_view name) { return ExpertProducts{name, name}; };
+  CHECK(namesOf(0, 0) == all("int4"));
+  CHECK(namesOf(1, 0) == all("int2+2+4"));
+  CHECK(namesOf(1, 1) == all("int2+1"));
+  CHECK(namesOf(1, 3) == all("int2"));
+  moert::ExpertFormat &first = artifact.moeLayers[1].experts[1].slices[0].format;
+  first.gateUp.kind = first.down.kind = moert::WeightKind::kNl2;
+  CHECK(namesOf(1, 1) == all("nl2+1"));
+  artifact = tinyMxfp4Artifact();
+  CHECK(namesOf(0, 0) == all("mxfp4"));
+}
+
+TEST_CASE("down costs what products of its own width cost, in all slices and in the first ones") {
+  Artifact artifact = tinyArtifact();
+  using enum moert::WeightKind;
+  for (moert::Expert &expert : artifact.moeLayers[0].experts) {
+    const moert::WeightFormat eight{kInt8, 32, 32}, two{kInt2, 32, 32};
+    const moert::WeightFormat none{kInt0, 32, 32, false, true}, more{kInt2, 32, 32, false, true};
+    expert.slices.resize(2, expert.slices.front());
+    expert.slices[0].format = {eight, two};
+    expert.slices[1].format = {none, more};
+  }
+  CHECK(productWeightsOf(artifact.moeLayers[0].experts[0]) == ExpertProducts{"int8", "int2+2"});
+  DeviceProfile device = plainDevice();
+  for (auto [weights, ns] : {std::pair("int2", 3.0), std::pair("int2+2", 5.0)})
+    device.products.push_back(
+        {weights, 1, 1, {1e9, Origin::kMeasured}, {1e9 / ns, Origin::kMeasured}});
+  const StepCosts::Layer layer = stepCostsOf(factsOf(artifact), device, {1, 1}).layers[0];
+  constexpr double kMatrix = kExpert / 3; // A nanosecond for each weight of gate and up.
+  CHECK(layer.expert.firstNs == doctest::Approx(2 * kMatrix + 5 * kMatrix));
+  REQUIRE(layer.firstSlices.size() == 1);
+  CHECK(layer.firstSlices[0].firstNs == doctest::Approx(2 * kMatrix + 3 * kMatrix));
+}
+
+TEST_CASE("a slice of several planes is multiplied whole") {
+  Artifact artifact = tinyArtifact();
+  using enum moert::WeightKind;
+  std::vector<moert::Expert> &experts = artifact.moeLayers[0].experts;
+  for (moert::Expert &expert : experts)
+    expert.slices.front().format = moert::WeightFormat{kInt6, 32, 32};
+  // With one expert of two slices there is a cost of the first slice alone.
+  experts[0].slices.resize(2, experts[0].slices.front());
+  experts[0].slices[0].format = moert::WeightFormat{kInt2, 32, 32};
+  experts[0].slices[1].format = moert::WeightFormat{kInt2, 32, 32, false, true};
+  CHECK(productWeightsOf(experts[1]) == ExpertProducts{"int2+2+2", "int2+2+2"});
+  DeviceProfile device = plainDevice();
+  for (auto [weights, ns] : {std::pair("int2", 3.0), std::pair("int2+2+2", 7.0)})
+    device.products.push_back(
+        {weights, 1, 1, {1e9, Origin::kMeasured}, {1e9 / ns, Origin::kMeasured}});
+  const StepCosts::Layer layer = stepCostsOf(factsOf(artifact), device, {1, 1}).layers[0];
+  REQUIRE(experts.size() == 4);
+  REQUIRE(layer.firstSlices.size() == 1);
+  CHECK(layer.firstSlices[0].firstNs == doctest::Approx(kExpert * (3 + 3 * 7) / 4));
 }
 
 TEST_CASE("the facts of records with low copies are those of full precision, and the copy's") {
@@ -202,12 +251,12 @@ TEST_CASE("the facts of records with low copies are those of full precision, and
   CHECK(facts.lowCopySlices[1] == std::vector<uint16_t>{1, 1, 2, 0});
   for (const StepOperation &operation : facts.decode)
     if (const auto *step = std::get_if<ExpertsStep>(&operation); step && step->moeLayer == 1) {
-      CHECK(step->experts[0].weights == "int8");
-      CHECK(step->experts[0].lowCopyWeights == "int2");
+      CHECK(step->experts[0].weights.gateUp == "int8");
+      CHECK(step->experts[0].lowCopyWeights.gateUp == "int2");
       CHECK(step->experts[0].payloadBytes == experts[0].slices[1].payloadBytes);
-      CHECK(step->experts[1].weights == "nl2+1");
+      CHECK(step->experts[1].weights.gateUp == "nl2+1");
       CHECK(step->experts[1].slices == 2);
-      CHECK(step->experts[2].lowCopyWeights == "int2+2");
+      CHECK(step->experts[2].lowCopyWeights.gateUp == "int2+2");
       CHECK(step->experts[3].lowCopySlices == 0);
     }
   // 1 and 2 slices, of which expert 2 has both in its low copy.

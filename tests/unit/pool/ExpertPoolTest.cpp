@@ -45,11 +45,16 @@ TEST_CASE("a pool has every expert of the plan on every grid, finer grids with l
     REQUIRE(pool->expertsOf(layer) == 4);
     for (size_t expert = 0; expert < 4; ++expert) {
       const PooledExpert &pooled = pool->expert(layer, expert);
-      REQUIRE(pooled.grids.size() == 5);
+      REQUIRE(pooled.grids.size() == fixture.options.grids.size());
       CHECK(pooled.squaredNorm > 0);
       CHECK(pooled.grids.front().squaredError > 0);
-      for (size_t grid = 1; grid < 5; ++grid)
-        CHECK(pooled.grids[grid].squaredError > pooled.grids[grid - 1].squaredError);
+      // Not beside a wider down: with few tokens one may be fitted, and the other rounded.
+      double finer = 0;
+      for (size_t grid = 0; grid < pooled.grids.size(); ++grid)
+        if (pool->grids()[grid].gateUp == pool->grids()[grid].down) {
+          CHECK(pooled.grids[grid].squaredError > finer);
+          finer = pooled.grids[grid].squaredError;
+        }
     }
   }
 }

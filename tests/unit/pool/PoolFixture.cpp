@@ -14,7 +14,8 @@ using namespace moert;
 PoolFixture::PoolFixture() {
   options.directory = directory.path("pool");
   std::filesystem::create_directory(options.directory);
-  options.grids = {{8, 32, false}, {6, 32, false}, {4, 32, false}, {3, 32, false}, {2, 32, false}};
+  const auto grid = [](uint32_t bits) { return Grid{bits, 32, false}; };
+  options.grids = {grid(8), grid(6), {grid(4), grid(6)}, grid(4), grid(3), grid(2)};
   options.checkpointHash = {0x77, 0x79};
   writeWeights(5);
   writeProfile(1);

@@ -17,7 +17,7 @@ static void takeFormats(Artifact &artifact, const ExpertPool &pool, const GridCh
     for (size_t e = 0; e < artifact.moeLayers[l].experts.size(); ++e) {
       Expert &expert = artifact.moeLayers[l].experts[e];
       expert.slices.clear();
-      for (const WeightFormat &format : pool.formatsOf(choice[l][e]))
+      for (const ExpertFormat &format : pool.formatsOf(choice[l][e]))
         expert.slices.emplace_back().format = format;
     }
 }
@@ -57,7 +57,7 @@ static void checkAgainstRounding(PoolFixture &fixture, const GridChoice &choice)
 
 TEST_CASE("rounded records equal those of emission, on every grid") {
   for (bool nested : {true, false})
-    for (uint32_t grid = 0; grid < 5; ++grid) {
+    for (uint32_t grid = 0; grid < 6; ++grid) {
       CAPTURE(nested);
       CAPTURE(grid);
       PoolFixture fixture;
@@ -70,7 +70,7 @@ TEST_CASE("rounded records equal those of emission, on every grid") {
 TEST_CASE("an artifact may take each expert from another grid") {
   PoolFixture fixture;
   fixture.options.method = QuantizeMethod::kNearest;
-  checkAgainstRounding(fixture, {{4, 0, 3, 1}, {2, 2, 0, 4}});
+  checkAgainstRounding(fixture, {{5, 0, 4, 1}, {3, 2, 0, 5}});
 }
 
 TEST_CASE("records with low copies equal those of emission, and their padding is zero") {
@@ -80,18 +80,18 @@ TEST_CASE("records with low copies equal those of emission, and their padding is
     fixture.options.method = QuantizeMethod::kNearest;
     fixture.options.nested = false;
     auto pool = fixture.filled();
-    const GridChoice choice = {{0, 2, 0, 4}, {0, 0, 2, 3}}; // 8, 4, 3 or 2 bits.
+    const GridChoice choice = {{0, 3, 0, 5}, {0, 0, 3, 4}}; // 8, 4, 3 or 2 bits.
     Artifact &artifact = fixture.plan.artifact;
     takeFormats(artifact, *pool, choice);
     artifact.pageBytes = pageBytes;
     const auto addLowCopy = [&](size_t layer, size_t expert, size_t grid) {
       std::vector<Slice> &slices = artifact.moeLayers[layer].experts[expert].slices;
-      for (const WeightFormat &format : pool->formatsOf(grid))
+      for (const ExpertFormat &format : pool->formatsOf(grid))
         slices.insert(slices.begin(), Slice{format});
     };
-    addLowCopy(0, 0, 4);
-    addLowCopy(0, 1, 4);
-    addLowCopy(1, 1, 2);
+    addLowCopy(0, 0, 5);
+    addLowCopy(0, 1, 5);
+    addLowCopy(1, 1, 3);
     Status rounded = emit(fixture, "rounded.moe", nullptr);
     REQUIRE_MESSAGE(rounded.isOk(), rounded.message());
     auto records = PooledRecords::withLowCopies(*pool, choice, artifact);
@@ -116,7 +116,7 @@ TEST_CASE("a low copy of a width that the pool lacks is refused") {
   const GridChoice choice(2, std::vector<uint32_t>(4, 0));
   takeFormats(fixture.plan.artifact, *pool, choice);
   std::vector<Slice> &slices = fixture.plan.artifact.moeLayers[0].experts[0].slices;
-  slices.insert(slices.begin(), Slice{{WeightKind::kNl2, 32, 32}});
+  slices.insert(slices.begin(), Slice{WeightFormat{WeightKind::kNl2, 32, 32}});
   CHECK(PooledRecords::withLowCopies(*pool, choice, fixture.plan.artifact).status().message() ==
         "a low copy of nl2, expected one of the widths in the pool");
 }
@@ -128,10 +128,10 @@ TEST_CASE("an artifact of experts quantized with calibration is valid, with ever
     CAPTURE(nameOf(method));
     PoolFixture fixture;
     fixture.options.method = method;
-    for (Grid &grid : fixture.options.grids)
-      grid.hasOffsets = method == QuantizeMethod::kHqq;
+    for (ExpertGrid &grid : fixture.options.grids)
+      grid.gateUp.hasOffsets = grid.down.hasOffsets = method == QuantizeMethod::kHqq;
     auto pool = fixture.filled();
-    GridChoice choice = {{4, 3, 2, 1}, {0, 1, 2, 3}};
+    GridChoice choice = {{5, 4, 3, 1}, {0, 1, 2, 4}};
     takeFormats(fixture.plan.artifact, *pool, choice);
     PooledRecords records(*pool, choice);
     REQUIRE(emit(fixture, "out.moe", &records).isOk());

@@ -27,24 +27,29 @@ static GridMatrix randomGrid(const MatrixShape &shape, const Grid &grid) {
   return matrix;
 }
 
-// One slice's bits of an element, from docs/format.md's table alone.
-static uint32_t sliceBits(const WeightFormat &format, const PackedWeights &packed,
-                          uint32_t paddedCols, uint32_t row, uint32_t col) {
-  const uint32_t bits = bitsOf(format.kind), unitInputs = 32 / bits;
+// One plane's bits of an element, from docs/format.md's table alone.
+static uint32_t planeBits(WeightKind kind, const std::vector<std::byte> &codes, uint32_t paddedCols,
+                          uint32_t row, uint32_t col) {
+  const uint32_t bits = bitsOf(kind), unitInputs = 32 / bits;
   size_t at = size_t(row / 16) * paddedCols * 16 * bits / 8 + col / unitInputs * 64 + row % 16 * 4 +
               col % 4;
   const uint32_t part = col % unitInputs / 4;
   constexpr uint32_t kInt1Places[] = {0, 1, 4, 5, 2, 3, 6, 7};
   const uint32_t place = bits == 1 ? kInt1Places[part] : part * bits;
-  return uint32_t(packed.codes.at(at)) >> place & ((1u << bits) - 1);
+  return uint32_t(codes.at(at)) >> place & ((1u << bits) - 1);
 }
 
 static uint32_t codeOf(std::span<const WeightFormat> slices,
                        const std::vector<PackedWeights> &packed, uint32_t paddedCols, uint32_t row,
                        uint32_t col) {
   uint32_t code = 0;
-  for (size_t s = 0; s < slices.size(); ++s)
-    code = code << bitsOf(slices[s].kind) | sliceBits(slices[s], packed[s], paddedCols, row, col);
+  for (size_t s = 0; s < slices.size(); ++s) {
+    const auto planes = planesOf(slices[s].kind);
+    for (size_t p = 0; p < planes.size(); ++p)
+      code = code << bitsOf(planes[p]) |
+             planeBits(planes[p], p == 0 ? packed[s].codes : packed[s].lowPlanes.at(p - 1),
+                       paddedCols, row, col);
+  }
   return code;
 }
 
@@ -100,6 +105,28 @@ TEST_CASE("every code can be recovered from its slices, and padding is 0") {
         }
 }
 
+TEST_CASE("a matrix of fewer slices than another has nothing in the last ones") {
+  const Grid four = {4, 32, false}, six = {6, 32, false};
+  for (bool nested : {false, true}) {
+    auto slices = slicesOf(ExpertGrid(four, six), 32, nested);
+    REQUIRE_MESSAGE(slices.isOk(), slices.status().message());
+    REQUIRE(slices->size() == (nested ? 3 : 1));
+    CHECK(gridOf(*slices) == ExpertGrid(four, six));
+    CHECK(slices->back().gateUp.kind == (nested ? WeightKind::kInt0 : WeightKind::kInt4));
+    CHECK(slices->back().down.kind == (nested ? WeightKind::kInt2 : WeightKind::kInt6));
+    std::vector<WeightFormat> gateUp;
+    for (const ExpertFormat &slice : *slices)
+      gateUp.push_back(slice.gateUp);
+    const GridMatrix matrix = randomGrid({37, 50}, four);
+    auto packed = packGrid(matrix, gateUp), alone = packGrid(matrix, *slicesOf(four, 32, nested));
+    REQUIRE(packed.isOk());
+    REQUIRE(alone.isOk());
+    for (size_t s = 0; s < packed->size(); ++s)
+      CHECK((*packed)[s].codes ==
+            (s < alone->size() ? (*alone)[s].codes : std::vector<std::byte>()));
+  }
+}
+
 TEST_CASE("refining slices have codes only") {
   Grid grid = {8, 32, true};
   auto slices = slicesOf(grid, 32, true);
@@ -125,16 +152,17 @@ TEST_CASE("a group of a whole row need not be a multiple of the activation group
 
 TEST_CASE("unsupported widths are refused") {
   for (uint32_t bits : {0u, 1u, 7u, 9u})
-    CHECK(!slicesOf({bits, 32, false}, 32, true).isOk());
+    CHECK(!slicesOf(Grid{bits, 32, false}, 32, true).isOk());
   for (uint32_t bits : {5u, 6u, 8u})
-    CHECK(!slicesOf({bits, 32, false, true}, 32, true).isOk());
-  CHECK(!slicesOf({4, 32, true, true}, 32, true).isOk());        // Offsets and levels.
-  CHECK(!slicesOf({4, 32, true, false, true}, 32, true).isOk()); // Offsets and byte scales.
-  CHECK(!slicesOf({4, 64, false, true}, 64, true).isOk()); // Levels have activation groups of 32.
+    CHECK(!slicesOf(Grid{bits, 32, false, true}, 32, true).isOk());
+  CHECK(!slicesOf(Grid{4, 32, true, true}, 32, true).isOk());        // Offsets and levels.
+  CHECK(!slicesOf(Grid{4, 32, true, false, true}, 32, true).isOk()); // Offsets and byte scales.
+  CHECK(
+      !slicesOf(Grid{4, 64, false, true}, 64, true).isOk()); // Levels have activation groups of 32.
   // A unit of one bit holds 32 inputs.
   for (uint32_t bits : {3u, 5u}) {
-    CHECK(slicesOf({bits, 32, false}, 32, true).isOk());
-    CHECK(!slicesOf({bits, 32, false}, 16, true).isOk());
+    CHECK(slicesOf(Grid{bits, 32, false}, 32, true).isOk());
+    CHECK(!slicesOf(Grid{bits, 32, false}, 16, true).isOk());
   }
 }
 

@@ -18,7 +18,8 @@ using namespace moert;
 static QuantizedExpert quantized(const ExpertWeights &expert, const ExpertTokens &tokens,
                                  const LayerMoments *layer, QuantizeMethod method,
                                  const std::vector<Grid> &grids) {
-  auto result = quantizeExpert(expert, tokens, layer, method, grids);
+  const std::vector<ExpertGrid> expertGrids(grids.begin(), grids.end());
+  auto result = quantizeExpert(expert, tokens, layer, method, expertGrids);
   REQUIRE_MESSAGE(result.isOk(), result.status().message());
   REQUIRE(result->grids.size() == grids.size());
   return std::move(*result);
@@ -226,6 +227,38 @@ TEST_CASE("few tokens never make error feedback worse than rounding to nearest")
   CHECK(better >= 9); // Of 12: a fit to 20 tokens and the layer mostly pays.
 }
 
+TEST_CASE("down has a grid of its own, and the error is that of the mixture") {
+  const RealExpert expert = realExpert(18);
+  const LayerMoments layer = layerOf(expert);
+  const Grid four = {4, 32, false}, six = {6, 32, false};
+  for (size_t count : {size_t(20), size_t(300)}) // Fewer than kFewTokens, and more.
+    for (QuantizeMethod method : {QuantizeMethod::kNearest, QuantizeMethod::kWeighted,
+                                  QuantizeMethod::kHqq, QuantizeMethod::kGptq}) {
+      CAPTURE(count);
+      CAPTURE(nameOf(method));
+      Grid low = four, high = six;
+      low.hasOffsets = high.hasOffsets = method == QuantizeMethod::kHqq;
+      const ExpertTokens tokens = expert.tokens(0, count);
+      const std::vector<ExpertGrid> grids = {high, {low, high}, low};
+      auto result = quantizeExpert(expert.expert(), tokens, &layer, method, grids);
+      REQUIRE(result.isOk());
+      const ExpertOnGrid &wide = result->grids[0], &mixed = result->grids[1],
+                         &narrow = result->grids[2];
+      CHECK(mixed.gate == narrow.gate);
+      CHECK(mixed.up == narrow.up);
+      CHECK(mixed.down.grid == high);
+      CHECK(wide.squaredError < mixed.squaredError);
+      CHECK(mixed.squaredError < narrow.squaredError);
+      CHECK(mixed.squaredError ==
+            doctest::Approx(definedSums(expert, tokens, mixed).error).epsilon(1e-4));
+      // The same alone: nothing of a neighbour is left.
+      auto alone =
+          quantizeExpert(expert.expert(), tokens, &layer, method, std::span(grids).subspan(1, 1));
+      REQUIRE(alone.isOk());
+      CHECK(alone->grids[0].down == mixed.down);
+    }
+}
+
 TEST_CASE("an expert without tokens has no error and no norm") {
   const RealExpert expert = realExpert(1);
   for (QuantizeMethod method :
@@ -240,10 +273,10 @@ TEST_CASE("an expert without tokens has no error and no norm") {
 
 TEST_CASE("invalid sizes, grids and values are refused") {
   const RealExpert expert = realExpert(1);
-  const std::vector<Grid> grids = {{4, 32, false}};
+  const std::vector<ExpertGrid> grids = {Grid{4, 32, false}};
   auto refuses = [&](const ExpertWeights &weights, const ExpertTokens &tokens,
                      const LayerMoments *layer, QuantizeMethod method,
-                     const std::vector<Grid> &on) {
+                     const std::vector<ExpertGrid> &on) {
     auto result = quantizeExpert(weights, tokens, layer, method, on);
     return !result.isOk() && result.status().code() == StatusCode::kInvalidInput;
   };
@@ -262,9 +295,9 @@ TEST_CASE("invalid sizes, grids and values are refused") {
     CHECK(refuses(other, tokens, nullptr, gptq, grids));
   }
   CHECK(refuses(expert.expert(), {tokens.rows, tokens.weights.first(4)}, nullptr, gptq, grids));
-  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {{1, 32, false}}));
-  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {{9, 32, false}}));
-  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {{4, 0, false}}));
+  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {Grid{1, 32, false}}));
+  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {Grid{9, 32, false}}));
+  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {Grid{4, 0, false}}));
   CHECK(refuses(expert.expert(), tokens, nullptr, QuantizeMethod::kHqq, grids));
 
   auto layer = layerMomentsOf(96, expert.layerRows);
@@ -301,7 +334,7 @@ TEST_CASE(
       large.up[77] = huge;
       large.up[78] = -huge;
       const uint32_t group = method == QuantizeMethod::kPerChannel ? large.hidden : 32;
-      const std::vector<Grid> grids = {{4, group, method == QuantizeMethod::kHqq}};
+      const std::vector<ExpertGrid> grids = {Grid{4, group, method == QuantizeMethod::kHqq}};
       auto result = quantizeExpert(large.expert(), large.tokens(0, 5), nullptr, method, grids);
       REQUIRE_FALSE(result.isOk());
       CHECK(result.status().code() == StatusCode::kInvalidInput);

@@ -136,6 +136,21 @@ TEST_CASE("hits by expert add up to the replayed hit rate") {
         doctest::Approx(findFact(report, "cache.replayed_hit_rate")->value.number()).epsilon(1e-3));
 }
 
+TEST_CASE("the bits of an expert whose down has another width are their mean") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  moert::Slice &slice = inputs.artifact.moeLayers[0].experts[1].slices[0];
+  REQUIRE(slice.format.gateUp.kind == moert::WeightKind::kInt4);
+  slice.format.down.kind = moert::WeightKind::kInt8;
+  const Report report = tinyReport(inputs);
+  const Table *table = nullptr;
+  for (const Section &section : report.sections)
+    if (const Table *found = findTable(section, "experts.all"))
+      table = found;
+  REQUIRE(table);
+  CHECK(table->rows[0][2].number() == 4);
+  CHECK(table->rows[1][2].number() == doctest::Approx((4 + 4 + 8) / 3.0));
+}
+
 TEST_CASE("a verdict names what predictions for a plan with a miss rule replay") {
   auto sentences = [](const ReportInputs &inputs) {
     std::string all;
