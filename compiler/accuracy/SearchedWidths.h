@@ -13,8 +13,7 @@ namespace moec {
 /// With error feedback the down projection may be 2 bits wider than gate and up of 4, 3 or 2 bits:
 /// on real weights that takes 7 to 12% fewer bytes at equal divergence
 /// (docs/measurements/quantizers.md). A difference of 1 bit gains less there. The methods of papers
-/// keep one width for an expert. With low copies an expert that may have one is of one slice, and
-/// down is never wider.
+/// keep one width for an expert.
 std::vector<ExpertWidth> searchedWidths(const AccurateCompileRequest &request);
 
 } // namespace moec
