@@ -133,6 +133,20 @@ ArenaBytes arenaBytesPerToken(const Artifact &artifact, bool mayLose) {
   return bytes;
 }
 
+/// Templates that makeLayerTables() makes for the layer, beyond kLayoutsOfLayer.
+static uint64_t furtherLayoutsOf(const MoeLayer &layer, bool areReadInPart) {
+  uint64_t layouts = 0;
+  std::vector<std::vector<ExpertFormat>> known;
+  for (const Expert &expert : layer.experts) {
+    std::vector<ExpertFormat> formats = formatsOf(expert);
+    if (std::find(known.begin(), known.end(), formats) != known.end())
+      continue;
+    layouts += areReadInPart ? formats.size() : 1;
+    known.push_back(std::move(formats));
+  }
+  return layouts - std::min(layouts, kLayoutsOfLayer);
+}
+
 ModelFootprint footprintOf(const Artifact &artifact, bool mayLose) {
   ModelFootprint footprint;
   footprint.residentBytes = artifact.residentBytes;
@@ -149,9 +163,11 @@ ModelFootprint footprintOf(const Artifact &artifact, bool mayLose) {
   entries.moeLayers = artifact.moeLayers.size();
   entries.residents = artifact.residents.size();
   entries.poolPages = largestPoolPages(footprint.cache);
-  for (const MoeLayer &layer : artifact.moeLayers)
+  for (const MoeLayer &layer : artifact.moeLayers) {
+    entries.furtherLayouts += furtherLayoutsOf(layer, mayLose);
     for (const Expert &expert : layer.experts)
       entries.furtherSlices += expert.slices.size() - 1;
+  }
   uint64_t topK = 0;
   for (const CacheShape::Layer &layer : footprint.cache.layers) {
     entries.experts += layer.experts;

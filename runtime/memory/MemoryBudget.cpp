@@ -16,12 +16,16 @@ static uint64_t pageTableBytes(uint64_t mappedBytes) {
 
 // An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state,
 // with the allocator's overhead of each list. 550 bytes were measured for one slice and a cache
-// with one pool; each further slice has 48 in the artifact, 32 in the engine and 24 in the cache,
-// and upper slices that leave the cache by themselves have 144 there.
+// with one pool, before slices had a format of down, 16 bytes; each further slice has 64 in the
+// artifact, 32 in the engine and 24 in the cache, and upper slices that leave the cache by
+// themselves have 144 there.
 static constexpr uint64_t kBytesPerExpert = 640;
-static constexpr uint64_t kBytesPerFurtherSlice = 256;
-// The views of a layer's matrices, once per width: 800 bytes each.
+static constexpr uint64_t kBytesPerFurtherSlice = 272;
+// The views of a layer's matrices, once per list of slices: 3 views of 168 bytes, 3 formats of 32,
+// and the lists that hold them.
+static constexpr uint64_t kBytesPerLayout = 800;
 static constexpr uint64_t kBytesPerLayer = 4096;
+static_assert(kLayoutsOfLayer * kBytesPerLayout < kBytesPerLayer);
 // The row of router probabilities and the lists of an expert-major prefill: 4 bytes each;
 // probabilities and candidates of a prediction: 8 each; candidate lists of three layers: 76 in all.
 static constexpr uint64_t kBytesPerExpertOfWidestLayer = 112;
@@ -34,7 +38,8 @@ static constexpr uint64_t kBytesPerPoolPage = 16;
 
 uint64_t tableBytes(const TableEntries &entries) {
   return entries.experts * kBytesPerExpert + entries.furtherSlices * kBytesPerFurtherSlice +
-         entries.moeLayers * kBytesPerLayer + entries.widestLayer * kBytesPerExpertOfWidestLayer +
+         entries.moeLayers * kBytesPerLayer + entries.furtherLayouts * kBytesPerLayout +
+         entries.widestLayer * kBytesPerExpertOfWidestLayer +
          entries.instructions * kBytesPerInstruction + entries.residents * kBytesPerResident +
          entries.poolPages * kBytesPerPoolPage;
 }

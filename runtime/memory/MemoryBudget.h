@@ -38,11 +38,15 @@ struct TableEntries {
   uint64_t experts = 0;
   uint64_t furtherSlices = 0; // All but the first of each expert.
   uint64_t moeLayers = 0;
-  uint64_t widestLayer = 0;  // In experts.
-  uint64_t instructions = 0; // Plus buffers, of all programs.
+  uint64_t furtherLayouts = 0; // Lists of slices in a layer beyond kLayoutsOfLayer.
+  uint64_t widestLayer = 0;    // In experts.
+  uint64_t instructions = 0;   // Plus buffers, of all programs.
   uint64_t residents = 0;
   uint64_t poolPages = 0; // In the largest pool.
 };
+
+/// Lists of slices in a layer whose views an entry of moeLayers covers.
+constexpr uint64_t kLayoutsOfLayer = 4;
 
 /// An upper bound of the tables' bytes.
 uint64_t tableBytes(const TableEntries &entries);

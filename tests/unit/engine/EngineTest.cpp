@@ -159,6 +159,32 @@ TEST_CASE("the first slices are each matrix at the width that it has in them") {
   CHECK(down.bytes.offset + down.planes[1].offset == mixed.slices[3][2].offset);
 }
 
+TEST_CASE("the account has the views of a layer's matrices in each width and number of slices") {
+  TemporaryArtifact file(
+      withSlices({{k2}, {k2, k1}, {k2, k2}, {k2, k2, k1}, {k2, k2, k2}, {k2, k2, k4}, {k4}, {k8}}));
+  auto opened = Model::open(file.path);
+  REQUIRE(opened.isOk());
+  const Artifact &artifact = (*opened)->artifact();
+  auto whole = makeLayerTables(artifact, false), inPart = makeLayerTables(artifact, true);
+  REQUIRE(whole.isOk());
+  REQUIRE(inPart.isOk());
+  uint64_t more = 0;
+  for (size_t l = 0; l < kLayers; ++l) {
+    const std::vector<ExpertTemplate> &templates = (*inPart)[l].templates;
+    REQUIRE((*whole)[l].templates.size() > kLayoutsOfLayer);
+    REQUIRE(templates.size() > (*whole)[l].templates.size());
+    more += templates.size() - (*whole)[l].templates.size();
+    uint64_t bytes = templates.capacity() * sizeof(ExpertTemplate);
+    for (const ExpertTemplate &views : templates)
+      bytes += views.formats.capacity() * sizeof(ExpertFormat) +
+               views.matrices.capacity() * sizeof(WeightView);
+    CHECK(bytes <=
+          tableBytes({.moeLayers = 1, .furtherLayouts = templates.size() - kLayoutsOfLayer}));
+  }
+  CHECK(footprintOf(artifact, true).metadataBytes - footprintOf(artifact, false).metadataBytes ==
+        more * tableBytes({.furtherLayouts = 1}));
+}
+
 TEST_CASE("nested slices give the logits of the same codes in one slice") {
   auto logits = [](std::vector<WeightKind> slices) {
     TemporaryArtifact artifact(withSlices({std::move(slices)}));
