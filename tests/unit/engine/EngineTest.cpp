@@ -60,6 +60,7 @@ constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = Weight
                      kNl3 = WeightKind::kNl3;
 
 SyntheticOptions withSlices(std::vector<std::vector<WeightKind>> slices) {
+  REQUIRE(slices.size() <= kExperts); // Every list is some expert's.
   SyntheticOptions options;
   options.slices = std::move(slices);
   return options;
@@ -94,24 +95,17 @@ static void checkHoweverExecuted(const SyntheticOptions &model) {
 
 TEST_CASE("experts of different widths in a layer give the same logits however they are executed") {
   // 2, 3, 4, 5, 6 and 8 bits, nested and in one slice.
-  SyntheticOptions model = withSlices({{k2},
-                                       {k2, k1},
-                                       {k2, k2},
-                                       {k2, k2, k1},
-                                       {k2, k2, k2},
-                                       {k2, k2, k4},
-                                       {k4},
-                                       {k8},
-                                       {kNl2, k1},
-                                       {kNl4},
-                                       {k3},
-                                       {k5},
-                                       {k6},
-                                       {kNl3}});
-  checkHoweverExecuted(model);
+  SyntheticOptions nested =
+      withSlices({{k2}, {k2, k1}, {k2, k2}, {k2, k2, k1}, {k2, k2, k2}, {k2, k2, k4}, {k4}, {k8}});
+  checkHoweverExecuted(nested);
+  SyntheticOptions whole =
+      withSlices({{k3}, {k5}, {k6}, {kNl3}, {kNl4}, {kNl2, k1}, {kNl2, k2}, {kNl2}});
+  checkHoweverExecuted(whole);
   // Down of another width, also of a narrower one.
-  model.downSlices = {{k2, k2}, {k2, k2, k1}, {k2, k2, k2}, {k8}, {kNl4}, {k2}, {k2, k2, k4}};
-  checkHoweverExecuted(model);
+  for (SyntheticOptions *model : {&nested, &whole}) {
+    model->downSlices = {{k2, k2}, {k2, k2, k1}, {k2, k2, k2}, {k8}, {kNl4}, {k6}, {k2, k2, k4}};
+    checkHoweverExecuted(*model);
+  }
 }
 
 TEST_CASE("gate, up and down are each computed at their own width") {
