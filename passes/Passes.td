@@ -71,8 +71,8 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
                       #moe.format<kind = int1, group = 32, activationGroup = 32, refines = true>]]
     ```
 
-    With `low-copy`, an expert whose matrices all have more bits also has a separate copy of that width, which comes first and
-    is of the same quantizer; the other copy begins with the slice that does not refine it. After
+    With `low-copy`, an expert whose matrices all have more bits also has a separate copy of that width,
+    which comes first and is of the same quantizer; the other copy begins with the slice that does not refine it. After
     `--moe-assign-bits="bits=8 nested=false low-copy=4"`:
 
     ```mlir

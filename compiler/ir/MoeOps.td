@@ -59,9 +59,10 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
     `slices` has, per expert, the formats of its slices, lowest first; it is absent until assign-bits
     has run. `down_slices` has the formats of down in the same slices; absent: those of gate and up.
     A float format is a single slice; several slices share one quantization grid, each refining the
-    one before it by lower bits. A matrix of fewer slices than another has int0 in the last ones. `alpha` and `limit` are the numbers of clamped_swiglu
-    (moert::GluActivation). With `scaled_inputs`, the router's weights multiply the experts' input
-    instead of their output; a token then has one expert.
+    one before it by lower bits. A matrix of fewer slices than another has int0 in the last ones.
+    `alpha` and `limit` are the numbers of clamped_swiglu (moert::GluActivation). With
+    `scaled_inputs`, the router's weights multiply the experts' input instead of their output; a
+    token then has one expert.
 
     ```mlir
     moe.moe_layer @layer3.experts layer 3 silu experts 2

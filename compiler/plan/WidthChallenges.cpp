@@ -47,7 +47,7 @@ static Status challengeWithUniform(WidthTrials &trials, const WidthAssignment &o
     MOERT_RETURN_IF_ERROR(trials.measure(kUniformSolver, assignment).status());
     const MeasuredWidths *known = trials.find(assignment);
     if (!known || !trials.meets(*known))
-      return {}; // Fewer bits lose more, or as much with a wider down, which the knapsack knows.
+      return {}; // Fewer bits lose more. A wider down may not: the knapsack has it as an option.
   }
   return {};
 }

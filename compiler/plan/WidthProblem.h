@@ -17,9 +17,9 @@ namespace moec {
 
 /// One way to store an item.
 struct WidthOption {
-  /// Mean bits of a weight: a whole number if all matrices of the item have that width, and only
-  /// then where there is a choice (a down projection 2 bits wider than gate and up adds 2/3).
-  /// 16: as the checkpoint has it.
+  /// Mean bits of a weight; 16: as the checkpoint has it. Items with a choice have whole numbers
+  /// for one width of all matrices, and no whole number for a wider down projection: 2 bits more
+  /// than gate and up add 2/3.
   double bits = 0;
   double cost = 0; // Bytes, or another cost of the same unit for all items; not negative.
   double loss = 0; // Estimated nats per token that this option adds; not negative.

@@ -173,8 +173,9 @@ Status ExpertPool::Impl::openLayer(size_t layer) {
   return {};
 }
 
-// Approximate memory for reading, quantizing and packing, per weight of an expert.
-constexpr uint64_t kWorkingBytesPerWeight = 40;
+// Approximate memory for reading, quantizing and packing, per weight of an expert: 4 times the
+// expert as f32, 16 for moments, and 9 grids with a byte for a code and half of one in the record.
+constexpr uint64_t kWorkingBytesPerWeight = 46;
 
 unsigned ExpertPool::Impl::threadsFor(const LayerFile &file) const {
   uint64_t weights = 0;

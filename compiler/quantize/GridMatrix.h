@@ -22,8 +22,8 @@ struct Grid {
   friend bool operator==(const Grid &, const Grid &) = default;
 };
 
-/// The resolutions of an expert's matrices. A wider down can take fewer bytes at
-/// an equal loss (docs/measurements/quantizers.md).
+/// The grids of an expert's matrices. A wider down can take fewer bytes at an equal loss
+/// (docs/measurements/quantizers.md).
 struct ExpertGrid {
   Grid gateUp, down;
 

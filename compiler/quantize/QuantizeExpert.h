@@ -68,13 +68,13 @@ struct QuantizedExpert {
 };
 constexpr uint32_t kErrorTokens = 768;
 
-/// Quantizes an expert independently on each of the grids; work that does not depend on the grid is
-/// shared, and gate and up by neighbours that differ in down alone. down is fitted to the outputs
-/// of the quantized gate and up. layer may be null; no tokens
-/// are allowed: squaredError and squaredNorm are then 0.
+/// Quantizes an expert independently on each of the grids. Grids share the work that does not
+/// depend on them; gate and up are quantized once for neighbours that differ in down alone. down is
+/// fitted to the outputs of the quantized gate and up. layer may be null; no tokens are allowed:
+/// squaredError and squaredNorm are then 0.
 ///
 /// The same result on any machine; may be called from any number of threads. In addition to the
-/// result it needs at most 3 times the expert as f32, 40 * n * min(n, kMomentInputs) bytes for
+/// result it needs at most 3 times the expert as f32, 48 * n * min(n, kMomentInputs) bytes for
 /// moments (n is the larger of hidden and width), and 4,608 rows of hidden values, for any number
 /// of tokens.
 ///

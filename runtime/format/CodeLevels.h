@@ -1,7 +1,8 @@
-// The values of non-linear codes: kinds nl2 and nl4 and their refinements, in steps of the scale. A
-// group's largest weight decides its scale, so most weights are small beside the outermost level;
-// levels that are denser near 0 then have a smaller error than evenly spaced ones (ggml-org/ggml's
-// IQ4_NL is such a table). Levels have 6 bits, so kernels multiply them like codes of 6 bits.
+// The values of non-linear codes: kinds nl2, nl3 and nl4 and their refinements, in steps of the
+// scale. A group's largest weight decides its scale, so most weights are small beside the outermost
+// level; levels that are denser near 0 then have a smaller error than evenly spaced ones
+// (ggml-org/ggml's IQ4_NL is such a table). Levels have 6 bits, so kernels multiply them like codes
+// of 6 bits.
 //
 // They are a part of the format: docs/format.md has the same numbers.
 #pragma once

@@ -13,8 +13,8 @@
 //   int2    [panel][input / 16][16 outputs][4]   i, i + 4, i + 8, i + 12, low first
 //   nl2, nl4                                     like int2 and int4
 //   int1    [panel][input / 32][16 outputs][4]   i to i + 28 in the order of bitPlaceOf()
-//   int3, int5, int6, nl3                        planes of int2 (nl2), int2 and int1, one after the
-//   other int0                                         no bytes
+//   int3, int5, int6, nl3                        one plane after the other (planesOf())
+//   int0                                         no bytes
 // Each is a run of units of 64 bytes (bf16, f16: 32 bytes) for 16 outputs that vector
 // instructions load without rearranging. Integer codes are offset binary, code = q + 2^(bits-1).
 // The codes of a kind of several planes are its bits, highest first, in one region per plane, each
@@ -24,11 +24,11 @@
 // same shape. The value of a code is
 //   w = scale * q + offset.
 // Scales may have one byte each: then one bf16 per row, [panel][16 outputs], comes before them, and
-// a group's scale is its byte, from -127 to 127, times the row's. With the kinds nl2 and nl4, q is
-// a level that the code selects (CodeLevels.h). A slice that refines another holds lower bits of
-// the same codes and neither scales nor offsets: docs/format.md, "Records", lists the combinations
-// of slices and the value of each prefix. A slice beyond the first of a record that does not refine
-// begins a separate copy. Inputs are padded to a multiple of the activation group
+// a group's scale is its byte, from -127 to 127, times the row's. With the kinds nl2, nl3 and nl4,
+// q is a level that the code selects (CodeLevels.h). A slice that refines another holds lower bits
+// of the same codes and neither scales nor offsets: docs/format.md, "Records", lists the
+// combinations of slices and the value of each prefix. A slice beyond the first of a record that
+// does not refine begins a separate copy. Inputs are padded to a multiple of the activation group
 // with q = 0; the scale and the offset of a weight group that has real inputs apply to its padding
 // too, where the activation is zero.
 //
@@ -190,7 +190,8 @@ uint16_t lowCopySlicesOf(std::span<const ExpertFormat> slices);
 
 /// Whether slices of these formats, lowest first, store one matrix in one copy: one slice of any
 /// kind but int1 and int0, or slices of 2+1, 2+2, 2+2+1, 2+2+2 or 2+2+4 bits, of which all but the
-/// first refine; either may be followed by slices of int0. Messages count slices from `first`.
+/// first refine; either may be followed by slices of int0. There is at least one slice. Messages
+/// count slices from `first`.
 Status checkMatrixSlices(std::span<const WeightFormat> slices, size_t first = 0);
 
 /// Whether slices of these formats, lowest first, form one expert: one copy, or a low copy of
