@@ -140,13 +140,12 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
 
 // The combinations that the kernels support: each of these lists and each prefix of one.
 static bool isSliceList(std::span<const WeightFormat> slices) {
-  constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2, k4 = WeightKind::kInt4,
-                       kNl = WeightKind::kNl2;
-  static constexpr WeightKind kNlThree[] = {kNl, k1}, kNlFour[] = {kNl, k2};
-  static constexpr WeightKind kThree[] = {k2, k1}, kFive[] = {k2, k2, k1}, kSix[] = {k2, k2, k2},
-                              kEight[] = {k2, k2, k4};
+  constexpr WeightKind k2 = WeightKind::kInt2, k4 = WeightKind::kInt4;
+  static constexpr WeightKind kEight[] = {k2, k2, k4}, kNlFour[] = {WeightKind::kNl2, k2};
   for (std::span<const WeightKind> list :
-       {std::span<const WeightKind>(kThree), {kFive}, {kSix}, {kEight}, {kNlThree}, {kNlFour}})
+       {planesOf(WeightKind::kInt3), planesOf(WeightKind::kInt5), planesOf(WeightKind::kInt6),
+        planesOf(WeightKind::kNl3), std::span<const WeightKind>(kEight),
+        std::span<const WeightKind>(kNlFour)})
     if (slices.size() <= list.size() &&
         std::equal(slices.begin(), slices.end(), list.begin(),
                    [](const WeightFormat &slice, WeightKind kind) { return slice.kind == kind; }))
