@@ -108,7 +108,7 @@ static Table widthsTable(const Section &experts) {
   Table table{
       .id = "cache.widths",
       .title = "Hits by width",
-      .columns = {{"bits", "bits", Unit::kBits, all.columns[2].source},
+      .columns = {{"bits", "mean bits", Unit::kBits, all.columns[2].source},
                   {"experts", "experts", Unit::kCount, all.columns[2].source},
                   {"hit_rate", "hits, replayed without prefetches", Unit::kFraction, replay}}};
   for (const auto &[bits, sum] : sums)

@@ -252,6 +252,16 @@ TEST_CASE("formats of down that do not fit gate and up are refused") {
       tinyWiderDownArtifact());
 }
 
+TEST_CASE("a low copy beside a wider down has fewer bits in all matrices together") {
+  const WeightFormat two = {WeightKind::kInt2, 32, 32}, four = {WeightKind::kInt4, 32, 32},
+                     six = {WeightKind::kInt6, 32, 32};
+  CHECK(checkSliceFormats(std::vector<ExpertFormat>{two, {four, six}}).isOk());
+  CHECK(checkSliceFormats(std::vector<ExpertFormat>{{two, four}, {four, six}}).isOk());
+  const Status status = checkSliceFormats(std::vector<ExpertFormat>{{four, six}, {four, six}});
+  CHECK(status.message() == "a low copy of int4, 4 2/3 bits, and a separate one of 4 2/3 bits, "
+                            "expected a quantized low copy of fewer bits");
+}
+
 TEST_CASE("low copies beside floats are quantized in one activation group") {
   auto format = [](Artifact &a, size_t expert, size_t slice) -> ExpertFormat & {
     return a.moeLayers[1].experts[expert].slices[slice].format;

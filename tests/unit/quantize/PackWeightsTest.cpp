@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <utility>
 
 using namespace moec;
 using namespace moert;
@@ -92,6 +93,34 @@ constexpr WeightFormat kAllFormats[] = {kInt8,
                                         {WeightKind::kInt4, 32, 32, true},
                                         {WeightKind::kInt2, 64, 64, false}};
 constexpr MatrixShape kShapes[] = {{16, 32}, {32, 64}, {5, 7}, {17, 100}, {48, 33}};
+
+TEST_CASE("a matrix that is packed in runs of panels has each of its parts in runs") {
+  constexpr MatrixShape kShape = {83, 70};
+  const std::vector<float> rows = randomRows(kShape, 1, 13);
+  const auto append = [](std::vector<std::byte> &to, const std::vector<std::byte> &from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (WeightKind kind : {WeightKind::kInt4, WeightKind::kInt3, WeightKind::kInt5,
+                          WeightKind::kInt6, WeightKind::kNl3}) {
+    const WeightFormat format = {kind, 32, 32};
+    const PackedWeights whole = pack(kShape, format, rows);
+    PackedWeights joined;
+    joined.lowPlanes.resize(planesOf(kind).size() - 1);
+    for (auto [first, count] : {std::pair(0u, 32u), {32u, kShape.rows - 32}}) {
+      auto packed = packWeights(kShape, {&format, 1}, first, count,
+                                std::span(rows).subspan(first * kShape.cols, count * kShape.cols));
+      REQUIRE(packed.isOk());
+      append(joined.codes, packed->front().codes);
+      append(joined.scales, packed->front().scales);
+      REQUIRE(packed->front().lowPlanes.size() == joined.lowPlanes.size());
+      for (size_t p = 0; p < joined.lowPlanes.size(); ++p)
+        append(joined.lowPlanes[p], packed->front().lowPlanes[p]);
+    }
+    CHECK(joined.codes == whole.codes);
+    CHECK(joined.scales == whole.scales);
+    CHECK(joined.lowPlanes == whole.lowPlanes);
+  }
+}
 
 TEST_CASE("the parts of a packed matrix have the sizes of its layout") {
   for (const WeightFormat &format : kAllFormats)
