@@ -21,7 +21,8 @@ std::string lossText(const std::string &metric, double loss);
 std::string boundedLossText(const std::string &metric, double loss, double upperBound,
                             double confidence);
 
-/// Bits per weight at full precision, without scales: 4 for int4, or for int2 and a refining int2.
+/// Bits of a weight of gate and up, and of down, at full precision, without scales: 4 for int4, or
+/// for int2 and a refining int2.
 ExpertWidth widthOf(const moert::Expert &expert);
 
 /// How a matrix is stored: "int4/32"; in several slices "int4/32 as 2+2"; with a low copy

@@ -10,7 +10,7 @@ namespace moec {
 
 namespace {
 
-/// EdgeMoE's assignments between two uniform widths. Borrows all that it is made of; one thread.
+/// EdgeMoE's assignments between two whole widths. Borrows all that it is made of; one thread.
 class EdgeMoeRange {
 public:
   EdgeMoeRange(const WidthTrials &measured, const WidthProblem &estimated,
