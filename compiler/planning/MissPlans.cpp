@@ -420,17 +420,18 @@ static Result<std::vector<Plan>> acceptSearched(const MissRequest &request, Plan
   return decided;
 }
 
-/// Where every expert is one slice, a rule that lowers experts of prompts would change nothing.
+/// Where every expert is one slice, a rule that lowers experts would lower none.
 static Status checkSlices(const MissRule &rule, const std::string &artifactPath) {
-  if (!rule.changesPrompts())
+  if (rule.action != MissAction::kLower && !rule.changesPrompts())
     return {};
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::open(artifactPath));
   for (const MoeLayer &layer : model->artifact().moeLayers)
     for (const Expert &expert : layer.experts)
       if (expert.slices.size() > rule.lowSlices)
         return {};
-  return invalidInput(artifactPath, ": ", missRuleText(rule), " computes experts of prompts with ",
-                      uint32_t(rule.lowSlices), rule.lowSlices == 1 ? " slice" : " slices",
+  return invalidInput(artifactPath, ": ", missRuleText(rule), " computes experts ",
+                      rule.changesPrompts() ? "of prompts " : "", "with ", uint32_t(rule.lowSlices),
+                      rule.lowSlices == 1 ? " slice" : " slices",
                       ", and no expert has more; expected experts of several slices (moec compile "
                       "--nested on, with more than 2 bits, or --low-copy)");
 }

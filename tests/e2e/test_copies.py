@@ -97,6 +97,8 @@ class LowCopyTest(E2eTest):
         self.refused(*command, 4, mention="--low-copy 4 with experts of 4 bits")
         self.refused(*command, 8, "--accuracy-loss", "2%", "--calibration-text", TEXT, mention="experts of at most 8 bits")
         self.refused(*command, 3, mention="--low-copy")
+        self.refused(*command, 4, "--bits", "source", "--quantizer", "gptq",
+                     mention="--quantizer gptq with --bits source and --low-copy 4, whose low copies are rounded to nearest")
         self.assertEqual(list(self.scratch.iterdir()), [])
 
 

@@ -280,10 +280,11 @@ class MissesTest(E2eTest):
             again = run(*flags)
             self.assertEqual((again["text"], again["prefill"]["lowered"]), (first["text"], first["prefill"]["lowered"]), flags)
 
-    def test_experts_of_prompts_are_not_lowered_where_they_have_one_slice(self):
-        self.refused("moec", "replan", artifact(POCKET, "--bits", "4", "--nested", "off"), "--memory", "25%", "--miss", "prompts:0.5",
-                     *MEASURE, "--reference", pocket("source"), "-o", self.scratch / "no.moe",
-                     mention="prompts:0.5 computes experts of prompts with 1 slice, and no expert has more")
+    def test_rules_that_lower_experts_are_refused_where_those_have_one_slice(self):
+        for rule, what in (("prompts:0.5", "experts of prompts"), ("lower:0.6:0.9", "experts")):
+            self.refused("moec", "replan", artifact(POCKET, "--bits", "4", "--nested", "off"), "--memory", "25%", "--miss", rule,
+                         *MEASURE, "--reference", pocket("source"), "-o", self.scratch / "no.moe",
+                         mention=f"{rule} computes {what} with 1 slice, and no expert has more")
 
     def test_hobbit_lowers_and_skips_with_fitted_weights_and_its_loss(self):
         profile, output = calibrated_pocket(self.scratch), self.scratch / "hobbit.moe"

@@ -90,6 +90,11 @@ static Status runAccurately(const CompileFlags &flags) {
   request.resume = flags.request.resume;
   request.restart = flags.request.restart;
   MOERT_RETURN_IF_ERROR(takeAccuracyFlags(flags.accuracy, request));
+  if (flags.bits == "source" && request.passes.lowCopyBits != 0)
+    return invalidInput(flags.accuracy.askedBy(), " with --bits source and --low-copy ",
+                        request.passes.lowCopyBits,
+                        ", whose low copies are rounded to nearest, expected --bits of 8, 6, 5, 4, "
+                        "3 or 2 with it");
   if (flags.bits == "source")
     return invalidInput("--bits source keeps experts unquantized, expected auto, 8, 6, 5, 4, 3 or ",
                         "2 with ", flags.accuracy.askedBy());
