@@ -115,7 +115,7 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
   const std::string plans = plannedText(plan->artifact.plans);
   if (request.passes.lowCopyBits != 0 && !hasLowCopies(plan->artifact))
     sayTo(session, strCat("no expert has a low copy: none has more than ",
-                          request.passes.lowCopyBits, " bits"));
+                          request.passes.lowCopyBits, " bits in all its matrices"));
   if (!request.modulePath.empty())
     MOERT_RETURN_IF_ERROR(writeModule(moduleText, request.modulePath));
   MOERT_RETURN_IF_ERROR(artifacts.emit(std::move(plan).value(), chosen.assignment, options));

@@ -289,10 +289,13 @@ void Executor::checkReady(const CheckCost &checks) {
   compute(checks.ofSlices(slices));
 }
 
+/// Not at all for one that has ended while something was computed.
 void Executor::waitForRead() {
-  const double before = now;
-  now = disk.nextEndNs();
-  times.waitNs += now - before;
+  if (ended.empty()) {
+    const double before = now;
+    now = disk.nextEndNs();
+    times.waitNs += now - before;
+  }
   collect();
 }
 

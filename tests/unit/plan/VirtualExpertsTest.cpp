@@ -1,9 +1,11 @@
 // Which experts swapmoe and pruning begin with, and how often swapmoe exchanges them.
 #include "compiler/plan/VirtualExperts.h"
 
+#include "compiler/plan/TimedReplay.h"
 #include "tests/unit/plan/ScoredFixture.h"
 
 #include <doctest/doctest.h>
+
 #include <vector>
 
 using namespace moec;
@@ -147,6 +149,27 @@ TEST_CASE("exchanges are tried from a low frequency to a high one, as high as th
   for (const ExchangeTrial &trial : slow.trials)
     isTouched |= trial.tokenNs > slow.stillNs * (1 + kTouchedTime);
   CHECK(isTouched);
+}
+
+TEST_CASE("an exchanged expert that was read while another one was computed is not waited for") {
+  ScoredFixture fixture(3 * 24 + 8);
+  PlanSettings settings = exchanging();
+  settings.miss.action = MissAction::kMask;
+  settings.rules.exchange.everyTokens = 64; // No other read is under way.
+  settings.rules.exchange.afterTokens = 1;
+  // A read takes 8,192 ns, from one layer's end until it is due two layers of four experts later.
+  const auto waited = [&](double expertNs) {
+    for (StepCosts::Layer &layer : fixture.costs.layers)
+      layer.expert = {expertNs, 0};
+    auto result = replayInTime(fixture.problem(), settings);
+    REQUIRE(result.isOk());
+    CHECK(result->diskBusyNs > 0);
+    return result->decode.waitNs;
+  };
+  CHECK(waited(900) > 0);
+  for (double expertNs = 1000; expertNs < 1200;
+       expertNs += 25) // It ends in the last expert's time.
+    CHECK(waited(expertNs) == 0);
 }
 
 TEST_CASE("quotas by an accuracy model go where experts are missed most") {
