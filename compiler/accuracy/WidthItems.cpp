@@ -113,29 +113,27 @@ WidthItems::expertWidthsOf(const WidthAssignment &assignment) const {
   return widths;
 }
 
+static std::vector<std::vector<int32_t>> bitsIn(const std::vector<std::vector<ExpertWidth>> &widths,
+                                                uint32_t ExpertWidth::*bits) {
+  std::vector<std::vector<int32_t>> found;
+  for (const std::vector<ExpertWidth> &layer : widths) {
+    std::vector<int32_t> &ofLayer = found.emplace_back();
+    for (const ExpertWidth &width : layer)
+      ofLayer.push_back(int32_t(width.*bits));
+  }
+  return found;
+}
+
 std::vector<std::vector<int32_t>>
 WidthItems::expertBitsOf(const WidthAssignment &assignment) const {
-  std::vector<std::vector<int32_t>> bits;
-  for (const std::vector<ExpertWidth> &layer : expertWidthsOf(assignment)) {
-    std::vector<int32_t> &ofLayer = bits.emplace_back();
-    for (const ExpertWidth &width : layer)
-      ofLayer.push_back(int32_t(width.bits));
-  }
-  return bits;
+  return bitsIn(expertWidthsOf(assignment), &ExpertWidth::bits);
 }
 
 std::vector<std::vector<int32_t>>
 WidthItems::expertDownBitsOf(const WidthAssignment &assignment) const {
-  std::vector<std::vector<int32_t>> bits;
-  bool isAnyOwn = false;
-  for (const std::vector<ExpertWidth> &layer : expertWidthsOf(assignment)) {
-    std::vector<int32_t> &ofLayer = bits.emplace_back();
-    for (const ExpertWidth &width : layer) {
-      ofLayer.push_back(int32_t(width.downBits));
-      isAnyOwn = isAnyOwn || width.downBits != width.bits;
-    }
-  }
-  return isAnyOwn ? bits : std::vector<std::vector<int32_t>>();
+  std::vector<std::vector<int32_t>> down =
+      bitsIn(expertWidthsOf(assignment), &ExpertWidth::downBits);
+  return down == expertBitsOf(assignment) ? std::vector<std::vector<int32_t>>() : down;
 }
 
 std::map<std::string, uint32_t>

@@ -120,6 +120,11 @@ TEST_CASE("nothing but the output is left") {
   CHECK(fixture.directory.fileNames() == std::vector<std::string>{"checkpoint", "out.moe"});
 }
 
+// No bytes are anywhere.
+static bool isAt(const std::string &file, uint64_t offset, const std::vector<std::byte> &bytes) {
+  return bytes.empty() || std::memcmp(file.data() + offset, bytes.data(), bytes.size()) == 0;
+}
+
 // The artifact gives the position of a matrix; packing the whole tensor gives its bytes.
 static void checkStored(const std::string &file, uint64_t offset, const MatrixShape &shape,
                         const WeightFormat &format, const std::vector<float> &values) {
@@ -128,14 +133,10 @@ static void checkStored(const std::string &file, uint64_t offset, const MatrixSh
   REQUIRE(layout.isOk());
   REQUIRE(packed.isOk());
   REQUIRE(offset + layout->bytes <= file.size());
-  auto isAt = [&](uint64_t at, const std::vector<std::byte> &bytes) {
-    return std::memcmp(file.data() + offset + at, bytes.data(), bytes.size()) == 0;
-  };
   const PackedWeights &part = packed->front();
-  CHECK(isAt(0, part.codes));
-  CHECK(isAt(layout->scalesOffset, part.scales.empty() ? part.codes : part.scales));
-  if (!part.offsets.empty())
-    CHECK(isAt(layout->offsetsOffset, part.offsets));
+  CHECK(isAt(file, offset, part.codes));
+  CHECK(isAt(file, offset + layout->scalesOffset, part.scales));
+  CHECK(isAt(file, offset + layout->offsetsOffset, part.offsets));
 }
 
 // The same for a matrix of an expert, in each of its slices.
@@ -155,17 +156,12 @@ static void checkExpertMatrix(const std::string &file, const MoeLayer &layer, co
     const PackedWeights &part = (*packed)[s];
     uint64_t begin = expert.fileOffset + slice.offset + places->matrixOffsets[matrix];
     REQUIRE(begin + layout->bytes <= file.size());
-    auto isAt = [&](uint64_t at, const std::vector<std::byte> &bytes) {
-      return bytes.empty() ||
-             std::memcmp(file.data() + begin + at, bytes.data(), bytes.size()) == 0;
-    };
-    CHECK(isAt(0, part.codes));
+    CHECK(isAt(file, begin, part.codes));
     for (size_t p = 0; p < part.lowPlanes.size(); ++p)
-      CHECK(isAt(layout->planeOffsets.at(p + 1), part.lowPlanes[p]));
+      CHECK(isAt(file, begin + layout->planeOffsets.at(p + 1), part.lowPlanes[p]));
     if (s == 0)
-      CHECK(isAt(layout->scalesOffset, part.scales));
-    if (!part.offsets.empty())
-      CHECK(isAt(layout->offsetsOffset, part.offsets));
+      CHECK(isAt(file, begin + layout->scalesOffset, part.scales));
+    CHECK(isAt(file, begin + layout->offsetsOffset, part.offsets));
   }
 }
 

@@ -122,18 +122,20 @@ TEST_CASE("gate, up and down are each computed at their own width") {
   CHECK_FALSE(sameBytes(mixed, logits({k2, k2, k2}, {k2, k2, k2})));
 }
 
+/// The tables of the first layer, with the views of every number of slices.
+static MoeLayerTables tablesOf(const SyntheticOptions &model) {
+  TemporaryArtifact file(model);
+  auto opened = Model::open(file.path);
+  REQUIRE(opened.isOk());
+  auto tables = makeLayerTables((*opened)->artifact(), true);
+  REQUIRE(tables.isOk());
+  return std::move(*tables)[0];
+}
+
 TEST_CASE("the first slices are each matrix at the width that it has in them") {
-  const auto tablesOf = [](std::vector<WeightKind> gateUp, std::vector<WeightKind> down) {
-    SyntheticOptions model = withSlices({std::move(gateUp)});
-    model.downSlices = {std::move(down)};
-    TemporaryArtifact file(model);
-    auto opened = Model::open(file.path);
-    REQUIRE(opened.isOk());
-    auto tables = makeLayerTables((*opened)->artifact(), true);
-    REQUIRE(tables.isOk());
-    return std::move(*tables)[0];
-  };
-  const MoeLayerTables mixed = tablesOf({k2, k2}, {k2, k2, k4});
+  SyntheticOptions model = withSlices({{k2, k2}});
+  model.downSlices = {{k2, k2, k4}};
+  const MoeLayerTables mixed = tablesOf(model);
   const auto view = [&](uint16_t slices, ExpertPart part) {
     return mixed.templateOf(3, slices).matrices[static_cast<size_t>(part)];
   };
@@ -220,23 +222,18 @@ bool isSameView(const WeightView &view, uint64_t start, const WeightView &alone)
 } // namespace
 
 TEST_CASE("a level is viewed in the low copy alone, or beyond it in the other copy alone") {
-  const auto tablesOf = [](std::vector<WeightKind> slices, std::vector<WeightKind> low) {
+  const auto withCopies = [](std::vector<WeightKind> slices, std::vector<WeightKind> low) {
     SyntheticOptions model = withSlices({std::move(slices)});
     model.lowCopy = std::move(low);
-    TemporaryArtifact file(model);
-    auto opened = Model::open(file.path);
-    REQUIRE(opened.isOk());
-    auto tables = makeLayerTables((*opened)->artifact(), true);
-    REQUIRE(tables.isOk());
-    return std::move(*tables)[0];
+    return tablesOf(model);
   };
   struct Copies {
     std::vector<WeightKind> low, high;
   };
   for (const Copies &copies :
        {Copies{{k2}, {k8}}, {{k4}, {k8}}, {{k2}, {k2, k1}}, {{k2, k2}, {k8}}}) {
-    const MoeLayerTables both = tablesOf(copies.high, copies.low), low = tablesOf(copies.low, {}),
-                         high = tablesOf(copies.high, {});
+    const MoeLayerTables both = withCopies(copies.high, copies.low),
+                         low = withCopies(copies.low, {}), high = withCopies(copies.high, {});
     const uint64_t start = both.slices[3][copies.low.size()].offset;
     const size_t lowSlices = copies.low.size();
     for (size_t level = 1; level <= lowSlices + copies.high.size(); ++level)
