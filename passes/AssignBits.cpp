@@ -26,7 +26,7 @@ private:
     return toFormatAttr(&getContext(), moert::floatFormat(static_cast<moert::WeightKind>(kind)));
   }
   FormatAttr quantizedFormat(WeightKind kind) {
-    return FormatAttr::get(&getContext(), kind, group, activationGroup, false, false, false);
+    return FormatAttr::get(&getContext(), kind, group, activationGroup, false, false, false, false);
   }
   FormatAttr formatOf(WeightOp weight, ResidentBits width);
   FormatAttr sourceFormat(MoeLayerOp layer, uint32_t expert);
@@ -97,7 +97,8 @@ FormatAttr AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
 
 moec::Grid AssignBits::gridOf(uint32_t width) const {
   const bool hasLevels = quantizer.hasLevels && width <= moert::kMaxLevelBits;
-  return {width, quantizer.group, quantizer.hasOffsets, hasLevels, quantizer.hasByteScales};
+  return {width,     quantizer.group,         quantizer.hasOffsets,
+          hasLevels, quantizer.hasByteScales, quantizer.hasHadamard};
 }
 
 moert::Result<std::vector<moert::ExpertFormat>>
@@ -195,10 +196,13 @@ LogicalResult AssignBits::checkOptions(ModuleOp module) {
   if (downBits != 0 && bits == ExpertBits::kSource)
     return emit() << "down of " << downBits.getValue()
                   << " bits in experts of bits=source, expected bits of 8, 6, 5, 4, 3 or 2";
+  if (bits == ExpertBits::kSource && lowCopyBits != 0 && quantizer.hasHadamard)
+    return emit() << "low copies beside experts of bits=source with the Hadamard transform, "
+                     "expected a quantizer without it";
   // Checked once here: all quantized formats use these groups.
   for (uint32_t used : {group.getValue(), quantizer.group})
     if (failed(FormatAttr::verify(emit, WeightKind::kInt8, used, activationGroup, false, false,
-                                  false)))
+                                  false, false)))
       return failure();
   return success();
 }

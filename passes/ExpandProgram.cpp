@@ -32,9 +32,10 @@ Value Expander::inputFor(Location loc, FormatAttr format, Value row) {
     return row;
   uint32_t group = format.getActivationGroup();
   for (Value known : quantized[row])
-    if (cast<BufferType>(known.getType()).getGroup() == group)
+    if (auto type = cast<BufferType>(known.getType());
+        type.getGroup() == group && type.getKind() == format.getInputKind())
       return known;
-  Value copy = newBuffer(BufferKind::kQuantized, cast<BufferType>(row.getType()).getWidth(), group);
+  Value copy = newBuffer(format.getInputKind(), cast<BufferType>(row.getType()).getWidth(), group);
   execute<ExecQuantizeOp>(loc, row, copy);
   quantized[row].push_back(copy);
   return copy;
@@ -269,7 +270,7 @@ LogicalResult Expander::expand(ExpertsOp op) {
       newRow(widthOf(op.getExperts()) * moert::roundUp(experts.hidden(), moert::kRankRowElements));
   Value hidden;
   if (format->isQuantized())
-    hidden = newBuffer(BufferKind::kQuantized, experts.width(), format->getActivationGroup());
+    hidden = newBuffer(format->getInputKind(), experts.width(), format->getActivationGroup());
   execute<ExecExpertsOp>(op.getLoc(), src, bufferOf(op.getExperts()), bufferOf(op.getWeights()),
                          dst, op.getMoeLayerAttr(), gathered, gate, up, hidden, ranks,
                          op.getGateBiasAttr(), op.getUpBiasAttr(), op.getDownBiasAttr());

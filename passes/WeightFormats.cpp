@@ -25,11 +25,13 @@ FailureOr<FormatAttr> commonFormat(ExpertsOp op, MoeLayerOp layer) {
     for (FormatAttr format : fullFormatsOf(layer, expert)) {
       first = first ? first : format;
       if (format.isQuantized() != first.isQuantized() ||
-          format.getActivationGroup() != first.getActivationGroup())
+          format.getActivationGroup() != first.getActivationGroup() ||
+          format.getHadamard() != first.getHadamard())
         return op.emitOpError() << "has experts of " << stringifyWeightKind(first.getKind())
                                 << " and of " << stringifyWeightKind(format.getKind())
                                 << " with different inputs; expected all float, or all quantized "
-                                   "with one activation group";
+                                   "with one activation group, all with the Hadamard transform "
+                                   "or all without";
     }
   return first;
 }

@@ -115,6 +115,7 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
                        grid.hasOffsets,
                        grid.hasLevels || narrowest.down.hasLevels,
                        grid.hasByteScales,
+                       grid.hasHadamard,
                        passes.nested,
                        profilePath,
                        fewestExpertBytes()};

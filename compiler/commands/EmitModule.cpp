@@ -58,7 +58,8 @@ static std::vector<std::vector<ExpertFormat>> copiesOf(const Expert &expert) {
 }
 
 static auto fieldsOf(const Grid &grid) {
-  return std::tie(grid.bits, grid.group, grid.hasOffsets, grid.hasLevels, grid.hasByteScales);
+  return std::tie(grid.bits, grid.group, grid.hasOffsets, grid.hasLevels, grid.hasByteScales,
+                  grid.hasHadamard);
 }
 
 /// In the pool's order: grids of one gate and up are neighbours.

@@ -52,17 +52,16 @@ static Status addResidents(WeightPieces &weights, const EmitPlan &plan) {
 /// to fit in memory.
 static Status addCopy(WeightPieces &weights, const MoeLayer &layer, const Expert &expert,
                       size_t first, size_t end, const std::vector<WeightSource> &sources) {
+  const auto slices = std::span(expert.slices).subspan(first, end - first);
   std::vector<SliceLayout> layouts;
-  for (size_t s = first; s < end; ++s) {
-    MOERT_ASSIGN_OR_RETURN(layouts.emplace_back(), sliceLayoutOf(layer, expert.slices[s].format));
+  for (const Slice &slice : slices) {
+    MOERT_ASSIGN_OR_RETURN(layouts.emplace_back(), sliceLayoutOf(layer, slice.format));
   }
   const uint64_t fileOffset = expert.fileOffset + expert.slices[first].offset;
   for (size_t m = 0; m < sources.size(); ++m) {
-    std::vector<WeightFormat> formats;
-    for (size_t s = first; s < end; ++s)
-      formats.push_back(formatOf(expert.slices[s].format, layer.matrices[m].part));
-    MOERT_RETURN_IF_ERROR(addMatrix(weights, sources[m], layer.matrices[m].shape,
-                                    std::move(formats),
+    const ExpertMatrix &stored = layer.matrices[m];
+    MOERT_RETURN_IF_ERROR(addMatrix(weights, sources[m], stored.shape,
+                                    formatsOf(slices, stored.part),
                                     fileOffset + layouts.front().matrixOffsets[m]));
     StoredMatrix &matrix = weights.matrices.back();
     for (size_t s = 1; s < layouts.size(); ++s)

@@ -15,15 +15,16 @@ using namespace moert;
 
 namespace moec {
 
+// What a format has beyond codes and scales. The transform is left out: it is named once for all.
+static const char *additionsOf(const WeightFormat &format) {
+  return format.hasOffsets ? "+offsets" : format.hasByteScales ? "+bytescales" : "";
+}
+
 std::string nameOfFormat(const WeightFormat &format) {
   std::string name = nameOf(format.kind);
   if (isQuantized(format.kind))
     name += strCat("/", format.group);
-  if (format.hasOffsets)
-    name += "+offsets";
-  if (format.hasByteScales)
-    name += "+bytescales";
-  return name;
+  return name + additionsOf(format);
 }
 
 static uint64_t weightsOf(const MoeLayer &layer) {
@@ -62,10 +63,7 @@ static std::string nameOfCopy(std::span<const Slice> copy, ExpertPart part) {
   if (slices == 1)
     return nameOfFormat(format);
   return strCat(hasLevels(format.kind) ? "nl" : "int", widthOf(copy, part), "/", format.group,
-                format.hasOffsets      ? "+offsets"
-                : format.hasByteScales ? "+bytescales"
-                                       : "",
-                " as ", sliceBits);
+                additionsOf(format), " as ", sliceBits);
 }
 
 std::string nameOfSlices(const Expert &expert, ExpertPart part) {
@@ -138,6 +136,20 @@ static std::vector<std::string> rowOf(const LayerLine &line, uint32_t from, uint
   return row;
 }
 
+/// A line about the experts that are stored as a transform; none if none is.
+static std::string describeTransform(const Artifact &artifact) {
+  uint64_t all = 0, transformed = 0;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    for (const Expert &expert : layer.experts) {
+      ++all;
+      transformed += expert.slices.back().format.gateUp.hasHadamard;
+    }
+  if (transformed == 0)
+    return "";
+  return strCat(kIndent, transformed == all ? "all" : std::to_string(transformed),
+                " experts hold the Hadamard transform of their matrices' rows\n");
+}
+
 std::string describeExperts(const Artifact &artifact) {
   std::set<ExpertWidth, std::greater<>> widths;
   for (const MoeLayer &layer : artifact.moeLayers)
@@ -168,7 +180,8 @@ std::string describeExperts(const Artifact &artifact) {
   return strCat("experts, counted by width (4b: 4 bits",
                 isMixed ? "; 4/6b: gate and up 4, down 6" : "", "):\n", table.text(kIndent),
                 kIndent, experts, " experts: ", formatBytes(payload), ", plus ", low,
-                formatBytes(padding), " of padding (", fixed(percent, 1), "% of the records)\n");
+                formatBytes(padding), " of padding (", fixed(percent, 1), "% of the records)\n",
+                describeTransform(artifact));
 }
 
 } // namespace moec

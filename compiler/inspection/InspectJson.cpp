@@ -17,6 +17,7 @@ static void writeFormat(JsonWriter &json, const WeightFormat &format) {
   json.key("has_offsets").boolean(format.hasOffsets);
   json.key("refines").boolean(format.refines);
   json.key("has_byte_scales").boolean(format.hasByteScales);
+  json.key("has_hadamard").boolean(format.hasHadamard);
 }
 
 static void writeModel(JsonWriter &json, const ModelInfo &model) {

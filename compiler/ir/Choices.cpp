@@ -10,8 +10,9 @@ using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 //===----------------------------------------------------------------------===//
 
 LogicalResult QuantizerAttr::verify(EmitError emitError, QuantizeMethod method, uint32_t group,
-                                    bool offsets, bool levels, bool byteScales, bool /*nested*/,
-                                    StringRef calibration, uint64_t /*traceExpertBytes*/) {
+                                    bool offsets, bool levels, bool byteScales, bool /*hadamard*/,
+                                    bool /*nested*/, StringRef calibration,
+                                    uint64_t /*traceExpertBytes*/) {
   if (group == 0)
     return emitError() << "a quantizer with groups of 0 inputs, expected at least 1";
   if (offsets && levels)
@@ -153,7 +154,7 @@ struct MeasuredAttrs {
 
 static QuantizerAttr toQuantizerAttr(MLIRContext *context, const Quantizer &from) {
   return QuantizerAttr::get(context, from.method, from.group, from.hasOffsets, from.hasLevels,
-                            from.hasByteScales, from.isNested, from.calibration,
+                            from.hasByteScales, from.hasHadamard, from.isNested, from.calibration,
                             from.traceExpertBytes);
 }
 
@@ -183,14 +184,10 @@ Quantizer quantizerOf(ModuleOp module) {
   auto from = module->getAttrOfType<QuantizerAttr>(kQuantizerAttr);
   if (!from)
     return {};
-  return {from.getMethod(),
-          from.getGroup(),
-          from.getOffsets(),
-          from.getLevels(),
-          from.getByteScales(),
-          from.getNested(),
-          from.getCalibration().str(),
-          from.getTraceExpertBytes()};
+  return {
+      from.getMethod(),          from.getGroup(),    from.getOffsets(), from.getLevels(),
+      from.getByteScales(),      from.getHadamard(), from.getNested(),  from.getCalibration().str(),
+      from.getTraceExpertBytes()};
 }
 
 static std::vector<double> toNumbers(ArrayAttr from) {

@@ -19,6 +19,7 @@ struct Quantizer {
   bool hasOffsets = false;
   bool hasLevels = false; // Non-linear codes up to kMaxLevelBits.
   bool hasByteScales = false;
+  bool hasHadamard = false;
   bool isNested = false;
   std::string calibration = {}; // Path of a calibration profile; empty: none.
   uint64_t traceExpertBytes = 0;

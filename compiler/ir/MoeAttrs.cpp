@@ -18,6 +18,8 @@ static_assert(static_cast<int>(WeightKind::kNl3) == static_cast<int>(moert::Weig
 static_assert(static_cast<int>(WeightKind::kBF16) == static_cast<int>(moert::WeightKind::kBF16));
 static_assert(static_cast<int>(BufferKind::kQuantized) ==
               static_cast<int>(moert::BufferKind::kQuantized));
+static_assert(static_cast<int>(BufferKind::kHadamard) ==
+              static_cast<int>(moert::BufferKind::kHadamard));
 static_assert(static_cast<int>(ExpertPart::kDown) == static_cast<int>(moert::ExpertPart::kDown));
 static_assert(static_cast<int>(NormKind::kLayer) == static_cast<int>(moert::NormKind::kLayer));
 static_assert(static_cast<int>(Activation::kGeluTanh) ==
@@ -70,9 +72,10 @@ LogicalResult RouterGroupsAttr::verify(EmitError emitError, uint32_t count, uint
 
 LogicalResult FormatAttr::verify(EmitError emitError, WeightKind kind, uint32_t group,
                                  uint32_t activationGroup, bool offsets, bool refines,
-                                 bool byteScales) {
-  moert::Status status = moert::checkFormat(
-      {static_cast<moert::WeightKind>(kind), group, activationGroup, offsets, refines, byteScales});
+                                 bool byteScales, bool hadamard) {
+  moert::Status status =
+      moert::checkFormat({static_cast<moert::WeightKind>(kind), group, activationGroup, offsets,
+                          refines, byteScales, hadamard});
   return status.isOk() ? success() : emitError() << status.message();
 }
 
@@ -112,9 +115,10 @@ LogicalResult BufferType::verify(EmitError emitError, BufferKind kind, uint32_t 
                                  uint32_t group) {
   if (width == 0)
     return emitError() << "a buffer of width 0";
-  if (kind != BufferKind::kQuantized && group != 0)
+  const bool isQuantized = moert::isQuantized(static_cast<moert::BufferKind>(kind));
+  if (!isQuantized && group != 0)
     return emitError() << "a group in a buffer of " << stringifyBufferKind(kind);
-  if (kind == BufferKind::kQuantized && group != 16 && group != 32 && group != 64)
+  if (isQuantized && group != 16 && group != 32 && group != 64)
     return emitError() << "a quantized buffer with group " << group << ", expected 16, 32 or 64";
   return success();
 }

@@ -34,6 +34,8 @@ struct MoeAsmInterface : OpAsmDialectInterface {
       os << "r";
     if (format.getByteScales())
       os << "b";
+    if (format.getHadamard())
+      os << "h";
     return AliasResult::FinalAlias;
   }
 
@@ -176,13 +178,14 @@ moert::WeightFormat toWeightFormat(FormatAttr format) {
           format.getActivationGroup(),
           format.getOffsets(),
           format.getRefines(),
-          format.getByteScales()};
+          format.getByteScales(),
+          format.getHadamard()};
 }
 
 FormatAttr toFormatAttr(MLIRContext *context, const moert::WeightFormat &format) {
   return FormatAttr::get(context, static_cast<WeightKind>(format.kind), format.group,
                          format.activationGroup, format.hasOffsets, format.refines,
-                         format.hasByteScales);
+                         format.hasByteScales, format.hasHadamard);
 }
 
 moert::MatrixShape shapeOf(SourceAttr source) {

@@ -1,6 +1,6 @@
-// The dialect `moe`: the declarations generated from MoeDialect.td, MoeAttrs.td, MoeOps.td,
-// MoeScheduleOps.td and those of states, and the conversion of its attributes to the runtime's
-// plain data. The .td files are its documentation.
+// The dialect `moe`: the declarations generated from MoeDialect.td, MoeAttrs.td, MoeChoiceAttrs.td,
+// MoeOps.td, MoeScheduleOps.td and those of states, and the conversion of its attributes to the
+// runtime's plain data. The .td files are its documentation.
 #pragma once
 
 #include "runtime/format/Artifact.h"

@@ -36,6 +36,10 @@ LogicalResult WeightOp::verify() {
     return emitOpError("a matrix of a product per head is never quantized");
   if (format->getRefines())
     return emitOpError("a weight that refines another; only slices of experts can");
+  if (format->getByteScales() || format->getHadamard())
+    return emitOpError() << "stored with "
+                         << (format->getByteScales() ? "byte scales" : "the Hadamard transform")
+                         << ", which only experts have";
   auto layout = moert::layoutOf(shapeOf(getSource()), toWeightFormat(*format));
   return layout.isOk() ? success() : emitStatus(*this, layout.status());
 }

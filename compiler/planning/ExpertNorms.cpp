@@ -2,6 +2,7 @@
 
 #include "runtime/base/ThreadPool.h"
 #include "runtime/engine/Footprint.h"
+#include "runtime/kernels/Hadamard.h"
 #include "runtime/kernels/Kernels.h"
 
 #include <algorithm>
@@ -21,7 +22,10 @@ static double squaresOf(const WeightView &matrix, std::vector<float> &row) {
     for (float value : row)
       sum += double(value) * double(value);
   }
-  return sum;
+  // The Hadamard transform of a row has the squares of the row, but for its factor.
+  const uint32_t block = matrix.format.hasHadamard ? hadamardBlockOf(matrix.shape.cols) : 1;
+  const double factor = hadamardWeightFactor(block);
+  return sum / (block * factor * factor);
 }
 
 static Result<double> normOf(const ByteSource &source, const ExpertRecord &record,

@@ -124,7 +124,7 @@ static uint64_t fingerprintOf(const PoolOptions &options, const CalibrationInfo 
   for (const ExpertGrid &expert : options.grids)
     for (const Grid &grid : {expert.gateUp, expert.down})
       text += strCat(" ", grid.bits, "/", grid.group, "/", grid.hasOffsets, "/", grid.hasLevels,
-                     "/", grid.hasByteScales);
+                     "/", grid.hasByteScales, "/", grid.hasHadamard);
   ChecksumStream stream;
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(info.tokens)));

@@ -37,9 +37,7 @@ Result<std::vector<std::byte>> packRecord(const MoeLayer &layer,
                                           std::vector<Slice> &slices) {
   std::vector<std::byte> record(slices.back().offset + slices.back().bytes);
   for (size_t m = 0; m < matrices.size(); ++m) {
-    std::vector<WeightFormat> formats;
-    for (const Slice &slice : slices)
-      formats.push_back(formatOf(slice.format, layer.matrices[m].part));
+    const std::vector<WeightFormat> formats = formatsOf(slices, layer.matrices[m].part);
     MOERT_ASSIGN_OR_RETURN(std::vector<PackedWeights> packed, packGrid(*matrices[m], formats));
     for (size_t s = 0; s < slices.size(); ++s) {
       MOERT_ASSIGN_OR_RETURN(SliceLayout layout, sliceLayoutOf(layer, slices[s].format));

@@ -15,7 +15,8 @@ static Grid gridOf(uint32_t bits) {
           .group = kGroup,
           .hasOffsets = false,
           .hasLevels = bits <= kMaxLevelBits,
-          .hasByteScales = true};
+          .hasByteScales = true,
+          .hasHadamard = true};
 }
 
 std::vector<ExpertGrid> feedbackGrids(std::span<const ExpertWidth> widths) {

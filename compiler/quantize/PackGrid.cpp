@@ -46,7 +46,7 @@ Result<std::vector<WeightFormat>> slicesOf(const Grid &grid, uint32_t activation
   for (WeightKind kind : kinds) {
     bool refines = !slices.empty();
     slices.push_back({kind, group, activationGroup, grid.hasOffsets && !refines, refines,
-                      grid.hasByteScales && !refines});
+                      grid.hasByteScales && !refines, grid.hasHadamard});
   }
   MOERT_RETURN_IF_ERROR(checkMatrixSlices(slices));
   return slices;
@@ -60,7 +60,8 @@ Result<std::vector<ExpertFormat>> slicesOf(const ExpertGrid &grid, uint32_t acti
                          slicesOf(grid.down, activationGroup, nested));
   const size_t count = std::max(gateUp.size(), down.size());
   for (std::vector<WeightFormat> *slices : {&gateUp, &down})
-    slices->resize(count, {WeightKind::kInt0, slices->front().group, activationGroup, false, true});
+    slices->resize(count, {WeightKind::kInt0, slices->front().group, activationGroup, false, true,
+                           false, slices->front().hasHadamard});
   std::vector<ExpertFormat> slices;
   for (size_t s = 0; s < count; ++s)
     slices.emplace_back(gateUp[s], down[s]);
@@ -70,7 +71,12 @@ Result<std::vector<ExpertFormat>> slicesOf(const ExpertGrid &grid, uint32_t acti
 
 Grid gridOf(std::span<const WeightFormat> slices) {
   const WeightFormat &first = slices.front();
-  Grid grid = {0, first.group, first.hasOffsets, hasLevels(first.kind), first.hasByteScales};
+  Grid grid = {0,
+               first.group,
+               first.hasOffsets,
+               hasLevels(first.kind),
+               first.hasByteScales,
+               first.hasHadamard};
   for (const WeightFormat &slice : slices)
     grid.bits += bitsOf(slice.kind);
   return grid;
@@ -136,7 +142,8 @@ static Status checkHolds(const GridMatrix &matrix, std::span<const WeightFormat>
   auto cover = [&](uint32_t group) { return std::min(group, matrix.shape.cols); };
   if (grid.bits != matrix.grid.bits || cover(grid.group) != cover(matrix.grid.group) ||
       grid.hasOffsets != matrix.grid.hasOffsets || grid.hasLevels != matrix.grid.hasLevels ||
-      grid.hasByteScales != matrix.grid.hasByteScales)
+      grid.hasByteScales != matrix.grid.hasByteScales ||
+      grid.hasHadamard != matrix.grid.hasHadamard)
     return invalidInput("slices of ", grid.bits, " bits in groups of ", grid.group,
                         ", the grid is ", matrix.grid.bits, " bits in groups of ",
                         matrix.grid.group);

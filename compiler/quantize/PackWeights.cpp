@@ -1,5 +1,6 @@
 #include "compiler/quantize/PackWeights.h"
 
+#include "compiler/quantize/HadamardWeights.h"
 #include "compiler/quantize/QuantizeNearest.h"
 #include "runtime/base/HalfFloat.h"
 
@@ -51,6 +52,9 @@ Result<std::vector<PackedWeights>> packWeights(const MatrixShape &shape,
   assert(firstRow % kPanelRows == 0 && rowCount <= shape.rows - firstRow &&
          rows.size() == size_t(rowCount) * shape.cols);
   if (isQuantized(slices.front().kind)) {
+    std::vector<float> transformed;
+    if (slices.front().hasHadamard)
+      rows = transformed = hadamardWeights(shape.cols, rows);
     MOERT_ASSIGN_OR_RETURN(GridMatrix matrix,
                            quantizeNearest({rowCount, shape.cols}, gridOf(slices), rows, firstRow));
     return packGrid(matrix, slices);

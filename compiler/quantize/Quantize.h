@@ -59,8 +59,8 @@ moert::Result<GridMatrix> quantizeGptq(const moert::MatrixShape &shape, const Gr
                                        ScaleChoice scales, uint32_t refinements,
                                        moert::Isa isa = bestIsa());
 
-/// The values of a matrix on a grid: f32(scale * q) + offset, row by row. out.size() == rows *
-/// cols.
+/// The values of a matrix on a grid: f32(scale * q) + offset, row by row, of transformed rows where
+/// the grid has those. out.size() == rows * cols.
 void dequantize(const GridMatrix &matrix, std::span<float> out);
 
 } // namespace moec

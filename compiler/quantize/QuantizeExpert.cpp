@@ -1,5 +1,6 @@
 #include "compiler/quantize/QuantizeExpert.h"
 
+#include "compiler/quantize/HadamardWeights.h"
 #include "compiler/quantize/Quantize.h"
 #include "compiler/quantize/QuantizeNearest.h"
 
@@ -70,6 +71,10 @@ static Status check(const ExpertWeights &expert, const ExpertTokens &tokens,
       if (grid.bits < 2 || grid.bits > 8 || grid.group == 0)
         return invalidInput("a grid of ", grid.bits, " bits in groups of ", grid.group,
                             ", expected 2 to 8 bits and groups of at least 1");
+  for (const ExpertGrid &expertGrid : grids)
+    for (const Grid &grid : {expertGrid.gateUp, expertGrid.down})
+      if (grid.hasHadamard != grids.front().gateUp.hasHadamard)
+        return invalidInput("grids with and without the Hadamard transform, expected one of both");
   const auto fits = [](std::span<const float> bias, uint32_t size) {
     return bias.empty() || bias.size() == size;
   };
@@ -129,9 +134,9 @@ struct FitTokens {
 class ExpertQuantizer {
 public:
   ExpertQuantizer(const ExpertWeights &weights, const ExpertTokens &tokensIn,
-                  const LayerMoments *layerMoments, QuantizeMethod howTo)
-      : expert(weights), tokens(tokensIn), layer(layerMoments), method(howTo), isa(bestIsa()),
-        kernels(bestKernels()) {}
+                  const LayerMoments *layerMoments, QuantizeMethod howTo, bool isTransformed)
+      : expert(weights), tokens(tokensIn), layer(layerMoments), method(howTo),
+        hasHadamard(isTransformed), isa(bestIsa()), kernels(bestKernels()) {}
 
   Result<QuantizedExpert> quantize(std::span<const ExpertGrid> grids);
 
@@ -156,6 +161,7 @@ private:
   const ExpertTokens &tokens;
   const LayerMoments *layer;
   const QuantizeMethod method;
+  const bool hasHadamard; // In all grids.
   const Isa isa;
   const KernelTable &kernels;
   TokenRows layerTokens;
@@ -175,6 +181,8 @@ static bool needsInputs(QuantizeMethod method) {
 static PanelMatrix panelsOf(const GridMatrix &matrix) {
   std::vector<float> values(matrix.codes.size());
   dequantize(matrix, values);
+  if (matrix.grid.hasHadamard)
+    undoHadamardWeights(matrix.shape.cols, values);
   return panelsOf(matrix.shape, values);
 }
 
@@ -195,6 +203,8 @@ Result<FitTokens> ExpertQuantizer::fitTo(TokenRows own) const {
   result.own = std::move(own);
   result.layer = layer ? &layerTokens : nullptr;
   result.inputs = trusted(std::move(sums).mean(), layer ? &layer->inputs : nullptr);
+  if (hasHadamard)
+    transform(result.inputs);
   if (method == QuantizeMethod::kGptq) {
     MOERT_ASSIGN_OR_RETURN(result.feedback, feedbackOf(result.inputs, kDamping, isa));
     result.inputs = {}; // Their memory is needed for the inputs of down.
@@ -259,10 +269,11 @@ Moments ExpertQuantizer::downInputs(const FitTokens &by, const PanelMatrix &gate
     return std::move(sums).mean();
   };
   const Moments own = momentsOf(by.own);
-  if (!by.layer)
-    return trusted(own, nullptr);
-  const Moments ofLayer = momentsOf(*by.layer);
-  return trusted(own, &ofLayer);
+  const Moments ofLayer = by.layer ? momentsOf(*by.layer) : Moments{};
+  Moments result = trusted(own, by.layer ? &ofLayer : nullptr);
+  if (hasHadamard)
+    transform(result);
+  return result;
 }
 
 // At 2 bits with evenly spaced codes, the scales of the least error make all weights smaller, and
@@ -277,7 +288,9 @@ Result<GridMatrix> ExpertQuantizer::quantizeMatrix(const MatrixShape &shape, con
                                                    std::span<const float> rows,
                                                    const Moments &inputs,
                                                    const Feedback &feedback) const {
-  std::vector<float> importance;
+  std::vector<float> transformed, importance;
+  if (hasHadamard)
+    rows = transformed = hadamardWeights(shape.cols, rows);
   switch (method) {
   case QuantizeMethod::kNearest:
     break;
@@ -303,13 +316,17 @@ static Result<GridMatrix> named(Result<GridMatrix> matrix, const char *name) {
 }
 
 Result<ExpertOnGrid> ExpertQuantizer::quantizeNearestOn(const ExpertGrid &grid) const {
+  const auto quantize = [&](const MatrixShape &shape, const Grid &onto, std::span<const float> rows,
+                            const char *name) {
+    std::vector<float> transformed;
+    if (hasHadamard)
+      rows = transformed = hadamardWeights(shape.cols, rows);
+    return named(quantizeNearest(shape, onto, rows), name);
+  };
   ExpertOnGrid result;
-  MOERT_ASSIGN_OR_RETURN(result.gate,
-                         named(quantizeNearest(upShape(expert), grid.gateUp, expert.gate), "gate"));
-  MOERT_ASSIGN_OR_RETURN(result.up,
-                         named(quantizeNearest(upShape(expert), grid.gateUp, expert.up), "up"));
-  MOERT_ASSIGN_OR_RETURN(result.down,
-                         named(quantizeNearest(downShape(expert), grid.down, expert.down), "down"));
+  MOERT_ASSIGN_OR_RETURN(result.gate, quantize(upShape(expert), grid.gateUp, expert.gate, "gate"));
+  MOERT_ASSIGN_OR_RETURN(result.up, quantize(upShape(expert), grid.gateUp, expert.up, "up"));
+  MOERT_ASSIGN_OR_RETURN(result.down, quantize(downShape(expert), grid.down, expert.down, "down"));
   return result;
 }
 
@@ -405,7 +422,8 @@ Result<QuantizedExpert> quantizeExpert(const ExpertWeights &expert, const Expert
                                        const LayerMoments *layer, QuantizeMethod method,
                                        std::span<const ExpertGrid> grids) {
   MOERT_RETURN_IF_ERROR(check(expert, tokens, layer, grids));
-  return ExpertQuantizer(expert, tokens, layer, method).quantize(grids);
+  const bool hasHadamard = !grids.empty() && grids.front().gateUp.hasHadamard;
+  return ExpertQuantizer(expert, tokens, layer, method, hasHadamard).quantize(grids);
 }
 
 } // namespace moec

@@ -78,7 +78,8 @@ constexpr uint32_t kErrorTokens = 768;
 /// moments (n is the larger of hidden and width), and 4,608 rows of hidden values, for any number
 /// of tokens.
 ///
-/// Refuses sizes that do not match, values that are not finite, and grids that Quantize.h refuses.
+/// Refuses sizes that do not match, values that are not finite, grids that Quantize.h refuses, and
+/// grids with the Hadamard transform beside others without it.
 moert::Result<QuantizedExpert> quantizeExpert(const ExpertWeights &expert,
                                               const ExpertTokens &tokens, const LayerMoments *layer,
                                               QuantizeMethod method,

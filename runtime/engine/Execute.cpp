@@ -6,6 +6,7 @@
 #include "runtime/base/Clock.h"
 #include "runtime/base/DeterministicMath.h"
 #include "runtime/engine/HeadProducts.h"
+#include "runtime/kernels/Hadamard.h"
 #include "runtime/policy/Routing.h"
 
 #include <algorithm>
@@ -15,7 +16,10 @@ namespace moert {
 
 QuantizedRows Engine::Impl::quantized(int32_t bufferIndex, uint64_t firstRow) const {
   const Buffer &info = bufferInfo(bufferIndex);
-  return quantizedRows(buffer(bufferIndex), info.width, info.group, firstRow);
+  QuantizedRows rows = quantizedRows(buffer(bufferIndex), info.width, info.group, firstRow);
+  if (info.kind == BufferKind::kHadamard)
+    rows.hadamardBlock = hadamardBlockOf(info.width);
+  return rows;
 }
 
 QuantizedRows Engine::Impl::quantizedRows(const Rows &rows, uint32_t width, uint32_t group,
@@ -35,8 +39,7 @@ QuantizedRows Engine::Impl::quantizedRows(const Rows &rows, uint32_t width, uint
 
 void Engine::Impl::multiply(std::span<const Product> products, int32_t source) const {
   const Buffer &info = bufferInfo(source);
-  multiply(products, buffer(source), info.width,
-           info.kind == BufferKind::kQuantized ? info.group : 0);
+  multiply(products, buffer(source), info.width, isQuantized(info.kind) ? info.group : 0);
 }
 
 void Engine::Impl::multiply(std::span<const Product> products, const Rows &floats, uint32_t width,

@@ -13,6 +13,13 @@ std::vector<ExpertFormat> formatsOf(const Expert &expert) {
   return formats;
 }
 
+std::vector<WeightFormat> formatsOf(std::span<const Slice> slices, ExpertPart part) {
+  std::vector<WeightFormat> formats;
+  for (const Slice &slice : slices)
+    formats.push_back(formatOf(slice.format, part));
+  return formats;
+}
+
 uint16_t lowCopySlicesOf(const Expert &expert) {
   for (size_t i = 1; i < expert.slices.size(); ++i)
     if (!expert.slices[i].format.refines())

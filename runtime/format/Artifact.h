@@ -81,6 +81,9 @@ inline const WeightFormat &formatOf(const ExpertFormat &format, ExpertPart part)
   return part == ExpertPart::kDown ? format.down : format.gateUp;
 }
 
+/// The part's own formats, slice by slice.
+std::vector<WeightFormat> formatsOf(std::span<const Slice> slices, ExpertPart part);
+
 struct ExpertMatrix {
   ExpertPart part = ExpertPart::kGate;
   MatrixShape shape;

@@ -5,7 +5,7 @@
 namespace moert {
 
 static const char *nameOf(BufferKind kind) {
-  constexpr const char *kNames[] = {"f32", "i32", "quantized"};
+  constexpr const char *kNames[] = {"f32", "i32", "quantized", "hadamard"};
   return kNames[static_cast<uint8_t>(kind)];
 }
 
@@ -22,7 +22,7 @@ static bool isSamePlace(const Buffer &a, const Buffer &b) {
 }
 
 Status BufferWalk::checkBuffer(const Buffer &buffer) const {
-  bool isGroupRight = buffer.kind == BufferKind::kQuantized
+  bool isGroupRight = isQuantized(buffer.kind)
                           ? buffer.group == 16 || buffer.group == 32 || buffer.group == 64
                           : buffer.group == 0;
   if (!isGroupRight)

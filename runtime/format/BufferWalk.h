@@ -19,7 +19,7 @@ namespace moert {
 struct Shape {
   BufferKind kind;
   uint64_t width;
-  uint32_t group = 0; // If kQuantized.
+  uint32_t group = 0; // Where quantized.
 };
 
 /// A buffer that an instruction uses.

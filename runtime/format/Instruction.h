@@ -111,7 +111,8 @@ struct NormInstruction {
   friend bool operator==(const NormInstruction &, const NormInstruction &) = default;
 };
 
-/// dst = src as int8 with a scale per group (docs/numbers.md).
+/// dst = src, or its Hadamard transform if dst is kHadamard, as int8 with a scale per group
+/// (docs/numbers.md).
 struct QuantizeInstruction {
   int32_t src, dst;
 

@@ -34,6 +34,10 @@ enum class StoredSharing : uint8_t { kOnePool = 1, kTwoPools = 2 };
 /// that do not know them refuse the expert.
 constexpr uint32_t kHasDownFormats = 2;
 
+/// Added to `has_offsets` of a format with the Hadamard transform; readers that do not know it
+/// refuse the format.
+constexpr uint32_t kHadamardMark = 4;
+
 std::vector<std::byte> encodeManifest(const Artifact &artifact);
 
 /// Fills in every field that the manifest holds; leaves the fields of the sections unchanged.

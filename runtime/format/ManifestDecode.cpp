@@ -20,10 +20,13 @@ static MatrixShape decodeShape(const fb::MatrixShape &shape) {
 Status ManifestDecoder::decodeFormat(const fb::WeightFormat &format, WeightFormat &value,
                                      uint32_t mark) {
   MOERT_RETURN_IF_ERROR(decodeEnum(format.kind(), kLastWeightKind, "weight kind", value.kind));
-  if (format.has_offsets() > 2)
-    return invalidInput("has_offsets is ", uint32_t(format.has_offsets()), ", expected 0, 1 or 2");
-  value.hasOffsets = format.has_offsets() == 1;
-  value.hasByteScales = format.has_offsets() == 2;
+  const uint32_t offsets = format.has_offsets() % kHadamardMark;
+  if (format.has_offsets() >= 2 * kHadamardMark || offsets > 2)
+    return invalidInput("has_offsets is ", uint32_t(format.has_offsets()),
+                        ", expected 0, 1 or 2, or 4, 5 or 6");
+  value.hasOffsets = offsets == 1;
+  value.hasByteScales = offsets == 2;
+  value.hasHadamard = format.has_offsets() >= kHadamardMark;
   if (format.refines() < mark || format.refines() > mark + 1)
     return invalidInput("refines is ", uint32_t(format.refines()), ", expected ", mark, " or ",
                         mark + 1);

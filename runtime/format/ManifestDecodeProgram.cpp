@@ -45,7 +45,7 @@ Status ManifestDecoder::decodeProgram(const fb::Program &program, Program &value
       *program.buffers(), sizeof(fb::Buffer), value.buffers, "buffer",
       [this](const fb::Buffer &buffer, Buffer &out) {
         out = {{}, buffer.width(), buffer.group(), buffer.offset(), buffer.bytes_per_token()};
-        return decodeEnum(buffer.kind(), BufferKind::kQuantized, "buffer kind", out.kind);
+        return decodeEnum(buffer.kind(), kLastBufferKind, "buffer kind", out.kind);
       }));
   MOERT_RETURN_IF_ERROR(
       decodeEach(*program.steps(), sizeof(uint32_t), value.instructions, "instruction",

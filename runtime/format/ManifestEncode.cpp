@@ -39,7 +39,8 @@ fb::MatrixShape encode(const MatrixShape &shape) {
 }
 
 fb::WeightFormat encode(const WeightFormat &format, uint32_t mark = 0) {
-  return {uint8_t(format.kind), uint8_t(format.hasByteScales ? 2 : format.hasOffsets),
+  const uint32_t offsets = format.hasByteScales ? 2 : format.hasOffsets;
+  return {uint8_t(format.kind), uint8_t(offsets + (format.hasHadamard ? kHadamardMark : 0)),
           uint8_t(format.refines | mark), format.group, format.activationGroup};
 }
 

@@ -20,7 +20,8 @@ Shape f32(uint64_t width) {
 /// The input that a matrix of this format needs.
 Shape inputOf(const WeightFormat &format, uint64_t width) {
   if (isQuantized(format.kind))
-    return {BufferKind::kQuantized, width, format.activationGroup};
+    return {format.hasHadamard ? BufferKind::kHadamard : BufferKind::kQuantized, width,
+            format.activationGroup};
   return f32(width);
 }
 
@@ -43,10 +44,11 @@ public:
       return invalidInput("a layer norm without a weight, which only an RMS norm may lack");
     return expect({f32(width), f32(width), f32(i.segment), f32(i.segment)});
   }
-  // Any group is accepted here: the instruction that reads dst checks that it is the weight's.
+  // Any group is accepted here, and either kind: the instruction that reads dst checks them.
   Status operator()(const QuantizeInstruction &i) {
     const Buffer &dst = buffer(i.dst);
-    return expect({f32(dst.width), {BufferKind::kQuantized, dst.width, dst.group}});
+    const BufferKind kind = isQuantized(dst.kind) ? dst.kind : BufferKind::kQuantized;
+    return expect({f32(dst.width), {kind, dst.width, dst.group}});
   }
   Status operator()(const LinearInstruction &i) {
     const ResidentWeight &matrix = weight(i.weight);

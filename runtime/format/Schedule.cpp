@@ -5,7 +5,7 @@
 namespace moert {
 
 uint64_t bufferBytesPerToken(BufferKind kind, uint32_t width, uint32_t group) {
-  if (kind != BufferKind::kQuantized)
+  if (!isQuantized(kind))
     return roundUp(uint64_t(width) * 4, kBufferAlignment);
   uint64_t codes = roundUp(width, group);
   uint64_t groupsBytes = roundUp(codes / group * 4, kBufferAlignment);

@@ -23,12 +23,18 @@ enum class BufferKind : uint8_t {
   kF32 = 0,
   kI32 = 1,
   kQuantized = 2, // int8 codes, then f32 scales, then i32 sums of codes, per activation group.
+  kHadamard = 3,  // The same of the row's Hadamard transform (runtime/kernels/Hadamard.h).
 };
+constexpr BufferKind kLastBufferKind = BufferKind::kHadamard;
+
+constexpr bool isQuantized(BufferKind kind) {
+  return kind == BufferKind::kQuantized || kind == BufferKind::kHadamard;
+}
 
 struct Buffer {
   BufferKind kind = BufferKind::kF32;
   uint32_t width = 0;         // Elements of a row.
-  uint32_t group = 0;         // Activation group of kQuantized, 0 otherwise.
+  uint32_t group = 0;         // Activation group where quantized, 0 otherwise.
   uint64_t offset = 0;        // Bytes per token, a multiple of kBufferAlignment.
   uint64_t bytesPerToken = 0; // bufferBytesPerToken(kind, width, group).
   friend bool operator==(const Buffer &, const Buffer &) = default;

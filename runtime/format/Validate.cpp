@@ -88,6 +88,8 @@ static Status checkResident(const Artifact &artifact, const ResidentWeight &weig
     return invalidInput("it is ", nameOf(weight.format.kind), ", which only experts are");
   if (weight.format.hasByteScales)
     return invalidInput("it has byte scales, which only experts have");
+  if (weight.format.hasHadamard)
+    return invalidInput("it has the Hadamard transform, which only experts have");
   MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(weight.shape, weight.format));
   if (weight.bytes != layout.bytes)
     return invalidInput(weight.bytes, " bytes, a ", weight.shape.rows, " x ", weight.shape.cols,

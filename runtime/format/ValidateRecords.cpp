@@ -9,7 +9,7 @@
 namespace moert {
 
 // All experts of a layer must agree on this, because they share one list of buffers: float weights
-// need float inputs, quantized ones inputs quantized in their activation group.
+// need float inputs, quantized ones inputs quantized in their activation group, transformed or not.
 // checkSliceFormats() has compared an expert's matrices with one another.
 static Status checkFitsLayer(const MoeLayer &layer, const WeightFormat &format) {
   const WeightFormat &first = fullSlicesOf(layer.experts.front()).front().format.gateUp;
@@ -18,6 +18,9 @@ static Status checkFitsLayer(const MoeLayer &layer, const WeightFormat &format) 
     return invalidInput(nameOf(format.kind), " with activation group ", format.activationGroup,
                         ", the layer's first expert is ", nameOf(first.kind),
                         " with activation group ", first.activationGroup);
+  if (format.hasHadamard != first.hasHadamard)
+    return invalidInput(format.hasHadamard ? "has" : "lacks",
+                        " the Hadamard transform, unlike the layer's first expert");
   return {};
 }
 
@@ -30,6 +33,8 @@ static Status checkLowCopy(const MoeLayer &layer, const Expert &expert, uint32_t
   const WeightFormat &low = expert.slices.front().format.gateUp;
   if (high.front().format.isQuantized())
     MOERT_RETURN_IF_ERROR(checkFitsLayer(layer, low).withContext("slice 0"));
+  else if (low.hasHadamard)
+    return invalidInput("a low copy with the Hadamard transform beside floats, expected none");
   if (low.activationGroup != lowCopyGroup)
     return invalidInput("a low copy with activation group ", low.activationGroup,
                         ", the layer's first one has ", lowCopyGroup);

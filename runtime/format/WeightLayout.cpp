@@ -57,6 +57,9 @@ Status checkFormat(const WeightFormat &format) {
       return invalidInput("a ", nameOf(format.kind), " matrix cannot refine another");
     if (format.hasByteScales)
       return invalidInput("a ", nameOf(format.kind), " matrix with byte scales, expected none");
+    if (format.hasHadamard)
+      return invalidInput("a ", nameOf(format.kind),
+                          " matrix with the Hadamard transform, expected one without");
     return {};
   }
   if (format.hasByteScales && (format.refines || format.hasOffsets))
@@ -160,6 +163,9 @@ static Status checkRefinement(const WeightFormat &slice, const WeightFormat &bas
     return invalidInput("groups of ", slice.group, " and ", slice.activationGroup,
                         ", those of the slice that it refines are ", base.group, " and ",
                         base.activationGroup);
+  if (slice.hasHadamard != base.hasHadamard)
+    return invalidInput(slice.hasHadamard ? "has" : "lacks",
+                        " the Hadamard transform, unlike the slice that it refines");
   return {};
 }
 
@@ -205,6 +211,9 @@ static Status checkCopy(std::span<const ExpertFormat> slices, size_t first) {
                           nameOf(slice.down.kind), " with activation group ",
                           slice.down.activationGroup,
                           ", expected one activation group, or one float kind");
+    if (slice.gateUp.hasHadamard != slice.down.hasHadamard)
+      return invalidInput("slice ", first + i, ": down ", slice.down.hasHadamard ? "has" : "lacks",
+                          " the Hadamard transform, unlike gate and up");
     if (bitsOf(slice) == 0)
       return invalidInput("slice ", first + i, ": it holds nothing");
     gateUp.push_back(slice.gateUp);

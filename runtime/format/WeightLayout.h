@@ -32,6 +32,9 @@
 // with q = 0; the scale and the offset of a weight group that has real inputs apply to its padding
 // too, where the activation is zero.
 //
+// A matrix with the Hadamard transform stores the transform of its rows, which is multiplied with
+// the transform of its inputs (runtime/kernels/Hadamard.h).
+//
 // MXFP4 (OCP Microscaling Formats 1.0) is a float kind, whose products take f32 activations: codes
 // of E2M1, and as scales, in the same place, powers of two as E8M0, a byte each. Its groups are 32
 // inputs and are never padded. Only experts have it.
@@ -120,6 +123,7 @@ struct WeightFormat {
   bool hasOffsets = false;
   bool refines = false;       // Low bits of the codes of the slice before it, without scales.
   bool hasByteScales = false; // Signed bytes, multiples of one bf16 per row. Only in experts.
+  bool hasHadamard = false;   // Rows are transformed, and inputs have to be. Only in experts.
 
   friend bool operator==(const WeightFormat &, const WeightFormat &) = default;
 };
@@ -130,7 +134,7 @@ constexpr WeightFormat floatFormat(WeightKind kind) {
 }
 
 /// How the matrices of an expert are stored, in one of its slices. Both are quantized with one
-/// activation group, or both have one float kind.
+/// activation group and with the Hadamard transform or without, or both have one float kind.
 struct ExpertFormat {
   WeightFormat gateUp; // That of gate and that of up.
   WeightFormat down;

@@ -59,7 +59,8 @@ struct WeightView {
 /// 127, code = rne(x / scale) in [-127, 127], sum = the sum of the codes. cols counts padded
 /// inputs; the padding's codes are 0. A group with scale 0 has codes 0, and so has a group with an
 /// infinity (scale inf) or a NaN (scale NaN), whose products are NaN. Strides count elements of
-/// each array.
+/// each array. With a hadamardBlock other than 1, a power of two, x is hadamard() of each such
+/// block of a row, with hadamardInputFactor() (Hadamard.h).
 struct QuantizedRows {
   int8_t *codes;
   float *scales;
@@ -67,6 +68,7 @@ struct QuantizedRows {
   uint32_t cols; // A multiple of group.
   uint32_t group;
   uint64_t codesStride, groupsStride;
+  uint32_t hadamardBlock = 1;
 };
 
 /// Keys and values of one slot of one session: a table of blocks of kKvBlockTokens tokens. Key of

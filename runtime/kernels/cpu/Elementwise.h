@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/kernels/ExpConstants.h"
+#include "runtime/kernels/Hadamard.h"
 #include "runtime/kernels/Kernels.h"
 
 namespace moert {
@@ -80,8 +81,65 @@ inline void quantizeGroup(const float *x, uint32_t real, uint32_t group, int8_t 
   *sumTo = sum;
 }
 
+/// Signs of the upper and the lower lanes of pairs 1, 2, 4 and 8 lanes apart.
+alignas(64) constexpr float kButterflySigns[4][kLanes] = {
+    {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
+    {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1},
+    {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1},
+    {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1}};
+
+/// The sum in the lower lane of each pair, the difference in the upper one. The product is exact.
+template <int kStage> inline Lanes butterfly(Lanes a) {
+  return fma(a, load(kButterflySigns[kStage]), exchange<1 << kStage>(a));
+}
+
+/// hadamard() (Hadamard.h) of the blocks among kMaxHadamardBlock values.
+inline void transformBlocks(uint32_t block, float *values) {
+  constexpr uint32_t kVectors = kMaxHadamardBlock / kLanes;
+  const Lanes factor = splat(kHadamardInputFactors[__builtin_ctz(block)]);
+  Lanes v[kVectors];
+  for (uint32_t i = 0; i < kVectors; ++i) {
+    Lanes a = load(values + i * kLanes);
+    a = block > 1 ? butterfly<0>(a) : a;
+    a = block > 2 ? butterfly<1>(a) : a;
+    a = block > 4 ? butterfly<2>(a) : a;
+    v[i] = block > 8 ? butterfly<3>(a) : a;
+  }
+  for (uint32_t apart = 1; apart * kLanes < block; apart *= 2)
+    for (uint32_t i = 0; i < kVectors; ++i)
+      if ((i & apart) == 0) {
+        const Lanes a = v[i], b = v[i + apart];
+        v[i] = add(a, b);
+        v[i + apart] = subtract(a, b);
+      }
+  for (uint32_t i = 0; i < kVectors; ++i)
+    store(values + i * kLanes, multiply(v[i], factor));
+}
+
+void quantizeTransformedRow(const float *x, uint32_t cols, uint32_t row, const QuantizedRows &out) {
+  for (uint32_t first = 0; first < out.cols; first += kMaxHadamardBlock) {
+    const uint32_t left = cols - first;
+    const uint32_t real = left < kMaxHadamardBlock ? left : kMaxHadamardBlock;
+    alignas(64) float values[kMaxHadamardBlock] = {};
+    __builtin_memcpy(values, x + first, real * sizeof(float));
+    transformBlocks(out.hadamardBlock, values);
+    for (uint32_t i = 0; i < kMaxHadamardBlock && first + i < out.cols; i += out.group) {
+      const uint32_t rest = real - i;
+      const uint64_t entry = row * out.groupsStride + (first + i) / out.group;
+      quantizeGroup(values + i, rest < out.group ? rest : out.group, out.group,
+                    out.codes + row * out.codesStride + first + i, out.scales + entry,
+                    out.sums + entry);
+    }
+  }
+}
+
 void quantizeRows(const float *x, uint64_t xStride, uint32_t rows, uint32_t cols,
                   const QuantizedRows &out) {
+  if (out.hadamardBlock > 1) {
+    for (uint32_t row = 0; row < rows; ++row)
+      quantizeTransformedRow(x + row * xStride, cols, row, out);
+    return;
+  }
   uint32_t groups = out.cols / out.group;
   for (uint32_t row = 0; row < rows; ++row)
     for (uint32_t group = 0; group < groups; ++group) {

@@ -67,6 +67,15 @@ inline Lanes fmaFirst(Lanes a, Lanes b, Lanes c, uint32_t count) {
 inline Lanes larger(Lanes a, Lanes b) {
   return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
 }
+template <int kApart> inline Lanes exchange(Lanes a) {
+  constexpr int kLanesOfHalf = kApart == 1 ? 0xb1 : 0x4e;
+  if constexpr (kApart <= 2)
+    return {_mm256_permute_ps(a.low, kLanesOfHalf), _mm256_permute_ps(a.high, kLanesOfHalf)};
+  else if constexpr (kApart == 4)
+    return {_mm256_permute2f128_ps(a.low, a.low, 1), _mm256_permute2f128_ps(a.high, a.high, 1)};
+  else
+    return {a.high, a.low};
+}
 inline Lanes negate(Lanes a) {
   __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_xor_ps(a.low, sign), _mm256_xor_ps(a.high, sign)};

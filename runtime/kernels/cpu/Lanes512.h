@@ -74,6 +74,14 @@ inline Lanes fmaFirst(Lanes a, Lanes b, Lanes c, uint32_t count) {
 inline Lanes larger(Lanes a, Lanes b) {
   return {_mm512_max_ps(a.v, b.v)};
 }
+/// Each lane takes the value of the lane whose number differs in the bit kApart.
+template <int kApart> inline Lanes exchange(Lanes a) {
+  constexpr int kNext = 0xb1, kSecondNext = 0x4e; // Lanes, or quarters, (1, 0, 3, 2), (2, 3, 0, 1).
+  if constexpr (kApart <= 2)
+    return {_mm512_permute_ps(a.v, kApart == 1 ? kNext : kSecondNext)};
+  else
+    return {_mm512_shuffle_f32x4(a.v, a.v, kApart == 4 ? kNext : kSecondNext)};
+}
 inline Lanes negate(Lanes a) {
   return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f))};
 }

@@ -79,6 +79,16 @@ inline Lanes fmaFirst(Lanes a, Lanes b, Lanes c, uint32_t count) {
 inline Lanes larger(Lanes a, Lanes b) {
   return perQuarter([&](int i) { return vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]); });
 }
+template <int kApart> inline Lanes exchange(Lanes a) {
+  return perQuarter([&](int i) {
+    if constexpr (kApart == 1)
+      return vrev64q_f32(a.q[i]);
+    else if constexpr (kApart == 2)
+      return vextq_f32(a.q[i], a.q[i], 2);
+    else
+      return a.q[i ^ (kApart / 4)];
+  });
+}
 inline Lanes negate(Lanes a) {
   return perQuarter([&](int i) { return vnegq_f32(a.q[i]); });
 }

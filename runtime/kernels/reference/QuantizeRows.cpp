@@ -1,6 +1,9 @@
 // Quantizes activations to int8, group by group.
 #include "runtime/kernels/reference/Reference.h"
 
+#include "runtime/kernels/Hadamard.h"
+
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -29,15 +32,28 @@ static int8_t codeOf(float x, float scale) {
   return static_cast<int8_t>(std::nearbyint(quotient));
 }
 
+// The inputs [first, first + count) that are quantized.
+static void readInputs(const float *x, uint32_t first, uint32_t count, uint32_t block,
+                       float *values) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t place = (first + i) % block;
+    float whole[kMaxHadamardBlock];
+    std::copy_n(x + first + i - place, block, whole);
+    hadamard(std::span(whole, block), hadamardInputFactor(block));
+    values[i] = whole[place];
+  }
+}
+
 void quantizeRows(const float *x, uint64_t xStride, uint32_t rows, uint32_t cols,
                   const QuantizedRows &out) {
+  float values[kMaxHadamardBlock]; // A group.
   for (uint32_t row = 0; row < rows; ++row)
     for (uint32_t group = 0; group < out.cols / out.group; ++group) {
       uint32_t first = group * out.group;
       uint32_t real = first >= cols ? 0 : cols - first;
       if (real > out.group)
         real = out.group;
-      const float *values = x + row * xStride + first;
+      readInputs(x + row * xStride, first, real, out.hadamardBlock, values);
       int8_t *codes = out.codes + row * out.codesStride + first;
 
       float scale = largestMagnitude(values, real) / 127.0f;

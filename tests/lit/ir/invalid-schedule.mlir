@@ -473,6 +473,27 @@ moe.program @p {
 
 // -----
 
+// Experts with the Hadamard transform take transformed rows.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int8, group = 32, activationGroup = 32, hadamard = true>], [#moe.format<kind = int8, group = 32, activationGroup = 32, hadamard = true>]]
+moe.program @p {
+  %h = moe.buffer : !moe.buffer<f32, 64>
+  %q = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  %d = moe.buffer : !moe.buffer<f32, 64>
+  %i = moe.buffer : !moe.buffer<i32, 2>
+  %s = moe.buffer : !moe.buffer<f32, 2>
+  %x = moe.buffer : !moe.buffer<quantized, 64, group = 32>
+  %g = moe.buffer : !moe.buffer<f32, 96>
+  %u = moe.buffer : !moe.buffer<f32, 96>
+  %r = moe.buffer : !moe.buffer<f32, 128>
+  %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
+  // expected-error@+1 {{src is quantized, expected hadamard}}
+  moe.exec.experts %q to %d of @e chosen %i, %s scratch gathered %x gate %g up %u ranks %r hidden %y : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>, !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>, !moe.buffer<quantized, 96, group = 32>
+  moe.exec.head %h weight @w scale 1.0 : !moe.buffer<f32, 64>
+}
+
+// -----
+
 // The head's input matches its weight.
 moe.weight @wq matrix from <tensor = "wq", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
 moe.program @p {

@@ -71,6 +71,23 @@ moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16> as <ki
 
 // -----
 
+// Nor have they the Hadamard transform.
+// expected-error@+1 {{a bf16 matrix with the Hadamard transform, expected one without}}
+moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16> as <kind = bf16, hadamard = true>
+
+// -----
+
+// Residents have neither the transform nor byte scales.
+// expected-error@+1 {{stored with the Hadamard transform, which only experts have}}
+moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32, hadamard = true>
+
+// -----
+
+// expected-error@+1 {{stored with byte scales, which only experts have}}
+moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32, byteScales = true>
+
+// -----
+
 // A vector is 1 x n.
 // expected-error@+1 {{a vector of 4 rows, expected 1}}
 moe.weight @w vector from <tensor = "w", rows = 4, cols = 4, type = bf16>
@@ -226,6 +243,18 @@ moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<ten
 
 // -----
 
+// All matrices of an expert have the Hadamard transform or none has.
+// expected-error@+1 {{expert 0: slice 0: down lacks the Hadamard transform, unlike gate and up}}
+moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int2, group = 32, activationGroup = 32, hadamard = true>]] down_slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>]]
+
+// -----
+
+// So have all slices.
+// expected-error@+1 {{expert 0: slice 1: lacks the Hadamard transform, unlike the slice that it refines}}
+moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int2, group = 32, activationGroup = 32, hadamard = true>, #moe.format<kind = int2, group = 32, activationGroup = 32, refines = true>]]
+
+// -----
+
 // The first slice of down refines nothing, as that of gate and up.
 // expected-error@+1 {{expert 0: down: slice 0 refines another, there is none before it}}
 moe.moe_layer @e layer 0 silu experts 1 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>] slices [[#moe.format<kind = int2, group = 32, activationGroup = 32>]] down_slices [[#moe.format<kind = int0, group = 32, activationGroup = 32, refines = true>]]
@@ -268,6 +297,12 @@ func.func private @f() -> !moe.buffer<f32, 64, group = 32>
 // Quantized buffers have a group that the kernels support.
 // expected-error@+1 {{a quantized buffer with group 0, expected 16, 32 or 64}}
 func.func private @f() -> !moe.buffer<quantized, 64>
+
+// -----
+
+// So have those of a transformed row.
+// expected-error@+1 {{a quantized buffer with group 8, expected 16, 32 or 64}}
+func.func private @f() -> !moe.buffer<hadamard, 64, group = 8>
 
 // -----
 

@@ -17,11 +17,11 @@
 // CHECK-SAME: moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [8, 0]>,
 // CHECK-SAME: #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc, sharing = one_pool, survival = pins, pinned = [array<i32: 1>, array<i32>], start = [#moe.start<experts = [1, 0], uses = [5, 3]>, #moe.start<experts = [], uses = []>], startTokens = 9, prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 1, reads = 1, minProbability = 100>], reasons = [#moe.reason<decision = "eviction", value = "arc", why = "because", origin = stated>]>,
 // CHECK-SAME: #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [4, 0]>]
-// CHECK-SAME: moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, nested = true, calibration = "tiny.profile", traceExpertBytes = 3538944>
+// CHECK-SAME: moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true, calibration = "tiny.profile", traceExpertBytes = 3538944>
 // CHECK-SAME: moe.resident_bits = "8"
 // CHECK-SAME: moe.widths_by = "bytes"
 module attributes {
-  moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, nested = true,
+  moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true,
                                  calibration = "tiny.profile", traceExpertBytes = 3538944>,
   moe.widths_by = "bytes",
   moe.measured = #moe.measured<metric = "perplexity", target = 2.0e-02 : f64, loss = 1.5e-02 : f64,

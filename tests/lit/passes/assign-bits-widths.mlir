@@ -4,10 +4,13 @@
 // RUN: moec-opt %t/row.mlir --moe-assign-bits | FileCheck %s --check-prefix=ROW
 // RUN: moec-opt %t/levels.mlir --moe-assign-bits | FileCheck %s --check-prefix=LEVELS
 // RUN: moec-opt %t/bytes.mlir --moe-assign-bits | FileCheck %s --check-prefix=BYTES
+// RUN: moec-opt %t/hadamard.mlir --moe-assign-bits | FileCheck %s --check-prefix=HADAMARD
+// RUN: moec-opt %t/transformed-copy.mlir --moe-assign-bits=low-copy=2 | FileCheck %s --check-prefix=TRANSFORMED-COPY
 // RUN: moec-opt %t/alone.mlir --moe-assign-bits=low-copy=2 | FileCheck %s --check-prefix=COPY
 // RUN: moec-opt %t/source.mlir --moe-assign-bits="bits=source low-copy=4" | FileCheck %s --check-prefix=SOURCE
 // RUN: not moec-opt %t/nested.mlir --moe-assign-bits=low-copy=2 2>&1 | FileCheck %s --check-prefix=MANY
 // RUN: not moec-opt %t/alone.mlir --moe-assign-bits=low-copy=3 2>&1 | FileCheck %s --check-prefix=WIDTH
+// RUN: not moec-opt %t/transformed-copy.mlir --moe-assign-bits="bits=source low-copy=2" 2>&1 | FileCheck %s --check-prefix=FLOATS
 // RUN: not moec-opt %t/half.mlir --moe-assign-bits 2>&1 | FileCheck %s --check-prefix=HALF
 
 // 3 bits are slices of 2 and 1; 8 are 2, 2 and 4. Chosen matrices get their width, others the option's, 8.
@@ -29,6 +32,14 @@
 
 // Byte scales are those of the first slice.
 // BYTES: @experts {{.*}} bits [3, 5] slices {{\[\[}}#nl2g32a32b, #int1g32a32r], [#int2g32a32b, #int2g32a32r, #int1g32a32r]]
+
+// All slices of all experts have the Hadamard transform, also where they hold nothing; no resident weight has it.
+// HADAMARD: @named matrix {{.*}} as #int8g32a32{{$}}
+// HADAMARD: @router router {{.*}} as #bf16{{$}}
+// FLOATS: low copies beside experts of bits=source with the Hadamard transform, expected a quantizer without it
+// HADAMARD: @experts {{.*}} slices {{\[\[}}#nl2g32a32bh, #int2g32a32rh, #int0g32a32rh], [#nl2g32a32bh, #int1g32a32rh]] down_slices {{\[\[}}#int2g32a32bh, #int2g32a32rh, #int1g32a32rh], [#nl2g32a32bh, #int1g32a32rh]]
+// So have low copies.
+// TRANSFORMED-COPY: @experts {{.*}} slices {{\[\[}}#nl2g32a32bh, #nl2g32a32bh, #int1g32a32rh], [#nl2g32a32bh]]
 
 // A wider expert has a low copy of the quantizer, which comes first; the expert of 2 bits has none.
 // COPY: @experts {{.*}} slices {{\[\[}}#int2g32a32o], [#int2g32a32o, #int8g32a32o]]
@@ -101,6 +112,24 @@ module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, 
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
     bits [3, 5]
+}
+//--- hadamard.mlir
+module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, levels = true, byteScales = true, hadamard = true, nested = true>} {
+  moe.weight @named matrix from <tensor = "a", rows = 64, cols = 64, type = bf16>
+  moe.weight @router router from <tensor = "b", rows = 2, cols = 64, type = bf16>
+  moe.moe_layer @experts layer 0 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    bits [4, 3] down_bits [5, 3]
+}
+//--- transformed-copy.mlir
+module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, levels = true, byteScales = true, hadamard = true, nested = true>} {
+  moe.moe_layer @experts layer 0 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    bits [3, 2]
 }
 //--- half.mlir
 module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 48>} {

@@ -54,6 +54,24 @@ func.func @f(%ids: tensor<?xi32>) {
 
 // -----
 
+// So all or none of them have the Hadamard transform.
+moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
+moe.weight @r router from <tensor = "r", rows = 2, cols = 64, type = bf16> as <kind = bf16>
+moe.moe_layer @e layer 0 silu experts 2
+  matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+            #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+            #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+  slices [[#moe.format<kind = int8, group = 32, activationGroup = 32, hadamard = true>], [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
+func.func @f(%ids: tensor<?xi32>) {
+  %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+  %i, %w = moe.route %h router <@r> to @e softmax_then_top_k renormalize true scale 1.0 : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+  // expected-error@+1 {{has experts of int8 and of int4 with different inputs; expected all float, or all quantized with one activation group, all with the Hadamard transform or all without}}
+  %x = moe.experts %h of @e chosen %i, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+  return
+}
+
+// -----
+
 // Offsets that were planned for other instructions are refused.
 moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
 // expected-error@+1 {{has buffers that were planned for other instructions: run moe-plan-memory again}}

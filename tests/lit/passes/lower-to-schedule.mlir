@@ -46,6 +46,12 @@ module {
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
     slices [[#moe.format<kind = int4, group = 32, activationGroup = 32>], [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
+  moe.moe_layer @transformed layer 3 silu experts 2
+    matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
+              #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
+    slices [[#moe.format<kind = int4, group = 32, activationGroup = 32, hadamard = true>],
+            [#moe.format<kind = nl4, group = 32, activationGroup = 32, byteScales = true, hadamard = true>]]
 
   // CHECK-NOT: func.func
 
@@ -184,6 +190,30 @@ module {
     %x = moe.add %d, %s scale 1.0 : tensor<?x64xf32>
     %r = moe.add %h, %x scale 0.5 : tensor<?x64xf32>
     %l = moe.head %r linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
+    return %l : tensor<?x96xf32>
+  }
+
+  // Routed experts with the Hadamard transform take the transformed row, the shared expert the row itself: the row is
+  // quantized twice, into a buffer of each kind. The input of the routed experts' down is transformed too.
+  // CHECK-LABEL: moe.program @transformed_experts
+  // CHECK: moe.exec.embed %[[H:.*]] weight @w
+  // CHECK: moe.exec.quantize %[[H]] to %[[HT:[^ ]*]] : !f32x64, !hadamardx64g32
+  // CHECK-NEXT: moe.exec.experts %[[HT]] to %{{.*}} of @transformed chosen %{{.*}} scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{.*}} hidden %{{.*}} : !hadamardx64g32, !f32x64, !i32x2, !f32x2, !hadamardx64g32, !f32x96, !f32x96, !f32x128, !hadamardx96g32
+  // CHECK-NEXT: moe.exec.quantize %[[H]] to %[[HQ:[^ ]*]] : !f32x64, !quantizedx64g32
+  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[G:.*]] weight @g :
+  // CHECK-NEXT: moe.exec.linear %[[HQ]] to %[[U:.*]] weight @g joined :
+  // CHECK-NEXT: moe.exec.activate %[[G]], %[[U]] to %[[G]] silu
+  // CHECK-NEXT: moe.exec.quantize %[[G]] to %{{[^ ]*}} : !f32x96, !quantizedx96g32
+  // CHECK-NOT: moe.exec.quantize %[[H]] to
+  // CHECK: moe.exec.head
+  func.func @transformed_experts(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
+    %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    %e, %w = moe.route %h router <@r> to @transformed softmax_then_top_k renormalize true scale 1.0
+      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
+    %d = moe.experts %h of @transformed chosen %e, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+    %s = moe.shared_expert %h network <silu, gate = <@g>, up = <@g>, down = <@d>> : tensor<?x64xf32>
+    %x = moe.add %d, %s scale 1.0 : tensor<?x64xf32>
+    %l = moe.head %x linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
     return %l : tensor<?x96xf32>
   }
 

@@ -143,9 +143,7 @@ static void checkStored(const std::string &file, uint64_t offset, const MatrixSh
 static void checkExpertMatrix(const std::string &file, const MoeLayer &layer, const Expert &expert,
                               size_t matrix, const std::vector<float> &values) {
   const MatrixShape &shape = layer.matrices[matrix].shape;
-  std::vector<WeightFormat> formats;
-  for (const Slice &slice : expert.slices)
-    formats.push_back(formatOf(slice.format, layer.matrices[matrix].part));
+  const std::vector<WeightFormat> formats = formatsOf(expert.slices, layer.matrices[matrix].part);
   auto packed = packWeights(shape, formats, 0, shape.rows, values);
   REQUIRE(packed.isOk());
   for (size_t s = 0; s < formats.size(); ++s) {
@@ -161,14 +159,17 @@ static void checkExpertMatrix(const std::string &file, const MoeLayer &layer, co
       CHECK(isAt(file, begin + layout->planeOffsets.at(p + 1), part.lowPlanes[p]));
     if (s == 0)
       CHECK(isAt(file, begin + layout->scalesOffset, part.scales));
+    CHECK(isAt(file, begin + layout->rowScalesOffset, part.rowScales));
     CHECK(isAt(file, begin + layout->offsetsOffset, part.offsets));
   }
 }
 
 TEST_CASE("every weight lies where the artifact says, packed from its tensor") {
-  for (const Artifact &formats : {tinyArtifact(), tinyWiderDownArtifact()}) {
+  for (const Artifact &formats :
+       {tinyArtifact(), tinyWiderDownArtifact(), tinyHadamardArtifact()}) {
     Fixture fixture;
     fixture.plan.artifact.moeLayers[1].experts = formats.moeLayers[1].experts;
+    fixture.plan.artifact.programs = formats.programs;
     std::string file = fixture.emitted();
     auto artifact = readArtifact(fixture.output);
     REQUIRE(artifact.isOk());

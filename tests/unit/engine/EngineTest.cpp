@@ -108,6 +108,18 @@ TEST_CASE("experts of different widths in a layer give the same logits however t
   }
 }
 
+TEST_CASE("experts with the Hadamard transform give the same logits however they are executed") {
+  SyntheticOptions model =
+      withSlices({{k2}, {k2, k1}, {k2, k2}, {k2, k2, k4}, {k6}, {kNl3}, {kNl4}, {k8}});
+  model.downSlices = {{k2, k2}, {k2, k2, k1}, {k2, k2}, {k8}, {kNl4}};
+  model.hasHadamard = true;
+  // Rows of 64 inputs are one block, those of 72 blocks of 8, those of down's 48 blocks of 16.
+  for (uint32_t hidden : {64u, 72u}) {
+    model.hidden = hidden;
+    checkHoweverExecuted(model);
+  }
+}
+
 TEST_CASE("gate, up and down are each computed at their own width") {
   auto logits = [](std::vector<WeightKind> gateUp, std::vector<WeightKind> down) {
     SyntheticOptions model = withSlices({std::move(gateUp)});
@@ -255,7 +267,9 @@ TEST_CASE("experts that wait are computed from the other copy alone") {
   };
   const SyntheticOptions eight = withSlices({{k8}}), three = withSlices({{k2, k1}}),
                          floats = {.experts = WeightKind::kBF16};
-  for (const SyntheticOptions &model : {eight, three, floats}) {
+  SyntheticOptions transformed = three;
+  transformed.hasHadamard = true;
+  for (const SyntheticOptions &model : {eight, three, floats, transformed}) {
     const std::vector<float> high = logits(model);
     CHECK(sameBytes(high, logits(withLowCopy(model, k2))));
     EngineOptions exact = baseOptions();

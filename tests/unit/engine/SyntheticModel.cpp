@@ -2,7 +2,9 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/HalfFloat.h"
 #include "runtime/format/Writer.h"
+#include "runtime/kernels/Hadamard.h"
 #include "runtime/policy/CacheAllotment.h"
 #include "runtime/policy/Prefetches.h"
 #include "runtime/predict/PathTable.h"
@@ -51,7 +53,7 @@ public:
 
 private:
   int32_t buffer(uint32_t width, BufferKind kind = BufferKind::kF32) {
-    uint32_t group = kind == BufferKind::kQuantized ? 32 : 0;
+    uint32_t group = isQuantized(kind) ? 32 : 0;
     uint64_t bytes = bufferBytesPerToken(kind, width, group);
     program.buffers.push_back({kind, width, group, program.arenaBytesPerToken, bytes});
     program.arenaBytesPerToken += bytes;
@@ -97,11 +99,11 @@ private:
   }
 
   // The buffer itself, or its quantized form if the weights are quantized.
-  int32_t input(int32_t floats, WeightKind kind, int32_t layer) {
+  int32_t input(int32_t floats, WeightKind kind, int32_t layer,
+                BufferKind form = BufferKind::kQuantized) {
     if (!isQuantized(kind))
       return floats;
-    int32_t codes =
-        buffer(program.buffers[static_cast<size_t>(floats)].width, BufferKind::kQuantized);
+    int32_t codes = buffer(program.buffers[static_cast<size_t>(floats)].width, form);
     add(QuantizeInstruction{floats, codes}, layer);
     return codes;
   }
@@ -193,8 +195,10 @@ private:
               options.routesOutside ? kNone : layer);
     }
     bool quantized = isQuantized(options.experts);
-    BufferKind kind = quantized ? BufferKind::kQuantized : BufferKind::kF32;
-    int32_t src = input(normed, options.experts, layer), dst = buffer(options.hidden);
+    BufferKind kind = !quantized            ? BufferKind::kF32
+                      : options.hasHadamard ? BufferKind::kHadamard
+                                            : BufferKind::kQuantized;
+    int32_t src = input(normed, options.experts, layer, kind), dst = buffer(options.hidden);
     int32_t gathered = buffer(options.hidden, kind), gate = buffer(kExpertWidth),
             up = buffer(kExpertWidth);
     int32_t inner = quantized ? buffer(kExpertWidth, kind) : kNone,
@@ -224,8 +228,8 @@ public:
     if (isQuantized(format.kind)) {
       for (uint64_t i = 0; i < layout.codesBytes; ++i)
         to[i] = static_cast<std::byte>(random() & 0xff);
-      for (uint64_t i = layout.scalesOffset; i < layout.bytes; i += 2) // f16 about 2^-7
-        put(to + i, static_cast<uint16_t>(0x2000 | (random() & 0x3ff)));
+      for (uint64_t i = layout.scalesOffset; i < layout.bytes; i += 2)
+        put(to + i, drawScale());
       return;
     }
     uint64_t elements = layout.codesBytes * 8 / bitsOf(format.kind);
@@ -254,13 +258,11 @@ public:
       const MatrixShape &shape = layer.matrices[i].shape;
       const ExpertPart part = layer.matrices[i].part;
       MatrixLayout layout = layoutOf(shape, formatOf(slices[0].format, part)).value();
-      std::vector<uint32_t> codes(uint64_t(layout.panels) * kPanelRows * layout.paddedCols);
-      for (uint32_t &code : codes)
-        code = static_cast<uint32_t>(random() & 0xff);
+      const std::vector<uint32_t> codes = drawCodes(layout);
       std::byte *base =
           record + slices[0].offset + sliceLayoutOf(layer, slices[0].format)->matrixOffsets[i];
       for (uint64_t at = layout.scalesOffset; at < layout.bytes; at += 2)
-        put(base + at, static_cast<uint16_t>(0x2000 | (random() & 0x3ff)));
+        put(base + at, drawScale());
       uint32_t shift = 8;
       for (const Slice &slice : slices) {
         const WeightFormat &format = formatOf(slice.format, part);
@@ -278,7 +280,55 @@ public:
     }
   }
 
+  /// The values of the int8 matrices that fillSlices() would draw, as f32. With isTransformed they
+  /// are those of the matrices whose transform was drawn.
+  void fillValues(std::byte *slice, const MoeLayer &layer, bool isTransformed) {
+    const SliceLayout places = sliceLayoutOf(layer, floatFormat(WeightKind::kF32)).value();
+    for (size_t i = 0; i < layer.matrices.size(); ++i) {
+      const MatrixShape &shape = layer.matrices[i].shape;
+      const MatrixLayout int8 = layoutOf(shape, formatOf(WeightKind::kInt8)).value();
+      const std::vector<uint32_t> codes = drawCodes(int8);
+      std::vector<float> scales((int8.bytes - int8.scalesOffset) / sizeof(uint16_t));
+      for (float &scale : scales)
+        scale = f16ToF32(drawScale());
+      std::vector<double> values(shape.cols);
+      for (uint32_t row = 0; row < shape.rows; ++row) {
+        const uint32_t panel = row / kPanelRows, lane = row % kPanelRows;
+        for (uint32_t col = 0; col < shape.cols; ++col)
+          values[col] = scales[(panel * int8.groupsPerRow + col / 32) * kPanelRows + lane] *
+                        (double(codes[uint64_t(row) * int8.paddedCols + col]) - 128);
+        if (isTransformed)
+          values = untransformed(values);
+        for (uint32_t col = 0; col < shape.cols; ++col)
+          put(slice + places.matrixOffsets[i] +
+                  ((uint64_t(panel) * shape.cols + col) * kPanelRows + lane) * sizeof(float),
+              static_cast<float>(values[col]));
+      }
+    }
+  }
+
 private:
+  std::vector<uint32_t> drawCodes(const MatrixLayout &layout) {
+    std::vector<uint32_t> codes(uint64_t(layout.panels) * kPanelRows * layout.paddedCols);
+    for (uint32_t &code : codes)
+      code = static_cast<uint32_t>(random() & 0xff);
+    return codes;
+  }
+  /// As f16, 2^-7 to 2^-6.
+  uint16_t drawScale() { return static_cast<uint16_t>(0x2000 | (random() & 0x3ff)); }
+
+  /// The row w with w x = row (H x) for every x, by H's definition.
+  static std::vector<double> untransformed(const std::vector<double> &row) {
+    const uint32_t block = hadamardBlockOf(static_cast<uint32_t>(row.size()));
+    std::vector<double> result(row.size());
+    for (uint32_t col = 0; col < row.size(); ++col)
+      for (uint32_t i = 0; i < block; ++i) {
+        const double value = row[col / block * block + i] * double(hadamardInputFactor(block));
+        result[col] += std::popcount(i & col % block) % 2 == 0 ? value : -value;
+      }
+    return result;
+  }
+
   static void putPlane(std::byte *to, WeightKind kind, uint32_t shift, uint32_t cols,
                        const std::vector<uint32_t> &codes) {
     uint32_t bits = bitsOf(kind), unitInputs = 32 / bits;
@@ -333,6 +383,9 @@ Expert expertOf(const SyntheticOptions &options, uint32_t index) {
   addCopy(expert, gateUp,
           options.downSlices.empty() ? gateUp
                                      : options.downSlices[index % options.downSlices.size()]);
+  for (Slice &slice : expert.slices)
+    slice.format.gateUp.hasHadamard = slice.format.down.hasHadamard =
+        options.hasHadamard && isQuantized(options.experts);
   return expert;
 }
 
@@ -418,6 +471,8 @@ Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOpt
         Filler::fillZeros(record + full[0].offset, layer, full[0].format);
       } else if (isQuantized(options.experts)) {
         filler.fillSlices(record, layer, full);
+      } else if (options.hasValuesOfInt8) {
+        filler.fillValues(record, layer, options.hasHadamard);
       } else {
         SliceLayout places = sliceLayoutOf(layer, full[0].format).value();
         for (size_t i = 0; i < layer.matrices.size(); ++i)

@@ -39,6 +39,10 @@ struct SyntheticOptions {
   MissRule miss = {};            // The rule in that plan.
   /// The section of activation-path tables; empty: none.
   std::vector<std::byte> paths = {};
+  bool hasHadamard = false; // In the experts, where `experts` is quantized.
+  /// Experts are f32, of the values that int8 experts of the same numbers have, with hasHadamard
+  /// those whose transform these store.
+  bool hasValuesOfInt8 = false;
 };
 
 /// A section of activation-path tables in which expert e of every layer follows expert `before[e]`

@@ -15,6 +15,12 @@ static void set(ExpertFormat &format, T WeightFormat::*member, std::type_identit
   format.gateUp.*member = format.down.*member = value;
 }
 
+/// In all slices.
+static void setHadamard(Expert &expert, bool hasHadamard) {
+  for (Slice &slice : expert.slices)
+    set(slice.format, &WeightFormat::hasHadamard, hasHadamard);
+}
+
 TEST_CASE("broken facts about the model are refused") {
   checkAllRefused({
       {"no vocabulary", [](Artifact &a) { a.model.vocabularySize = 0; },
@@ -175,6 +181,71 @@ TEST_CASE("slices that do not form one expert are refused") {
       {"a resident weight that refines", [](Artifact &a) { a.residents[0].format.refines = true; },
        "resident weight 0: it refines another matrix"},
   });
+}
+
+TEST_CASE("the Hadamard transform where it cannot be, or where others lack it, is refused") {
+  auto format = [](Artifact &a, size_t expert, size_t slice) -> ExpertFormat & {
+    return a.moeLayers[1].experts[expert].slices[slice].format;
+  };
+  checkAllRefused({
+      {"a resident weight", [](Artifact &a) { a.residents[0].format.hasHadamard = true; },
+       "resident weight 0: it has the Hadamard transform, which only experts have"},
+      {"a resident weight of floats", [](Artifact &a) { a.residents[1].format.hasHadamard = true; },
+       "resident weight 1: it has the Hadamard transform, which only experts have"},
+      {"one expert of a layer", [](Artifact &a) { setHadamard(a.moeLayers[1].experts[1], true); },
+       "MoE layer 1: expert 1: slice 0: has the Hadamard transform, unlike the layer's first "
+       "expert"},
+      {"down alone", [&](Artifact &a) { format(a, 3, 0).down.hasHadamard = true; },
+       "expert 3: slice 0: down has the Hadamard transform, unlike gate and up"},
+      {"a refinement alone",
+       [&](Artifact &a) { set(format(a, 0, 2), &WeightFormat::hasHadamard, true); },
+       "expert 0: slice 2: has the Hadamard transform, unlike the slice that it refines"},
+  });
+  checkAllRefused(
+      {{"one expert without it", [](Artifact &a) { setHadamard(a.moeLayers[1].experts[1], false); },
+        "MoE layer 1: expert 1: slice 0: lacks the Hadamard transform, unlike the layer's first "
+        "expert"},
+       {"down without it", [&](Artifact &a) { format(a, 3, 0).down.hasHadamard = false; },
+        "expert 3: slice 0: down lacks the Hadamard transform, unlike gate and up"},
+       {"a refinement without it",
+        [&](Artifact &a) { set(format(a, 0, 1), &WeightFormat::hasHadamard, false); },
+        "expert 0: slice 1: lacks the Hadamard transform, unlike the slice that it refines"},
+       {"down's part of a slice without it, which holds nothing",
+        [&](Artifact &a) { format(a, 2, 1).down.hasHadamard = false; },
+        "expert 2: slice 1: down lacks the Hadamard transform, unlike gate and up"}},
+      tinyHadamardArtifact());
+  for (WeightKind kind : {WeightKind::kBF16, WeightKind::kMxfp4}) {
+    ExpertFormat floats = floatFormat(kind);
+    CHECK(checkSliceFormats(std::vector{floats}).isOk());
+    set(floats, &WeightFormat::hasHadamard, true);
+    CHECK(checkSliceFormats(std::vector{floats}).message() ==
+          strCat("slice 0: a ", nameOf(kind),
+                 " matrix with the Hadamard transform, expected one without"));
+  }
+}
+
+TEST_CASE("low copies have the Hadamard transform as the experts beside them") {
+  auto low = [](Artifact &a, size_t expert) -> ExpertFormat & {
+    return a.moeLayers[1].experts[expert].slices[0].format;
+  };
+  Artifact transformed = tinyCopiesArtifact();
+  useHadamard(transformed);
+  CHECK(readBack(transformed).message() == "");
+  checkAllRefused({{"a low copy without it",
+                    [&](Artifact &a) { set(low(a, 0), &WeightFormat::hasHadamard, false); },
+                    "expert 0: slice 0: lacks the Hadamard transform, unlike the layer's first "
+                    "expert"}},
+                  transformed);
+  checkAllRefused({{"a low copy with it",
+                    [&](Artifact &a) { set(low(a, 1), &WeightFormat::hasHadamard, true); },
+                    "expert 1: slice 0: has the Hadamard transform, unlike the layer's first "
+                    "expert"}},
+                  tinyCopiesArtifact());
+  checkAllRefused({{"a low copy with it beside floats",
+                    [&](Artifact &a) { set(low(a, 2), &WeightFormat::hasHadamard, true); },
+                    "expert 2: a low copy with the Hadamard transform beside floats, expected "
+                    "none"}},
+                  tinyFloatCopiesArtifact());
 }
 
 TEST_CASE("slices that do not form two copies are refused") {

@@ -44,8 +44,8 @@ TEST_CASE("broken buffers and lists of programs are refused") {
        "layers of 47 instructions, expected 48"},
       {"an instruction of a layer that is not there", [](Artifact &a) { decode(a).layers[3] = 2; },
        "an instruction of layer 2, expected -1 to 1"},
-      {"an unknown kind", [](Artifact &a) { decode(a).buffers[0].kind = BufferKind(3); },
-       "buffer 0: unknown buffer kind 3"},
+      {"an unknown kind", [](Artifact &a) { decode(a).buffers[0].kind = BufferKind(4); },
+       "buffer 0: unknown buffer kind 4"},
       {"no width", [](Artifact &a) { decode(a).buffers[0].width = 0; }, "buffer 0: width 0"},
       {"a float with a group", [](Artifact &a) { decode(a).buffers[0].group = 32; },
        "group 32 of a f32 buffer"},
@@ -296,6 +296,51 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { firstOf<HeadInstruction>(decode(a)).weight = W::kQuery; },
        "(head): the weight has 32 rows, expected one for each of 48 tokens"},
   });
+}
+
+TEST_CASE("rows with and without the Hadamard transform in each other's place are refused") {
+  using H = HadamardBuffers;
+  const auto experts = [](Artifact &a, uint32_t layer) -> ExpertsInstruction & {
+    for (Instruction &instruction : decode(a).instructions)
+      if (auto *found = std::get_if<ExpertsInstruction>(&instruction))
+        if (found->moeLayer == layer)
+          return *found;
+    throw std::string("the program has no experts of the layer");
+  };
+  // Experts of layer 0 lack the transform, those of layer 1 have it.
+  checkAllRefused(
+      {{"inputs without it", [&](Artifact &a) { experts(a, 1).src = B::kCodes; },
+        "(experts): src is quantized, expected hadamard"},
+       {"copies of inputs without it", [&](Artifact &a) { experts(a, 1).gathered = B::kGathered; },
+        "(experts): gathered is quantized, expected hadamard"},
+       {"inputs of down without it", [&](Artifact &a) { experts(a, 1).hidden = B::kHidden; },
+        "(experts): hidden is quantized, expected hadamard"},
+       {"inputs with it", [&](Artifact &a) { experts(a, 0).src = H::kCodes; },
+        "(experts): src is hadamard, expected quantized"},
+       {"copies of inputs with it", [&](Artifact &a) { experts(a, 0).gathered = H::kGathered; },
+        "(experts): gathered is hadamard, expected quantized"},
+       {"inputs of down with it", [&](Artifact &a) { experts(a, 0).hidden = H::kHidden; },
+        "(experts): hidden is hadamard, expected quantized"},
+       {"an input of a resident weight with it",
+        [](Artifact &a) { decode(a).buffers[B::kCodes].kind = BufferKind::kHadamard; },
+        "instruction 3 (linear): src is hadamard, expected quantized"},
+       {"a group that no kernel has",
+        [](Artifact &a) {
+          Buffer &codes = decode(a).buffers[H::kCodes];
+          codes.group = 8;
+          codes.bytesPerToken = bufferBytesPerToken(codes.kind, codes.width, codes.group);
+        },
+        "buffer 17: group 8 of a hadamard buffer, expected 16, 32 or 64 where quantized"},
+       {"another group",
+        [](Artifact &a) {
+          Buffer &codes = decode(a).buffers[H::kCodes];
+          codes.group = 16;
+          codes.bytesPerToken = bufferBytesPerToken(codes.kind, codes.width, codes.group);
+        },
+        "(experts): src has group 16, expected 32"},
+       {"inputs that are not quantized", [&](Artifact &a) { experts(a, 1).src = B::kNormed; },
+        "(experts): src is f32, expected hadamard"}},
+      tinyHadamardArtifact());
 }
 
 TEST_CASE("a predict instruction that does not fit is refused") {

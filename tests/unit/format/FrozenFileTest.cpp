@@ -80,6 +80,7 @@ static void writeSeeds(const std::string &corpus) {
       {"whole_chat", withConversation(tinyArtifact())},
       {"whole_mxfp4", tinyMxfp4Artifact()},
       {"whole_bytescales", tinyByteScalesArtifact()},
+      {"whole_hadamard", tinyHadamardArtifact()},
       {"whole_copies", tinyCopiesArtifact()},
       {"whole_wider_down", tinyWiderDownArtifact()},
       {"whole_float_copies", tinyFloatCopiesArtifact()},
@@ -97,6 +98,7 @@ TEST_CASE("frozen files are written on demand") {
   writeWhole(frozenPath("v2.1-chat.moe"), withConversation(tinyArtifact()));
   writeWhole(frozenPath("v2.1-mxfp4.moe"), tinyMxfp4Artifact());
   writeWhole(frozenPath("v2.1-bytescales.moe"), tinyByteScalesArtifact());
+  writeWhole(frozenPath("v2.1-hadamard.moe"), tinyHadamardArtifact());
   writeWhole(frozenPath("v2.1-copies.moe"), tinyCopiesArtifact());
   writeWhole(frozenPath("v2.1-wider-down.moe"), tinyWiderDownArtifact());
   writeWhole(frozenPath("v2.1-exchange.moe"), exchangingArtifact());
@@ -263,6 +265,31 @@ TEST_CASE("experts with byte scales are read from the frozen file of version 2.1
   CHECK_FALSE(experts[1].slices[1].format.gateUp.hasByteScales);
 }
 
+TEST_CASE("experts with the Hadamard transform are read from the frozen file of version 2.1") {
+  const Artifact artifact = readVerified(openFrozen("v2.1-hadamard.moe"));
+  const std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  CHECK(experts[0].slices[0].format ==
+        WeightFormat{WeightKind::kInt2, 32, 32, true, false, false, true});
+  CHECK(experts[0].slices[2].format ==
+        WeightFormat{WeightKind::kInt4, 32, 32, false, true, false, true});
+  CHECK(experts[1].slices[0].format ==
+        WeightFormat{WeightKind::kNl4, 32, 32, false, false, true, true});
+  CHECK(experts[2].slices[1].format.gateUp ==
+        WeightFormat{WeightKind::kInt2, 32, 32, false, true, false, true});
+  CHECK(experts[2].slices[1].format.down ==
+        WeightFormat{WeightKind::kInt0, 32, 32, false, true, false, true});
+  // As without it: 256 bytes of codes, 64 of scales and 64 of offsets, each at a multiple of 1024.
+  CHECK(experts[3].slices[0].payloadBytes == 2 * 3072 + 2 * 1024 + 64);
+  CHECK_FALSE(artifact.moeLayers[0].experts[0].slices[0].format.gateUp.hasHadamard);
+  CHECK_FALSE(artifact.residents[0].format.hasHadamard);
+  for (const Program &program : artifact.programs) {
+    CHECK(program.buffers[2].kind == BufferKind::kQuantized);
+    // A row of 32 codes, a scale and a sum, each padded to 64 bytes.
+    CHECK(program.buffers[17] == Buffer{BufferKind::kHadamard, 32, 32, 2112, 192});
+    CHECK(program.buffers[19] == Buffer{BufferKind::kHadamard, 24, 32, 2496, 192});
+  }
+}
+
 TEST_CASE("separate copies are read from the frozen file of version 2.1") {
   const Artifact artifact = readVerified(openFrozen("v2.1-copies.moe"));
   const std::vector<Expert> &experts = artifact.moeLayers[1].experts;
@@ -291,9 +318,9 @@ TEST_CASE("a wider down is read from the frozen file of version 2.1") {
 }
 
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
-  for (const char *name :
-       {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-exchange.moe", "v2.1-mxfp4.moe",
-        "v2.1-bytescales.moe", "v2.1-copies.moe", "v2.1-wider-down.moe", "v2.1.moe"}) {
+  for (const char *name : {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-exchange.moe",
+                           "v2.1-mxfp4.moe", "v2.1-bytescales.moe", "v2.1-hadamard.moe",
+                           "v2.1-copies.moe", "v2.1-wider-down.moe", "v2.1.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());

@@ -87,7 +87,8 @@ private:
             u32(),
             tables == 1,
             below(2) == 1,
-            tables == 2};
+            tables == 2,
+            below(2) == 1};
   }
   MoeLayer moeLayer() {
     auto slice = [&] {
@@ -178,7 +179,7 @@ private:
     p.name = text();
     p.arenaBytesPerToken = u64();
     p.buffers = list<Buffer>([&] {
-      return Buffer{BufferKind(below(3)), u32(), u32(), u64(), u64()};
+      return Buffer{BufferKind(below(uint32_t(kLastBufferKind) + 1)), u32(), u32(), u64(), u64()};
     });
     for (size_t i = 0; i < kInstructionKinds; ++i)
       p.instructions.push_back(instruction(i));
@@ -238,4 +239,38 @@ TEST_CASE("readers that do not know formats of down refuse an expert that has th
     CHECK(status.message().find(strCat("refines is ", unmarked, ", expected 2 or 3")) !=
           std::string::npos);
   }
+}
+
+TEST_CASE("readers that do not know the Hadamard transform refuse a format that has it") {
+  Artifact artifact = tinyHadamardArtifact();
+  const auto format = [](Artifact &a) -> ExpertFormat & {
+    return a.moeLayers[1].experts[3].slices[0].format;
+  };
+  const std::vector<std::byte> bytes = encodeManifest(artifact);
+  // Where `has_offsets` of that slice is stored: it differs without the transform.
+  format(artifact).gateUp.hasHadamard = format(artifact).down.hasHadamard = false;
+  const std::vector<std::byte> without = encodeManifest(artifact);
+  const auto [place, other] = std::mismatch(bytes.begin(), bytes.end(), without.begin());
+  REQUIRE(place != bytes.end());
+  CHECK(*place == std::byte(5)); // With offsets; they know 0, 1 and 2 alone.
+  CHECK(*other == std::byte(1));
+  const auto decoded = [&](uint32_t hasOffsets) {
+    std::vector<std::byte> changed = bytes;
+    changed[size_t(place - bytes.begin())] = std::byte(hasOffsets);
+    Artifact read;
+    Status status = decodeManifest(changed, read);
+    return status.isOk() ? Result<WeightFormat>(format(read).gateUp) : status;
+  };
+  for (uint32_t hadamard : {0, 4})
+    for (uint32_t offsets : {0, 1, 2}) {
+      const Result<WeightFormat> read = decoded(hadamard + offsets);
+      REQUIRE_MESSAGE(read.isOk(), read.status().message());
+      CHECK(read->hasHadamard == (hadamard == 4));
+      CHECK(read->hasOffsets == (offsets == 1));
+      CHECK(read->hasByteScales == (offsets == 2));
+    }
+  for (uint32_t unknown : {3, 7, 8, 12, 255})
+    CHECK(decoded(unknown).status().message().find(
+              strCat("has_offsets is ", unknown, ", expected 0, 1 or 2, or 4, 5 or 6")) !=
+          std::string::npos);
 }

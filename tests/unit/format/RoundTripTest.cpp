@@ -41,8 +41,17 @@ TEST_CASE("the tiny artifact survives a round trip") {
   CHECK(read->tokenizerChecksum == written.tokenizerChecksum);
 }
 
+TEST_CASE("experts with the Hadamard transform and their buffers survive a round trip") {
+  Artifact written = tinyHadamardArtifact();
+  std::vector<std::byte> file = fileOf(written);
+  auto read = readArtifact(MemorySource("tiny.moe", file));
+  REQUIRE_MESSAGE(read.isOk(), read.status().message());
+  CHECK(read->moeLayers == written.moeLayers);
+  CHECK(read->programs == written.programs);
+}
+
 TEST_CASE("sealing gives the bytes of the file's two ends") {
-  for (Artifact artifact : {tinyArtifact(), tinyPlannedArtifact()}) {
+  for (Artifact artifact : {tinyArtifact(), tinyPlannedArtifact(), tinyHadamardArtifact()}) {
     std::vector<std::byte> file = fileOf(artifact);
     auto sealed = sealArtifact(artifact);
     REQUIRE_MESSAGE(sealed.isOk(), sealed.status().message());

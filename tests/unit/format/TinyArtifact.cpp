@@ -224,6 +224,42 @@ Artifact tinyByteScalesArtifact() {
   return artifact;
 }
 
+void useHadamard(Artifact &artifact) {
+  using H = HadamardBuffers;
+  for (Expert &expert : artifact.moeLayers[1].experts)
+    for (Slice &slice : expert.slices)
+      slice.format.gateUp.hasHadamard = slice.format.down.hasHadamard = true;
+  for (Program &program : artifact.programs) {
+    addBuffer(program, BufferKind::kHadamard, kHidden, kGroup);
+    addBuffer(program, BufferKind::kHadamard, kHidden, kGroup);
+    addBuffer(program, BufferKind::kHadamard, kExpertWidth, kGroup);
+    QuantizeInstruction *last = nullptr; // It makes the input of the next experts.
+    for (Instruction &instruction : program.instructions) {
+      if (auto *quantize = std::get_if<QuantizeInstruction>(&instruction))
+        last = quantize;
+      auto *experts = std::get_if<ExpertsInstruction>(&instruction);
+      if (!experts || experts->moeLayer != 1)
+        continue;
+      last->dst = experts->src = H::kCodes;
+      experts->gathered = H::kGathered;
+      experts->hidden = H::kHidden;
+    }
+  }
+}
+
+Artifact tinyHadamardArtifact() {
+  Artifact artifact = tinyArtifactWithoutChecksums();
+  const WeightFormat two = {WeightKind::kInt2, kGroup, kGroup};
+  std::vector<Expert> &experts = artifact.moeLayers[1].experts;
+  experts[1].slices = {{WeightFormat{WeightKind::kNl4, kGroup, kGroup, false, false, true}}};
+  experts[2].slices = {{two},
+                       {{refiningSlice(WeightKind::kInt2), refiningSlice(WeightKind::kInt0)}}};
+  useHadamard(artifact);
+  layOutWithPlans(artifact);
+  fileOf(artifact);
+  return artifact;
+}
+
 Artifact tinyWiderDownArtifact() {
   Artifact artifact = tinyArtifactWithoutChecksums();
   const WeightFormat two = {WeightKind::kInt2, kGroup, kGroup},

@@ -23,6 +23,11 @@ struct TinyBuffers {
                            kSharedGate = 16;
 };
 
+/// Indices of the buffers that useHadamard() adds.
+struct HadamardBuffers {
+  static constexpr int32_t kCodes = 17, kGathered = 18, kHidden = 19;
+};
+
 /// Laid out with a tokenizer of kTinyTokenizerBytes; checksums are those of tinyFile().
 moert::Artifact tinyArtifact();
 constexpr uint64_t kTinyTokenizerBytes = 100;
@@ -36,6 +41,13 @@ moert::Artifact tinyMxfp4Artifact();
 
 /// The same with byte scales in one slice, and in the first of several.
 moert::Artifact tinyByteScalesArtifact();
+
+/// The same with the Hadamard transform in the experts of layer 1: two have offsets, one has byte
+/// scales, and one has neither, and a narrower down.
+moert::Artifact tinyHadamardArtifact();
+
+/// Gives the experts of layer 1 the transform, and the programs HadamardBuffers for their inputs.
+void useHadamard(moert::Artifact &artifact);
 
 /// The same in larger pages with low copies: expert 0 of layer 1 is int2 beside int8, expert 1 int2
 /// beside slices of 2 and 1 bits, expert 2 slices of 2 and 2 bits beside int8.

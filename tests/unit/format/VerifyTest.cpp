@@ -15,8 +15,8 @@ static Status verify(std::span<const std::byte> file) {
 }
 
 TEST_CASE("an unchanged file passes") {
-  for (Artifact artifact :
-       {tinyArtifact(), tinyPlannedArtifact(), tinyMxfp4Artifact(), tinyByteScalesArtifact()}) {
+  for (Artifact artifact : {tinyArtifact(), tinyPlannedArtifact(), tinyMxfp4Artifact(),
+                            tinyByteScalesArtifact(), tinyHadamardArtifact()}) {
     Status status = verify(fileOf(artifact));
     CHECK_MESSAGE(status.isOk(), status.message());
   }

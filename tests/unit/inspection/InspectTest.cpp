@@ -307,6 +307,26 @@ TEST_CASE("low copies are named beside the widths, and their bytes are apart") {
   CHECK(json["width_totals"][1]["format"] == "int8/32 + int2/32 copy");
 }
 
+TEST_CASE("byte scales and the Hadamard transform are named") {
+  const Artifact artifact = tinyHadamardArtifact();
+  const std::string text = describeArtifact(artifact, "tiny.moe");
+  for (const char *line : {
+           "\n  8        8  int8/32+offsets as 2+2+4 ",
+           "\n  4        4  nl4/32+bytescales ",
+           "\n  4 experts hold the Hadamard transform of their matrices' rows\n",
+       })
+    CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
+  const std::string plain = describeArtifact(tinyArtifact(), "tiny.moe");
+  CHECK(plain.find("Hadamard") == std::string::npos);
+  const auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"));
+  CHECK(json["residents"][0]["has_hadamard"] == false);
+  CHECK(json["experts"][0]["slices"][0]["has_hadamard"] == false);
+  CHECK(json["experts"][4]["slices"][1]["has_hadamard"] == true);
+  CHECK(json["experts"][5]["slices"][0]["has_hadamard"] == true);
+  CHECK(json["experts"][5]["slices"][0]["has_byte_scales"] == true);
+  CHECK(json["experts"][6]["slices"][1]["down"]["has_hadamard"] == true);
+}
+
 TEST_CASE("a plan that lowers experts holds low copies in place of the others") {
   Artifact artifact = tinyCopiesArtifact();
   artifact.plans[0].rules.baseSlices = 1;

@@ -1,5 +1,8 @@
-// Quantizing activations to int8.
+// Quantizing activations to int8, themselves or their Hadamard transform.
+#include "runtime/kernels/Hadamard.h"
 #include "tests/unit/kernels/TestMatrices.h"
+
+#include <numeric>
 
 using namespace moert;
 using namespace moert::test;
@@ -109,5 +112,80 @@ TEST_CASE("a group with an infinity or a NaN has it in its scale and has codes 0
     CHECK(std::bit_cast<uint32_t>(batch.scales.at(0, 0)) == 0x7fc00000);
     CHECK(batch.sums.at(0, 0) == 0);
     CHECK(batch.codes.at(0, 0) == 0);
+  });
+}
+
+// Row i of Sylvester's matrix times values, by its definition.
+static double hadamardElement(std::span<const float> values, uint32_t i) {
+  double sum = 0;
+  for (uint32_t j = 0; j < values.size(); ++j)
+    sum += std::popcount(i & j) % 2 == 0 ? values[j] : -values[j];
+  return sum;
+}
+
+TEST_CASE("hadamard multiplies with Sylvester's matrix") {
+  for (uint32_t block = 1; block <= kMaxHadamardBlock; block *= 2) {
+    std::vector<float> values(block); // Small integers: all sums are exact.
+    std::iota(values.begin(), values.end(), -5.0f);
+    std::vector<float> transformed = values;
+    hadamard(std::span(transformed), 0.5f);
+    for (uint32_t i = 0; i < block; ++i)
+      CHECK(transformed[i] == 0.5 * hadamardElement(values, i));
+    // Both sides together are the identity.
+    hadamard(std::span(transformed), 2 * hadamardInputFactor(block) * hadamardWeightFactor(block));
+    CHECK(transformed == values);
+  }
+}
+
+TEST_CASE("blocks are the largest powers of two that divide a row") {
+  CHECK(hadamardBlockOf(2048) == 64);
+  CHECK(hadamardBlockOf(2880) == 64);
+  CHECK(hadamardBlockOf(96) == 32);
+  CHECK(hadamardBlockOf(40) == 8);
+  CHECK(hadamardBlockOf(7) == 1);
+}
+
+TEST_CASE("transformed rows have the codes of rows that were transformed before") {
+  Random random(2);
+  for (uint32_t group : {16u, 32u, 64u})
+    for (uint32_t cols : {64u, 128u, 96u, 176u, 40u, 100u, 2u, 7u})
+      for (float magnitude : {0.0f, 0x1p-149f, 1.0f, 1e30f, 3.4e38f}) {
+        CAPTURE(cols);
+        FloatRows x(3, cols), transformed(3, cols);
+        x.fill(random, -magnitude, magnitude);
+        for (uint32_t row = 0; row < 3; ++row) {
+          std::copy_n(&x.at(row, 0), cols, &transformed.at(row, 0));
+          hadamardRow(std::span(&transformed.at(row, 0), cols),
+                      hadamardInputFactor(hadamardBlockOf(cols)));
+        }
+        auto padded = static_cast<uint32_t>(roundUp(cols, group));
+        QuantizedBatch expected(3, padded, group);
+        referenceKernels().quantizeRows(transformed.data(), transformed.stride(), 3, cols,
+                                        expected.view());
+        forEveryTable([&](const KernelTable &kernels) {
+          CAPTURE(kernels.name);
+          QuantizedBatch batch(3, padded, group);
+          batch.hadamardBlock = hadamardBlockOf(cols);
+          kernels.quantizeRows(x.data(), x.stride(), 3, cols, batch.view());
+          CHECK(areSame(batch, expected));
+          CHECK(areGuardsIntact(batch));
+        });
+      }
+}
+
+TEST_CASE("an infinity or a NaN reaches its own block alone") {
+  forEveryTable([](const KernelTable &kernels) {
+    for (float outlier : {HUGE_VALF, NAN}) {
+      FloatRows x(1, 80); // 5 blocks of 16.
+      for (uint32_t i = 0; i < 80; ++i)
+        x.at(0, i) = i == 37 ? outlier : 1.0f;
+      QuantizedBatch batch(1, 80, 16);
+      batch.hadamardBlock = hadamardBlockOf(80);
+      kernels.quantizeRows(x.data(), x.stride(), 1, 80, batch.view());
+      for (uint32_t block = 0; block < 5; ++block) {
+        CHECK(std::isfinite(batch.scales.at(0, block)) == (block != 2));
+        CHECK(batch.sums.at(0, block) == (block == 2 ? 0 : 127)); // A block of ones has one sum.
+      }
+    }
   });
 }

@@ -389,13 +389,14 @@ struct QuantizedBatch {
 
   QuantizedRows view(uint32_t firstRow = 0) {
     return {&codes.at(firstRow, 0), &scales.at(firstRow, 0), &sums.at(firstRow, 0), cols, groupSize,
-            codes.stride(),         scales.stride()};
+            codes.stride(),         scales.stride(),         hadamardBlock};
   }
 
   GuardedRows<int8_t> codes;
   GuardedRows<float> scales;
   GuardedRows<int32_t> sums;
   uint32_t cols, groupSize;
+  uint32_t hadamardBlock = 1;
 };
 
 /// Calls check with every version but the reference; reports those that the processor lacks.

@@ -56,7 +56,7 @@ constexpr const char *kSymbols = R"(
 )";
 
 // Buffer numbers: f64a 0, f64b 1, q64 2, f96a 3, f96b 4, k 5, v 6, s 7, i 8, t 9, g1 10, x 11, y
-// 12, r 13, s2 14, k2 15. None overlaps another.
+// 12, r 13, s2 14, k2 15, h96 16. None overlaps another.
 constexpr const char *kBuffers = R"(
   %f64a = moe.buffer at 0 : !moe.buffer<f32, 64>
   %f64b = moe.buffer at 256 : !moe.buffer<f32, 64>
@@ -74,6 +74,7 @@ constexpr const char *kBuffers = R"(
   %r = moe.buffer at 2368 : !moe.buffer<f32, 128>
   %s2 = moe.buffer at 2880 : !moe.buffer<f32, 3>
   %k2 = moe.buffer at 2944 : !moe.buffer<f32, 32>
+  %h96 = moe.buffer at 3072 : !moe.buffer<hadamard, 96, group = 32>
 )";
 
 /// A program of one instruction between an embedding and a head. `before` writes everything that
@@ -476,13 +477,14 @@ TEST_CASE("a head keeps its fields, and the arena ends at the end of its last bu
   const moert::Program capped = buildWith("", "", "soft_cap 30.0 ");
   CHECK(std::get<moert::HeadInstruction>(capped.instructions.back()).softCap == 30.0f);
   CHECK(program.name == "decode");
-  CHECK(program.arenaBytesPerToken == 2944 + 128);
-  REQUIRE(program.buffers.size() == 16);
+  CHECK(program.arenaBytesPerToken == 3072 + 256);
+  REQUIRE(program.buffers.size() == 17);
   CHECK(program.buffers[2].kind == moert::BufferKind::kQuantized);
   CHECK(program.buffers[2].width == 64);
   CHECK(program.buffers[2].group == 32);
   CHECK(program.buffers[2].offset == 512);
   CHECK(program.buffers[2].bytesPerToken == 192);
+  CHECK(program.buffers[16] == moert::Buffer{moert::BufferKind::kHadamard, 96, 32, 3072, 256});
 }
 
 TEST_CASE("an instruction keeps its layer's number") {

@@ -4,11 +4,12 @@
 
 using namespace moec;
 
-static constexpr Grid k8 = {8, 32, false, false, true}, k6 = {6, 32, false, false, true},
-                      k5 = {5, 32, false, false, true}, k4 = {4, 32, false, true, true},
-                      k3 = {3, 32, false, true, true}, k2 = {2, 32, false, true, true};
+static constexpr Grid k8 = {8, 32, false, false, true, true},
+                      k6 = {6, 32, false, false, true, true},
+                      k5 = {5, 32, false, false, true, true}, k4 = {4, 32, false, true, true, true},
+                      k3 = {3, 32, false, true, true, true}, k2 = {2, 32, false, true, true, true};
 
-TEST_CASE("the grids of error feedback have levels up to 4 bits and byte scales for 32 inputs") {
+TEST_CASE("the grids of error feedback have levels up to 4 bits, byte scales and the transform") {
   const std::vector<ExpertWidth> widths = {8, 6, 5, 4, 3, 2};
   CHECK(feedbackGrids(widths) == std::vector<ExpertGrid>{k8, k6, k5, k4, k3, k2});
 }

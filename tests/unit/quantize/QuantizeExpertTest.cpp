@@ -259,6 +259,59 @@ TEST_CASE("down has a grid of its own, and the error is that of the mixture") {
     }
 }
 
+static Grid hadamardGrid(uint32_t bits) {
+  return {.bits = bits, .group = 32, .hasHadamard = true};
+}
+
+TEST_CASE("the error with the Hadamard transform is that of the weights themselves") {
+  const RealExpert expert = realExpert(18);
+  const LayerMoments layer = layerOf(expert);
+  const ExpertTokens tokens = expert.tokens(0, 300);
+  for (QuantizeMethod method : {QuantizeMethod::kNearest, QuantizeMethod::kClipped,
+                                QuantizeMethod::kWeighted, QuantizeMethod::kGptq}) {
+    CAPTURE(nameOf(method));
+    const auto result =
+        quantized(expert.expert(), tokens, &layer, method, {hadamardGrid(8), hadamardGrid(3)});
+    for (const ExpertOnGrid &grid : result.grids) {
+      // 8 bits lie within half a percent of the weights only if they are transformed back.
+      CHECK(grid.squaredError < (grid.gate.grid.bits == 8 ? 5e-3 : 0.5) * result.squaredNorm);
+      CHECK(grid.squaredError ==
+            doctest::Approx(definedSums(expert, tokens, grid).error).epsilon(1e-3));
+    }
+  }
+}
+
+TEST_CASE("the Hadamard transform makes outliers cheap, for every method") {
+  RealExpert expert = realExpert(18);
+  for (size_t i = 0; i < expert.gate.size(); i += 37) { // About one in each group of 32.
+    expert.gate[i] *= 8;
+    expert.up[i] *= 8;
+    expert.down[i] *= 8;
+  }
+  const LayerMoments layer = layerOf(expert);
+  for (QuantizeMethod method : {QuantizeMethod::kNearest, QuantizeMethod::kClipped,
+                                QuantizeMethod::kWeighted, QuantizeMethod::kGptq}) {
+    CAPTURE(nameOf(method));
+    const auto plain = quantized(expert.expert(), expert.tokens(), &layer, method, {{4, 32}}),
+               transformed =
+                   quantized(expert.expert(), expert.tokens(), &layer, method, {hadamardGrid(4)});
+    CHECK(transformed.grids[0].squaredError < 0.7 * plain.grids[0].squaredError);
+  }
+}
+
+TEST_CASE("error feedback with the Hadamard transform is fitted to transformed inputs") {
+  const RealExpert expert = realExpert(18);
+  const LayerMoments layer = layerOf(expert);
+  for (uint32_t bits : {2u, 3u, 4u}) {
+    CAPTURE(bits);
+    const auto nearest = quantized(expert.expert(), expert.tokens(), &layer,
+                                   QuantizeMethod::kNearest, {hadamardGrid(bits)}),
+               gptq = quantized(expert.expert(), expert.tokens(), &layer, QuantizeMethod::kGptq,
+                                {hadamardGrid(bits)});
+    CHECK(gptq.grids[0].squaredError < 0.6 * nearest.grids[0].squaredError);
+  }
+}
+
 TEST_CASE("an expert without tokens has no error and no norm") {
   const RealExpert expert = realExpert(1);
   for (QuantizeMethod method :
@@ -299,6 +352,8 @@ TEST_CASE("invalid sizes, grids and values are refused") {
   CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {Grid{9, 32, false}}));
   CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {Grid{4, 0, false}}));
   CHECK(refuses(expert.expert(), tokens, nullptr, QuantizeMethod::kHqq, grids));
+  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {Grid{4, 32}, hadamardGrid(4)}));
+  CHECK(refuses(expert.expert(), tokens, nullptr, gptq, {{Grid{4, 32}, hadamardGrid(4)}}));
 
   auto layer = layerMomentsOf(96, expert.layerRows);
   REQUIRE(layer.isOk());

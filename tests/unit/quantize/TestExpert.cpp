@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -67,6 +68,28 @@ static double levelOf(uint32_t bits, uint8_t code) {
   return kLevels.at(bits - 2).at(code);
 }
 
+// The weights of a row that is stored as their Hadamard transform: H is its own inverse, but for a
+// factor.
+static void undoTransform(std::span<double> row) {
+  size_t block = 64;
+  while (row.size() % block != 0)
+    block /= 2;
+  const double factor = block == 64 || block == 32 ? 0.125
+                        : block >= 8               ? 0.25
+                        : block > 1                ? 0.5
+                                                   : 1;
+  for (size_t first = 0; first < row.size(); first += block) {
+    const std::vector<double> stored(row.begin() + ptrdiff_t(first),
+                                     row.begin() + ptrdiff_t(first + block));
+    for (size_t i = 0; i < block; ++i) {
+      double sum = 0;
+      for (size_t j = 0; j < block; ++j)
+        sum += std::popcount(i & j) % 2 == 0 ? stored[j] : -stored[j];
+      row[first + i] = factor * sum;
+    }
+  }
+}
+
 std::vector<double> valuesOf(const GridMatrix &matrix) {
   std::vector<double> values;
   for (size_t i = 0; i < matrix.codes.size(); ++i) {
@@ -80,6 +103,8 @@ std::vector<double> valuesOf(const GridMatrix &matrix) {
                                                    : half(matrix.scales.at(place));
     values.push_back(scale * q + (matrix.grid.hasOffsets ? half(matrix.offsets.at(place)) : 0));
   }
+  for (size_t row = 0; row < matrix.shape.rows && matrix.grid.hasHadamard; ++row)
+    undoTransform(std::span(values).subspan(row * matrix.shape.cols, matrix.shape.cols));
   return values;
 }
 

@@ -17,7 +17,7 @@ std::vector<float> randomValues(size_t count, float deviation, uint32_t seed);
 /// Rows whose columns are correlated and differ in magnitude, like activations.
 std::vector<float> correlatedRows(uint32_t rows, uint32_t cols, uint32_t seed);
 
-/// The value of every code in float64, by GridMatrix.h's definition alone.
+/// The value of every weight in float64, by the definitions of GridMatrix.h and Hadamard.h alone.
 std::vector<double> valuesOf(const GridMatrix &matrix);
 
 /// Sum of (w - v)^2 * importance of the column (empty: 1).

@@ -1,0 +1,22 @@
+// The Hadamard transform (runtime/kernels/Hadamard.h) of what a matrix is quantized from: its rows,
+// and the moments of its inputs.
+#pragma once
+
+#include "compiler/quantize/Moments.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moec {
+
+/// The transform of rows of `cols` values.
+std::vector<float> hadamardWeights(uint32_t cols, std::span<const float> rows);
+
+/// Its inverse, in place, but for rounding.
+void undoHadamardWeights(uint32_t cols, std::span<float> rows);
+
+/// moments becomes those of the transformed inputs.
+void transform(Moments &moments);
+
+} // namespace moec

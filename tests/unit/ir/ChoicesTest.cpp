@@ -1,0 +1,42 @@
+// What was chosen before the passes, as attributes of a module.
+#include "compiler/ir/Choices.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlir::moe;
+
+TEST_CASE("a quantizer is read back as it was chosen, field by field") {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  const auto readBack = [&](const Quantizer &quantizer) {
+    mlir::OwningOpRef<mlir::ModuleOp> module =
+        mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+    Choices choices;
+    choices.quantizer = quantizer;
+    choose(*module, choices);
+    return quantizerOf(*module);
+  };
+  // One flag at a time, so that swapped flags are found.
+  for (bool Quantizer::*flag :
+       {&Quantizer::hasOffsets, &Quantizer::hasLevels, &Quantizer::hasByteScales,
+        &Quantizer::hasHadamard, &Quantizer::isNested}) {
+    Quantizer chosen = {.method = QuantizeMethod::kGptq,
+                        .group = 96,
+                        .calibration = "tiny.profile",
+                        .traceExpertBytes = 3538944};
+    chosen.*flag = true;
+    const Quantizer read = readBack(chosen);
+    CHECK(read.method == QuantizeMethod::kGptq);
+    CHECK(read.group == 96);
+    CHECK(read.hasOffsets == chosen.hasOffsets);
+    CHECK(read.hasLevels == chosen.hasLevels);
+    CHECK(read.hasByteScales == chosen.hasByteScales);
+    CHECK(read.hasHadamard == chosen.hasHadamard);
+    CHECK(read.isNested == chosen.isNested);
+    CHECK(read.calibration == "tiny.profile");
+    CHECK(read.traceExpertBytes == 3538944);
+  }
+}
