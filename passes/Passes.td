@@ -287,8 +287,8 @@ def LowerToSchedulePass : Pass<"moe-lower-to-schedule", "::mlir::ModuleOp"> {
   let summary = "Lower functions on layers to programs of instructions";
   let description = [{
     One `moe.exec` op per instruction of runtime/format/Instruction.h. A value that several quantized
-    products read is quantized once (queries, keys and values; routed and shared experts); routers
-    and shared gates take the f32 values. Results go to the offsets of plan-memory; without it the
+    products read is quantized once (queries, keys and values; routed and shared experts), and once
+    more as its Hadamard transform where experts take that; routers and shared gates take the f32 values. Results go to the offsets of plan-memory; without it the
     buffers have no offsets. Buffers of one type at one offset become one.
 
     What the runtime must know beyond the order is decided here: what each product is for (`for`), which

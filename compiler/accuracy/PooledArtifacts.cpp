@@ -105,8 +105,8 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
     passes.lowCopyBits = 0;
   passes.budgets = asked.budgets;
   passes.sources = asked.sources;
-  // All have one group and one kind of scales, with offsets or without; the narrowest has levels if
-  // any has. Where the widths are given, down may be the narrower one.
+  // All have one group and one kind of scales, with offsets or without, and are transformed or not;
+  // the narrowest has levels if any has. Where the widths are given, down may be the narrower one.
   const ExpertGrid &narrowest = pool->grids().back();
   const Grid &grid = narrowest.gateUp;
   mlir::moe::Choices choices;

@@ -31,12 +31,13 @@ static Status leaveOutSeenItems(const AccurateCompileRequest &request, const Cal
   return {};
 }
 
-/// Without the target, so that a resumed compile with another one finds the measurements.
+/// Without the target, so that a resumed compile with another one finds the measurements. The
+/// number after the first word grows when experts of the same options have other values.
 static uint64_t measurementFingerprint(const AccurateCompileRequest &request,
                                        const CheckpointHash &checkpoint,
                                        const CalibrationInfo &info,
                                        const SearchMaterial &material) {
-  std::string text = strCat("measure ", MOE_VERSION, " ", formatChecksum(checkpoint.sample), " ",
+  std::string text = strCat("measure 2 ", MOE_VERSION, " ", formatChecksum(checkpoint.sample), " ",
                             nameOf(request.method), " ", request.passes.nested, " ",
                             request.passes.lowCopyBits, " ", request.passes.group, " ",
                             request.passes.activationGroup, " ", request.areResidentBitsChosen, " ",

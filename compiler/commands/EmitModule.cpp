@@ -89,6 +89,7 @@ static Status checkFormats(const EmitPlan &plan, const EmitRequest &request) {
                         " in a module without MoE layers, expected experts that it quantizes");
   const Expert &first = plan.artifact.moeLayers.front().experts.front();
   const uint32_t activationGroup = first.slices.front().format.activationGroup();
+  const bool hasHadamard = first.slices.front().format.gateUp.hasHadamard;
   for (const MoeLayer &layer : plan.artifact.moeLayers)
     for (const Expert &expert : layer.experts) {
       const auto refuse = [&](std::string_view found) {
@@ -99,6 +100,8 @@ static Status checkFormats(const EmitPlan &plan, const EmitRequest &request) {
       for (const std::vector<ExpertFormat> &copy : copiesOf(expert)) {
         if (!copy.front().isQuantized())
           return refuse("an expert that is not quantized");
+        if (copy.front().gateUp.hasHadamard != hasHadamard)
+          return refuse("experts with and without the Hadamard transform");
         auto slices = slicesOf(gridOf(copy), activationGroup, plan.origin.isNested);
         if (!slices.isOk() || *slices != copy)
           return refuse("slices of another form");

@@ -98,7 +98,7 @@ def Moe_ExecNormOp : Moe_ExecOp<"norm"> {
 }
 
 def Moe_ExecQuantizeOp : Moe_ExecOp<"quantize"> {
-  let summary = "dst = src as int8 with a scale per group";
+  let summary = "dst = src, or its Hadamard transform, as int8 with a scale per group";
   let description = [{
     ```mlir
     moe.exec.quantize %n to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>

@@ -9,8 +9,8 @@
 
 namespace moec {
 
-/// In the order of `widths`. Codes are non-linear where the format has levels for them, and 32
-/// inputs share a scale of one byte.
+/// In the order of `widths`. Codes are non-linear where the format has levels for them, 32 inputs
+/// share a scale of one byte, and rows are transformed (runtime/kernels/Hadamard.h).
 std::vector<ExpertGrid> feedbackGrids(std::span<const ExpertWidth> widths);
 
 } // namespace moec

@@ -23,7 +23,7 @@ void undoHadamardWeights(uint32_t cols, std::span<float> rows) {
   transformRows(cols, hadamardInputFactor(hadamardBlockOf(cols)), rows);
 }
 
-void transform(Moments &moments) {
+void hadamardMoments(Moments &moments) {
   const uint32_t size = hadamardBlockOf(moments.cols);
   const double factor = hadamardInputFactor(size);
   for (size_t b = 0; b < moments.blocks.size(); ++b) {

@@ -16,7 +16,7 @@ std::vector<float> hadamardWeights(uint32_t cols, std::span<const float> rows);
 /// Its inverse, in place, but for rounding.
 void undoHadamardWeights(uint32_t cols, std::span<float> rows);
 
-/// moments becomes those of the transformed inputs.
-void transform(Moments &moments);
+/// Makes moments those of the transformed inputs.
+void hadamardMoments(Moments &moments);
 
 } // namespace moec

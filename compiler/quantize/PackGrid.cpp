@@ -135,18 +135,23 @@ static std::vector<std::byte> packByteScales(const GridMatrix &matrix, uint32_t 
   return packed;
 }
 
+// What a grid is, for a message.
+static std::string textOf(const Grid &grid) {
+  return strCat(grid.bits, " bits in groups of ", grid.group,
+                grid.hasOffsets ? " with offsets" : "", grid.hasLevels ? " with levels" : "",
+                grid.hasByteScales ? " with byte scales" : "",
+                grid.hasHadamard ? " with the Hadamard transform" : "");
+}
+
 static Status checkHolds(const GridMatrix &matrix, std::span<const WeightFormat> slices) {
   MOERT_RETURN_IF_ERROR(checkMatrixSlices(slices));
-  Grid grid = gridOf(slices);
   // A group may extend beyond a row's end: a grid allows any number, a format needs a multiple.
-  auto cover = [&](uint32_t group) { return std::min(group, matrix.shape.cols); };
-  if (grid.bits != matrix.grid.bits || cover(grid.group) != cover(matrix.grid.group) ||
-      grid.hasOffsets != matrix.grid.hasOffsets || grid.hasLevels != matrix.grid.hasLevels ||
-      grid.hasByteScales != matrix.grid.hasByteScales ||
-      grid.hasHadamard != matrix.grid.hasHadamard)
-    return invalidInput("slices of ", grid.bits, " bits in groups of ", grid.group,
-                        ", the grid is ", matrix.grid.bits, " bits in groups of ",
-                        matrix.grid.group);
+  const auto covering = [&](Grid grid) {
+    grid.group = std::min(grid.group, matrix.shape.cols);
+    return grid;
+  };
+  if (const Grid grid = gridOf(slices); covering(grid) != covering(matrix.grid))
+    return invalidInput("slices of ", textOf(grid), ", the grid is ", textOf(matrix.grid));
   return {};
 }
 

@@ -53,8 +53,11 @@ Result<std::vector<PackedWeights>> packWeights(const MatrixShape &shape,
          rows.size() == size_t(rowCount) * shape.cols);
   if (isQuantized(slices.front().kind)) {
     std::vector<float> transformed;
-    if (slices.front().hasHadamard)
+    if (slices.front().hasHadamard) {
+      MOERT_RETURN_IF_ERROR(
+          checkFinite(shape, firstRow, rows)); // Afterwards a block is not finite.
       rows = transformed = hadamardWeights(shape.cols, rows);
+    }
     MOERT_ASSIGN_OR_RETURN(GridMatrix matrix,
                            quantizeNearest({rowCount, shape.cols}, gridOf(slices), rows, firstRow));
     return packGrid(matrix, slices);

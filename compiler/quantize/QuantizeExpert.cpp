@@ -74,7 +74,7 @@ static Status check(const ExpertWeights &expert, const ExpertTokens &tokens,
   for (const ExpertGrid &expertGrid : grids)
     for (const Grid &grid : {expertGrid.gateUp, expertGrid.down})
       if (grid.hasHadamard != grids.front().gateUp.hasHadamard)
-        return invalidInput("grids with and without the Hadamard transform, expected one of both");
+        return invalidInput("grids with and without the Hadamard transform, expected all with it or none");
   const auto fits = [](std::span<const float> bias, uint32_t size) {
     return bias.empty() || bias.size() == size;
   };
@@ -204,7 +204,7 @@ Result<FitTokens> ExpertQuantizer::fitTo(TokenRows own) const {
   result.layer = layer ? &layerTokens : nullptr;
   result.inputs = trusted(std::move(sums).mean(), layer ? &layer->inputs : nullptr);
   if (hasHadamard)
-    transform(result.inputs);
+    hadamardMoments(result.inputs);
   if (method == QuantizeMethod::kGptq) {
     MOERT_ASSIGN_OR_RETURN(result.feedback, feedbackOf(result.inputs, kDamping, isa));
     result.inputs = {}; // Their memory is needed for the inputs of down.
@@ -272,7 +272,7 @@ Moments ExpertQuantizer::downInputs(const FitTokens &by, const PanelMatrix &gate
   const Moments ofLayer = by.layer ? momentsOf(*by.layer) : Moments{};
   Moments result = trusted(own, by.layer ? &ofLayer : nullptr);
   if (hasHadamard)
-    transform(result);
+    hadamardMoments(result);
   return result;
 }
 
@@ -289,13 +289,19 @@ Result<GridMatrix> ExpertQuantizer::quantizeMatrix(const MatrixShape &shape, con
                                                    const Moments &inputs,
                                                    const Feedback &feedback) const {
   std::vector<float> transformed, importance;
-  if (hasHadamard)
+  if (hasHadamard) {
+    MOERT_RETURN_IF_ERROR(checkFinite(shape, 0, rows)); // Afterwards a block is not finite.
     rows = transformed = hadamardWeights(shape.cols, rows);
+  }
   switch (method) {
   case QuantizeMethod::kNearest:
     break;
-  case QuantizeMethod::kPerChannel:
-    return quantizePerChannel(shape, grid.bits, rows);
+  case QuantizeMethod::kPerChannel: {
+    Result<GridMatrix> matrix = quantizePerChannel(shape, grid.bits, rows);
+    if (matrix.isOk())
+      matrix->grid.hasHadamard = hasHadamard;
+    return matrix;
+  }
   case QuantizeMethod::kWeighted:
     for (uint32_t col = 0; col < shape.cols && inputs.weight > 0; ++col)
       importance.push_back(float(inputs.square(col)));
@@ -318,10 +324,9 @@ static Result<GridMatrix> named(Result<GridMatrix> matrix, const char *name) {
 Result<ExpertOnGrid> ExpertQuantizer::quantizeNearestOn(const ExpertGrid &grid) const {
   const auto quantize = [&](const MatrixShape &shape, const Grid &onto, std::span<const float> rows,
                             const char *name) {
-    std::vector<float> transformed;
-    if (hasHadamard)
-      rows = transformed = hadamardWeights(shape.cols, rows);
-    return named(quantizeNearest(shape, onto, rows), name);
+    return named(hasHadamard ? quantizeNearest(shape, onto, hadamardWeights(shape.cols, rows))
+                             : quantizeNearest(shape, onto, rows),
+                 name);
   };
   ExpertOnGrid result;
   MOERT_ASSIGN_OR_RETURN(result.gate, quantize(upShape(expert), grid.gateUp, expert.gate, "gate"));

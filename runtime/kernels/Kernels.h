@@ -65,8 +65,8 @@ struct QuantizedRows {
   int8_t *codes;
   float *scales;
   int32_t *sums;
-  uint32_t cols; // A multiple of group.
-  uint32_t group;
+  uint32_t cols;  // The inputs, rounded up to a multiple of group.
+  uint32_t group; // 16, 32 or 64.
   uint64_t codesStride, groupsStride;
   uint32_t hadamardBlock = 1;
 };

@@ -2,6 +2,7 @@
 //
 //   kernel_bench [--isa NAME] [--rows N...] [--threads N...] [--formats NAME...]
 //                [--shapes OUTPUTSxINPUTS...] [--rounds N] [--memory MIB]
+//   kernel_bench --quantize INPUTS... [--isa NAME] [--rows N...] [--rounds N]
 //
 // Matrices lie one after the other in far more memory than the last-level cache holds, and are
 // multiplied in turn by --rows rows of activations. As in the engine each thread has a work range
@@ -19,13 +20,18 @@
 // Fractions are of the same round and times are the threads' own processor time, so that a busy
 // machine disturbs both alike. With --memory 4 everything comes from the cache. To compare two
 // builds run them in turn and compare the medians: the machine's own rates move between runs.
+//
+// --quantize measures how long one thread takes to quantize rows of so many inputs from the cache,
+// and their Hadamard transform, relative to that in the same round.
 #include "runtime/base/CheckedMath.h"
+#include "runtime/kernels/Hadamard.h"
 #include "runtime/kernels/Kernels.h"
 #include "tests/bench/MachineLimits.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +48,7 @@ constexpr uint32_t kPageShift = 16; // As an artifact has them.
 constexpr uint32_t kCallsPerThread = 4;
 // In one round: enough for the clock's resolution, and few enough for many rows.
 constexpr double kOperationsPerRound = 4e9;
+constexpr uint64_t kQuantizedPerRound = 1 << 24; // Inputs.
 
 /// What is multiplied: one format, and the planes on top.
 struct Stored {
@@ -96,6 +103,7 @@ struct Arguments {
   std::vector<uint32_t> rows = {1, 32}, threads = {1, 2};
   std::vector<std::string> formats; // Empty: all.
   std::vector<MatrixShape> shapes = {{1536, 768}, {768, 1536}};
+  std::vector<uint32_t> quantize; // Inputs of rows; empty: products are measured.
   uint32_t rounds = 9;
   uint64_t memoryMiB = 256; // Four times a last-level cache of 32 MiB and twice that again.
 };
@@ -218,6 +226,39 @@ void benchOne(const Arguments &arguments, const Memory &memory, const Stored &st
   std::fflush(stdout);
 }
 
+void benchQuantize(const Arguments &arguments, uint32_t cols, uint32_t rows) {
+  Activations activations(rows, {1, cols}, {WeightKind::kInt8, 32, 32});
+  const uint64_t inputs = activations.x.size();
+  const std::unique_ptr<float, decltype(&std::free)> x(
+      static_cast<float *>(std::aligned_alloc(64, inputs * sizeof(float))), &std::free);
+  for (uint64_t i = 0; i < inputs; ++i)
+    x.get()[i] = static_cast<float>(i * 2654435761u >> 13 & 0xff) - 127.5f;
+  QuantizedRows plain = activations.quantized;
+  plain.cols = static_cast<uint32_t>(roundUp(cols, plain.group));
+  QuantizedRows transformed = plain;
+  transformed.hadamardBlock = hadamardBlockOf(cols);
+  const uint64_t calls = std::max<uint64_t>(kQuantizedPerRound / (uint64_t(rows) * cols), 1);
+  auto nsOf = [&](const QuantizedRows &out) {
+    const double seconds = secondsOf(1, [&](uint32_t) {
+      for (uint64_t call = 0; call < calls; ++call)
+        arguments.kernels->quantizeRows(x.get(), out.codesStride, rows, cols, out);
+    });
+    return seconds * 1e9 / static_cast<double>(calls * rows);
+  };
+  std::vector<double> plainNs, transformedNs, ratios;
+  for (uint32_t round = 0; round < arguments.rounds; ++round) {
+    plainNs.push_back(nsOf(plain));
+    transformedNs.push_back(nsOf(transformed));
+    ratios.push_back(transformedNs.back() / plainNs.back());
+  }
+  const Spread ratio(ratios);
+  std::printf("quantize %5u inputs %3u rows %8.1f ns a row, transformed in blocks of %-2u %8.1f, "
+              "%.2f (%.2f-%.2f) of it\n",
+              cols, rows, Spread(plainNs).median, transformed.hadamardBlock,
+              Spread(transformedNs).median, ratio.median, ratio.low, ratio.high);
+  std::fflush(stdout);
+}
+
 void printLimits(const Arguments &arguments, const Memory &memory) {
   std::printf("kernels: %s\n", arguments.kernels->name);
   for (uint32_t threads : arguments.threads) {
@@ -238,7 +279,8 @@ void printLimits(const Arguments &arguments, const Memory &memory) {
 const char *const kUsage =
     "usage: kernel_bench [--isa NAME] [--rows N...] [--threads N...]\n"
     "                   [--formats NAME...] [--shapes OUTPUTSxINPUTS...] [--rounds N]\n"
-    "                   [--memory MIB]\n";
+    "                   [--memory MIB]\n"
+    "       kernel_bench --quantize INPUTS... [--isa NAME] [--rows N...] [--rounds N]\n";
 
 /// A number of at least 1.
 bool parseNumber(const char *text, uint32_t &number) {
@@ -294,6 +336,8 @@ bool parseValue(std::string_view flag, const char *text, Arguments &arguments) {
     arguments.rows.push_back(number);
   else if (flag == "--threads")
     arguments.threads.push_back(number);
+  else if (flag == "--quantize")
+    arguments.quantize.push_back(number);
   else if (flag == "--rounds")
     arguments.rounds = number;
   else if (flag == "--memory")
@@ -330,6 +374,11 @@ int main(int argc, char **argv) {
     std::fputs(kUsage, stderr);
     return 2;
   }
+  for (uint32_t rows : arguments.rows)
+    for (uint32_t cols : arguments.quantize)
+      benchQuantize(arguments, cols, rows);
+  if (!arguments.quantize.empty())
+    return 0;
   Memory memory(arguments.memoryMiB << 20);
   printLimits(arguments, memory);
   for (uint32_t rows : arguments.rows)

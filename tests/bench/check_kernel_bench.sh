@@ -1,6 +1,7 @@
 #!/bin/sh
 # usage: check_kernel_bench.sh [EMULATOR...] KERNEL_BENCH
-# A name that is none of the formats is refused before anything is measured; one that is gets its line.
+# A name that is none of the formats is refused before anything is measured; one that is gets its line, and so does
+# each length of rows to quantize.
 set -eu
 quick="--rows 1 --threads 1 --shapes 64x64 --rounds 1 --memory 1"
 
@@ -15,3 +16,7 @@ esac
 said=$("$@" $quick --formats int4/32 int2+2/32)
 lines=$(echo "$said" | awk '$2 == 64 { print $1 }' | tr '\n' ' ')
 [ "$lines" = "int4/32 int2+2/32 " ] || { echo "found lines of '$lines': $said"; exit 1; }
+
+said=$("$@" $quick --quantize 2048 72)
+lines=$(echo "$said" | sed 's/^quantize *\([0-9]*\) .* blocks of \([0-9]*\) .*/\1 in \2,/' | tr '\n' ' ')
+[ "$lines" = "2048 in 64, 72 in 8, " ] || { echo "found lines of '$lines': $said"; exit 1; }

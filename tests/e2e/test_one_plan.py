@@ -11,6 +11,20 @@ BUDGETS = ("10%", "25%", "50%", "75%")
 RECORDED = DATA / "plans/pocket-moe.json"
 
 
+def without_transform_in_layer_0(text):
+    """The module with formats of layer 0's experts, and buffers for their inputs, that differ in the transform alone."""
+    text = re.sub(r"#(\w+) = (#moe\.format<.*), hadamard = true>", r"\g<0>\n#plain_\1 = \2>", text)
+    text = re.sub(r"!(\w+) = !moe\.buffer<hadamard, (.*)>", r"\g<0>\n!plain_\1 = !moe.buffer<quantized, \2>", text)
+    text = re.sub(r"%(\d+) = (moe\.buffer at \d+ : )!(hadamard\w+)", r"\g<0>\n%plain\1 = \2!plain_\3", text)
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        if re.search(r"moe_layer @layer0\.|moe\.layer = 0 .*!hadamard", line):
+            line = re.sub(r"#(\w+h)\b", r"#plain_\1", line)
+            line = re.sub(r"!(hadamard\w+)", r"!plain_\1", line)
+            lines[i] = re.sub(r"(quantize %\d+ to|experts|gathered|hidden) %(\d+)", r"\1 %plain\2", line)
+    return "\n".join(lines)
+
+
 class OnePlanTest(E2eTest):
     def plans(self, path):
         """Without the bytes of a relative budget: before there is an artifact, the rest of the process is estimated."""
@@ -81,7 +95,7 @@ class OnePlanTest(E2eTest):
         text = module.read_text()
         for before, after, mention in (
                 ('calibration = "', 'calibration = "/nowhere/', "saved.mlir names a profile: .*nowhere.*No such file"),
-                ("byteScales = true, nested = true", "byteScales = true", "slices of another form"),
+                ("hadamard = true, nested = true", "hadamard = true", "slices of another form"),
                 ("method = gptq", "method = gptp", "saved.mlir:"),
                 ("nested = true, calibration = ", "calibration = \"\" //", "saved.mlir:"),
                 ("moe.quantizer = #moe.quantizer<", "moe.quantizer = #moe.model<", "saved.mlir:")):
@@ -89,6 +103,9 @@ class OnePlanTest(E2eTest):
             module.write_text(text.replace(before, after, 1))
             self.refused("moec", "emit", module, "-o", output, mention=mention)
             self.assertEqual(list(self.scratch.glob("emitted*")), [])
+        module.write_text(without_transform_in_layer_0(text))
+        self.refused("moec", "emit", module, "-o", output, mention="saved.mlir: found experts with and without the Hadamard transform")
+        self.assertEqual(list(self.scratch.glob("emitted*")), [])
         module.write_text(text)
         self.refused("moec", "emit", module, "-o", profile, mention="would replace")
 

@@ -81,7 +81,7 @@ inline void quantizeGroup(const float *x, uint32_t real, uint32_t group, int8_t 
   *sumTo = sum;
 }
 
-/// Signs of the upper and the lower lanes of pairs 1, 2, 4 and 8 lanes apart.
+/// Signs of the lower and the upper lanes of pairs 1, 2, 4 and 8 lanes apart.
 alignas(64) constexpr float kButterflySigns[4][kLanes] = {
     {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
     {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1},
@@ -93,13 +93,13 @@ template <int kStage> inline Lanes butterfly(Lanes a) {
   return fma(a, load(kButterflySigns[kStage]), exchange<1 << kStage>(a));
 }
 
-/// hadamard() (Hadamard.h) of the blocks among kMaxHadamardBlock values.
-inline void transformBlocks(uint32_t block, float *values) {
+/// hadamard() (Hadamard.h) of the blocks among kMaxHadamardBlock values; from may be to.
+inline void transformBlocks(uint32_t block, const float *from, float *to) {
   constexpr uint32_t kVectors = kMaxHadamardBlock / kLanes;
   const Lanes factor = splat(kHadamardInputFactors[__builtin_ctz(block)]);
   Lanes v[kVectors];
   for (uint32_t i = 0; i < kVectors; ++i) {
-    Lanes a = load(values + i * kLanes);
+    Lanes a = load(from + i * kLanes);
     a = block > 1 ? butterfly<0>(a) : a;
     a = block > 2 ? butterfly<1>(a) : a;
     a = block > 4 ? butterfly<2>(a) : a;
@@ -113,16 +113,21 @@ inline void transformBlocks(uint32_t block, float *values) {
         v[i + apart] = subtract(a, b);
       }
   for (uint32_t i = 0; i < kVectors; ++i)
-    store(values + i * kLanes, multiply(v[i], factor));
+    store(to + i * kLanes, multiply(v[i], factor));
 }
 
 void quantizeTransformedRow(const float *x, uint32_t cols, uint32_t row, const QuantizedRows &out) {
   for (uint32_t first = 0; first < out.cols; first += kMaxHadamardBlock) {
     const uint32_t left = cols - first;
     const uint32_t real = left < kMaxHadamardBlock ? left : kMaxHadamardBlock;
-    alignas(64) float values[kMaxHadamardBlock] = {};
-    __builtin_memcpy(values, x + first, real * sizeof(float));
-    transformBlocks(out.hadamardBlock, values);
+    const float *from = x + first;
+    alignas(64) float values[kMaxHadamardBlock];
+    if (real < kMaxHadamardBlock) { // The end of a row.
+      __builtin_memset(values, 0, sizeof values);
+      __builtin_memcpy(values, from, real * sizeof(float));
+      from = values;
+    }
+    transformBlocks(out.hadamardBlock, from, values);
     for (uint32_t i = 0; i < kMaxHadamardBlock && first + i < out.cols; i += out.group) {
       const uint32_t rest = real - i;
       const uint64_t entry = row * out.groupsStride + (first + i) / out.group;

@@ -32,7 +32,7 @@ static int8_t codeOf(float x, float scale) {
   return static_cast<int8_t>(std::nearbyint(quotient));
 }
 
-// The inputs [first, first + count) that are quantized.
+// Inputs [first, first + count), transformed.
 static void readInputs(const float *x, uint32_t first, uint32_t count, uint32_t block,
                        float *values) {
   for (uint32_t i = 0; i < count; ++i) {

@@ -265,6 +265,11 @@ const Change kChanges[] = {
     {"the calibration", [](PoolFixture &fixture) { fixture.writeProfile(2); }},
     {"the method", [](PoolFixture &fixture) { fixture.options.method = QuantizeMethod::kClipped; }},
     {"the grids", [](PoolFixture &fixture) { fixture.options.grids.pop_back(); }},
+    {"the transform",
+     [](PoolFixture &fixture) {
+       for (ExpertGrid &grid : fixture.options.grids)
+         grid.gateUp.hasHadamard = grid.down.hasHadamard = true;
+     }},
     {"the slices", [](PoolFixture &fixture) { fixture.options.nested = false; }},
 };
 

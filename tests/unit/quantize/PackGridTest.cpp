@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 
 #include <random>
+#include <string>
+#include <utility>
 
 using namespace moec;
 using namespace moert;
@@ -166,17 +168,26 @@ TEST_CASE("unsupported widths are refused") {
   }
 }
 
-TEST_CASE("slices that hold another grid are refused") {
-  GridMatrix matrix = randomGrid({16, 64}, {4, 32, false});
-  for (const Grid &other : {Grid{2, 32, false},
-                            {4, 64, false},
-                            {4, 32, true},
-                            {4, 32, false, true},
-                            {4, 32, false, false, true}}) {
-    auto slices = slicesOf(other, 32, true);
-    REQUIRE(slices.isOk());
-    auto packed = packGrid(matrix, *slices);
-    REQUIRE(!packed.isOk());
-    CHECK(packed.status().code() == StatusCode::kInvalidInput);
-  }
+TEST_CASE("slices that hold another grid are refused, and the message names both") {
+  struct Case {
+    Grid grid;
+    std::string name;
+  };
+  const Case mine = {{4, 32}, "4 bits in groups of 32"};
+  for (const Case &other :
+       {Case{{2, 32}, "2 bits in groups of 32"},
+        {{4, 64}, "4 bits in groups of 64"},
+        {{4, 32, true}, "4 bits in groups of 32 with offsets"},
+        {{4, 32, false, true}, "4 bits in groups of 32 with levels"},
+        {{4, 32, false, false, true}, "4 bits in groups of 32 with byte scales"},
+        {{4, 32, false, false, false, true}, "4 bits in groups of 32 with the Hadamard transform"}})
+    for (const auto &[stored, found] : {std::pair(mine, other), std::pair(other, mine)}) {
+      const auto slices = slicesOf(stored.grid, 32, true);
+      REQUIRE(slices.isOk());
+      const auto packed = packGrid(randomGrid({16, 64}, found.grid), *slices);
+      REQUIRE(!packed.isOk());
+      CHECK(packed.status().code() == StatusCode::kInvalidInput);
+      CHECK(packed.status().message() ==
+            "slices of " + stored.name + ", the grid is " + found.name);
+    }
 }

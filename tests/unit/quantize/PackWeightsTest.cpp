@@ -318,8 +318,12 @@ TEST_CASE("values that a format cannot hold are refused with their row and colum
     const char *message;
   };
   constexpr WeightFormat kF32 = {WeightKind::kF32, 0, 0, false};
+  WeightFormat transformed = kInt8;
+  transformed.hasHadamard = true;
   for (const Case &refused :
        {Case{kInt8, NAN, "row 17, column 4 is nan"},
+        {transformed, NAN, "row 17, column 4 is nan"},
+        {transformed, -INFINITY, "row 17, column 4 is -inf"},
         {kInt4, INFINITY, "row 17, column 4 is inf"},
         {kInt2, -INFINITY, "row 17, column 4 is -inf"},
         {kF32, NAN, "row 17, column 4 is nan"},
@@ -330,11 +334,14 @@ TEST_CASE("values that a format cannot hold are refused with their row and colum
     MatrixShape shape = {20, 32};
     std::vector<float> rows(20 * 32, 0.0f);
     rows[17 * 32 + 4] = refused.value;
-    auto packed = packWeights(shape, {&refused.format, 1}, 0, 20, rows);
-    REQUIRE_MESSAGE(!packed.isOk(), refused.message);
-    CHECK(packed.status().code() == StatusCode::kInvalidInput);
-    CHECK_MESSAGE(packed.status().message().find(refused.message) != std::string::npos,
-                  packed.status().message());
+    for (uint32_t first : {0u, 16u}) { // All rows, or the last ones alone.
+      auto packed = packWeights(shape, {&refused.format, 1}, first, 20 - first,
+                                std::span(rows).subspan(first * 32));
+      REQUIRE_MESSAGE(!packed.isOk(), refused.message);
+      CHECK(packed.status().code() == StatusCode::kInvalidInput);
+      CHECK_MESSAGE(packed.status().message().find(refused.message) != std::string::npos,
+                    packed.status().message());
+    }
   }
 }
 

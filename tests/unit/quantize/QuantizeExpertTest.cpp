@@ -267,11 +267,14 @@ TEST_CASE("the error with the Hadamard transform is that of the weights themselv
   const RealExpert expert = realExpert(18);
   const LayerMoments layer = layerOf(expert);
   const ExpertTokens tokens = expert.tokens(0, 300);
-  for (QuantizeMethod method : {QuantizeMethod::kNearest, QuantizeMethod::kClipped,
-                                QuantizeMethod::kWeighted, QuantizeMethod::kGptq}) {
+  for (QuantizeMethod method :
+       {QuantizeMethod::kNearest, QuantizeMethod::kPerChannel, QuantizeMethod::kClipped,
+        QuantizeMethod::kWeighted, QuantizeMethod::kHqq, QuantizeMethod::kGptq}) {
     CAPTURE(nameOf(method));
-    const auto result =
-        quantized(expert.expert(), tokens, &layer, method, {hadamardGrid(8), hadamardGrid(3)});
+    std::vector<Grid> grids = {hadamardGrid(8), hadamardGrid(3)};
+    for (Grid &grid : grids)
+      grid.hasOffsets = method == QuantizeMethod::kHqq;
+    const auto result = quantized(expert.expert(), tokens, &layer, method, grids);
     for (const ExpertOnGrid &grid : result.grids) {
       // 8 bits lie within half a percent of the weights only if they are transformed back.
       CHECK(grid.squaredError < (grid.gate.grid.bits == 8 ? 5e-3 : 0.5) * result.squaredNorm);
@@ -281,7 +284,7 @@ TEST_CASE("the error with the Hadamard transform is that of the weights themselv
   }
 }
 
-TEST_CASE("the Hadamard transform makes outliers cheap, for every method") {
+TEST_CASE("the Hadamard transform makes outliers cheap, also for rounding to nearest") {
   RealExpert expert = realExpert(18);
   for (size_t i = 0; i < expert.gate.size(); i += 37) { // About one in each group of 32.
     expert.gate[i] *= 8;
@@ -375,6 +378,30 @@ TEST_CASE("invalid sizes, grids and values are refused") {
   RealExpert large = expert;
   large.rows[200] = 1e30f;
   CHECK(refuses(large.expert(), large.tokens(0, 5), nullptr, gptq, grids));
+}
+
+TEST_CASE("a weight that is not finite is named, also where rows are transformed") {
+  for (QuantizeMethod method : {QuantizeMethod::kNearest, QuantizeMethod::kGptq})
+    for (const Grid &grid : {Grid{4, 32}, hadamardGrid(4)})
+      for (float bad :
+           {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+        CAPTURE(nameOf(method));
+        CAPTURE(grid.hasHadamard);
+        const auto messageOf = [&](const RealExpert &broken) {
+          const std::vector<ExpertGrid> grids = {grid};
+          return quantizeExpert(broken.expert(), broken.tokens(0, 5), nullptr, method, grids)
+              .status()
+              .message();
+        };
+        const std::string value = strCat(" is ", bad, ", expected a finite number");
+        RealExpert broken = realExpert(1);
+        broken.down[5 * broken.width + 13] = bad;
+        CHECK(messageOf(broken) == "down: the value in row 5, column 13" + value);
+        broken.up[2 * broken.hidden + 191] = bad;
+        CHECK(messageOf(broken) == "up: the value in row 2, column 191" + value);
+        broken.gate[3 * broken.hidden + 77] = bad;
+        CHECK(messageOf(broken) == "gate: the value in row 3, column 77" + value);
+      }
 }
 
 TEST_CASE(
