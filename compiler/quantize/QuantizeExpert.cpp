@@ -74,7 +74,8 @@ static Status check(const ExpertWeights &expert, const ExpertTokens &tokens,
   for (const ExpertGrid &expertGrid : grids)
     for (const Grid &grid : {expertGrid.gateUp, expertGrid.down})
       if (grid.hasHadamard != grids.front().gateUp.hasHadamard)
-        return invalidInput("grids with and without the Hadamard transform, expected all with it or none");
+        return invalidInput(
+            "grids with and without the Hadamard transform, expected all with it or none");
   const auto fits = [](std::span<const float> bias, uint32_t size) {
     return bias.empty() || bias.size() == size;
   };
