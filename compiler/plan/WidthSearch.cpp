@@ -20,7 +20,7 @@ namespace moec {
 constexpr uint32_t kMeasurementsAtCenter = 7;
 constexpr uint32_t kMeasurementsInSeconds = 4;
 // Around the center the neighbours are known, so that few more find the limit.
-constexpr uint32_t kMeasurementsPerThreshold = 2;
+constexpr uint32_t kMeasurementsPerThreshold = 4;
 constexpr uint32_t kMeasurementsPerReserve = 4;
 
 namespace {
