@@ -151,7 +151,7 @@ struct UnevenWidths : SyntheticWidths {
 };
 
 TEST_CASE("the first test is of widths near its threshold, though losses are uneven") {
-  for (uint32_t seed = 1; seed <= 20; ++seed) {
+  for (uint32_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     UnevenWidths model(0.05, seed);
     WidthSearchOutcome outcome = searched(model);
