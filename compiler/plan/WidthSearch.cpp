@@ -19,8 +19,10 @@ namespace moec {
 
 constexpr uint32_t kMeasurementsAtCenter = 7;
 constexpr uint32_t kMeasurementsInSeconds = 4;
-// Around the center the neighbours are known, so that few more find the limit.
+// Around the center the neighbours are known, so that few more find the limit: two for the coarse
+// thresholds where predictions have no spread.
 constexpr uint32_t kMeasurementsPerThreshold = 4;
+constexpr uint32_t kMeasurementsPerCoarseThreshold = 2;
 constexpr uint32_t kMeasurementsPerReserve = 4;
 
 namespace {
@@ -237,8 +239,9 @@ Result<bool> WidthSearch::testFrom(AcceptanceChain chain, double center, double 
   if (!input.firstThreshold && central)
     spread = central->measurement.spread;
   // Little is measured near the thresholds of the reserve chain.
-  const uint32_t measurements =
-      chain == AcceptanceChain::kMain ? kMeasurementsPerThreshold : kMeasurementsPerReserve;
+  const uint32_t measurements = chain == AcceptanceChain::kReserve ? kMeasurementsPerReserve
+                                : spread                           ? kMeasurementsPerThreshold
+                                         : kMeasurementsPerCoarseThreshold;
   for (double threshold : chainThresholds(chain, center, spread)) {
     if (threshold <= above || threshold >= below)
       continue;
