@@ -19,10 +19,9 @@ namespace moec {
 
 constexpr uint32_t kMeasurementsAtCenter = 7;
 constexpr uint32_t kMeasurementsInSeconds = 4;
-// Around the center the neighbours are known, so that few more find the limit: two for the coarse
-// thresholds where predictions have no spread.
+// Around the center the neighbours are known, so that few more find the limit: half as many where
+// as many again follow in seconds, or where thresholds are coarse, as predictions have no spread.
 constexpr uint32_t kMeasurementsPerThreshold = 4;
-constexpr uint32_t kMeasurementsPerCoarseThreshold = 2;
 constexpr uint32_t kMeasurementsPerReserve = 4;
 
 namespace {
@@ -239,9 +238,10 @@ Result<bool> WidthSearch::testFrom(AcceptanceChain chain, double center, double 
   if (!input.firstThreshold && central)
     spread = central->measurement.spread;
   // Little is measured near the thresholds of the reserve chain.
+  const bool isFine = spread && !trials.isTimed();
   const uint32_t measurements = chain == AcceptanceChain::kReserve ? kMeasurementsPerReserve
-                                : spread                           ? kMeasurementsPerThreshold
-                                         : kMeasurementsPerCoarseThreshold;
+                                : isFine                           ? kMeasurementsPerThreshold
+                                                                   : kMeasurementsPerThreshold / 2;
   for (double threshold : chainThresholds(chain, center, spread)) {
     if (threshold <= above || threshold >= below)
       continue;
