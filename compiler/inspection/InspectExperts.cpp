@@ -15,7 +15,7 @@ using namespace moert;
 
 namespace moec {
 
-// What a format has beyond codes and scales. The transform is left out: it is named once for all.
+// How the name of a format ends. describeTransform() says which experts are transformed.
 static const char *additionsOf(const WeightFormat &format) {
   return format.hasOffsets ? "+offsets" : format.hasByteScales ? "+bytescales" : "";
 }

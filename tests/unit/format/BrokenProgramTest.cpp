@@ -26,6 +26,12 @@ static void eraseStep(Program &program, size_t index) {
   program.layers.erase(program.layers.begin() + ptrdiff_t(index));
 }
 
+// Another activation group, with the bytes that it takes.
+static void setGroup(Buffer &buffer, uint32_t group) {
+  buffer.group = group;
+  buffer.bytesPerToken = bufferBytesPerToken(buffer.kind, buffer.width, group);
+}
+
 TEST_CASE("broken buffers and lists of programs are refused") {
   checkAllRefused({
       {"only one program", [](Artifact &a) { a.programs.pop_back(); },
@@ -104,12 +110,7 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
       {"floats for a quantized weight",
        [](Artifact &a) { firstOf<LinearInstruction>(decode(a)).src = B::kNormed; },
        "(linear): src is f32, expected quantized"},
-      {"codes of another group",
-       [](Artifact &a) {
-         Buffer &codes = decode(a).buffers[B::kCodes];
-         codes.group = 16;
-         codes.bytesPerToken = bufferBytesPerToken(codes.kind, codes.width, codes.group);
-       },
+      {"codes of another group", [](Artifact &a) { setGroup(decode(a).buffers[B::kCodes], 16); },
        "src has group 16, expected 32"},
       {"a bias of another width",
        [](Artifact &a) { firstOf<LinearInstruction>(decode(a)).bias = W::kHeadNorm; },
@@ -325,18 +326,9 @@ TEST_CASE("rows with and without the Hadamard transform in each other's place ar
         [](Artifact &a) { decode(a).buffers[B::kCodes].kind = BufferKind::kHadamard; },
         "instruction 3 (linear): src is hadamard, expected quantized"},
        {"a group that no kernel has",
-        [](Artifact &a) {
-          Buffer &codes = decode(a).buffers[H::kCodes];
-          codes.group = 8;
-          codes.bytesPerToken = bufferBytesPerToken(codes.kind, codes.width, codes.group);
-        },
+        [](Artifact &a) { setGroup(decode(a).buffers[H::kCodes], 8); },
         "buffer 17: group 8 of a hadamard buffer, expected 16, 32 or 64 where quantized"},
-       {"another group",
-        [](Artifact &a) {
-          Buffer &codes = decode(a).buffers[H::kCodes];
-          codes.group = 16;
-          codes.bytesPerToken = bufferBytesPerToken(codes.kind, codes.width, codes.group);
-        },
+       {"another group", [](Artifact &a) { setGroup(decode(a).buffers[H::kCodes], 16); },
         "(experts): src has group 16, expected 32"},
        {"inputs that are not quantized", [&](Artifact &a) { experts(a, 1).src = B::kNormed; },
         "(experts): src is f32, expected hadamard"}},
