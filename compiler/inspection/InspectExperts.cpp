@@ -15,7 +15,8 @@ using namespace moert;
 
 namespace moec {
 
-// How the name of a format ends. describeTransform() says which experts are transformed.
+// How the name of a format ends. The transform is no part of it: describeTransform() counts experts
+// with it.
 static const char *additionsOf(const WeightFormat &format) {
   return format.hasOffsets ? "+offsets" : format.hasByteScales ? "+bytescales" : "";
 }
