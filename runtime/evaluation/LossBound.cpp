@@ -3,6 +3,7 @@
 #include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,31 @@ std::optional<double> lossUpperBound(std::span<const SampleScore> samples, LossM
   if (isOfItems(metric))
     bound = std::max(*bound, leastBound(samples, confidence));
   return std::max(*bound, *loss);
+}
+
+std::optional<HeavyUnit> heavyUnitOf(std::span<const SampleScore> samples, LossMetric metric) {
+  if (isOfItems(metric) || unitCount(samples) < kMinimumBoundUnits ||
+      !lossOf(sumOf(samples), metric))
+    return std::nullopt;
+  const TailCheck tail = checkTail(unitsOf(samples, metric));
+  if (!tail.isHeavy())
+    return std::nullopt;
+  size_t first = 0;
+  for (size_t unit = 0; unit < tail.unit; ++unit)
+    do
+      ++first;
+    while (!beginsUnit(samples, first));
+  return HeavyUnit{samples[first].text, samples[first].unit, unitLosses(samples, metric)[tail.unit],
+                   tail.part};
+}
+
+std::string heavyUnitText(const HeavyUnit &heavy, const std::string &textName,
+                          const std::string &loss) {
+  return strCat("heavy tail: unit ", heavy.unit + 1, " of ", textName, " loses ", loss, ", ",
+                std::lround(heavy.part * 100),
+                "% of the sum of all units' squared deviations, and the bound of the mean is wide "
+                "for it; more documents help, or a look at this one (a unit is a document, or a "
+                "window of short ones)");
 }
 
 double leastBound(std::span<const SampleScore> items, double confidence) {

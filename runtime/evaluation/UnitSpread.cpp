@@ -30,22 +30,25 @@ uint64_t unitCountOfWindows(std::span<const uint32_t> units) {
   return count;
 }
 
-std::optional<double> unitSpread(std::span<const SampleScore> samples, LossMetric metric) {
+std::vector<double> unitLosses(std::span<const SampleScore> samples, LossMetric metric) {
   const std::vector<SampleScore> units = unitsOf(samples);
-  const SampleScore sum = sumOf(samples);
-  if (units.size() < 2 || !lossOf(sum, metric))
-    return std::nullopt;
-  const double count = static_cast<double>(units.size());
+  const double meanPoints = sumOf(samples).referencePoints / static_cast<double>(units.size());
   std::vector<double> losses;
+  losses.reserve(units.size());
+  for (const SampleScore &unit : units)
+    losses.push_back(isOfItems(metric) ? (unit.referencePoints - unit.points) / meanPoints
+                                       : lossOf(unit, metric).value_or(0));
+  return losses;
+}
+
+std::optional<double> unitSpread(std::span<const SampleScore> samples, LossMetric metric) {
+  if (unitCount(samples) < 2 || !lossOf(sumOf(samples), metric))
+    return std::nullopt;
+  const std::vector<double> losses = unitLosses(samples, metric);
+  const double count = static_cast<double>(losses.size());
   double mean = 0;
-  for (const SampleScore &unit : units) {
-    // A single item's own fraction is not defined where the reference has no points.
-    const double loss = isOfItems(metric)
-                            ? (unit.referencePoints - unit.points) / (sum.referencePoints / count)
-                            : lossOf(unit, metric).value_or(0);
-    losses.push_back(loss);
+  for (double loss : losses)
     mean += loss / count;
-  }
   double squares = 0;
   for (double loss : losses)
     squares += (loss - mean) * (loss - mean);

@@ -1,10 +1,12 @@
 #include "tools/moert/EvalReport.h"
 
 #include "runtime/evaluation/LossBound.h"
+#include "runtime/evaluation/LossQuantile.h"
 #include "runtime/evaluation/UnitSpread.h"
 #include "tools/moert/Numbers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <limits>
 
@@ -33,12 +35,28 @@ std::optional<double> comparableReference(const EvalReport &report, std::optiona
   return referenceValueOf(sumOf(report.recorded->samples, text), report.metric);
 }
 
-void writeBound(JsonWriter &json, const std::vector<SampleScore> &samples, LossMetric metric,
+void writeBound(JsonWriter &json, const EvalReport &report, const std::vector<SampleScore> &samples,
                 double confidence) {
+  const LossMetric metric = report.metric;
   json.key("upper_bound").number(numberOf(lossUpperBound(samples, metric, confidence)));
   json.key("confidence").number(confidence);
   json.key("units").number(unitCount(samples));
   json.key("unit_spread").number(numberOf(unitSpread(samples, metric)));
+  if (isOfItems(metric))
+    return;
+  json.key("quantile").beginObject();
+  json.key("fraction").number(kReportedFraction);
+  json.key("upper_bound")
+      .number(numberOf(lossQuantileBound(samples, metric, kReportedFraction, confidence)));
+  json.endObject();
+  if (const std::optional<HeavyUnit> heavy = heavyUnitOf(samples, metric)) {
+    json.key("heavy_unit").beginObject();
+    json.key("text").string(report.texts[heavy->text]);
+    json.key("unit").number(uint64_t(heavy->unit) + 1);
+    json.key("loss").number(heavy->loss);
+    json.key("part").number(heavy->part);
+    json.endObject();
+  }
 }
 
 void writeRecorded(JsonWriter &json, const EvalReport &report, std::optional<uint32_t> text) {
@@ -50,7 +68,7 @@ void writeRecorded(JsonWriter &json, const EvalReport &report, std::optional<uin
     json.key("reference").number(*reference);
   json.key("loss").number(numberOf(lossOf(sumOf(samples, text), report.metric)));
   if (!text)
-    writeBound(json, samples, report.metric, report.recorded->confidence);
+    writeBound(json, report, samples, report.recorded->confidence);
   json.key(strCat("loss_", report.sampleName)).number(recorded);
 }
 
@@ -69,7 +87,7 @@ void writeScore(JsonWriter &json, const EvalReport &report, std::optional<uint32
   json.key("reference").number(numberOf(referenceValueOf(score, report.metric)));
   json.key("loss").number(numberOf(lossOf(score, report.metric)));
   if (!text)
-    writeBound(json, report.samples, report.metric, kConfidence);
+    writeBound(json, report, report.samples, kConfidence);
   json.key("kl").number(numberOf(valueOf(score, LossMetric::kKl)));
   json.key("top1").number(numberOf(valueOf(score, LossMetric::kTop1)));
 }
@@ -133,7 +151,28 @@ void appendLine(std::ostringstream &out, const std::string &name, const EvalRepo
   out << "\n";
 }
 
-/// The table's last line: loss and bound over all samples.
+/// What single units lose, without an assumption on how losses are distributed; and the unit that
+/// decides the bound of the mean, if one does.
+std::string quantileLines(const EvalReport &report, const std::vector<SampleScore> &samples,
+                          double confidence) {
+  if (isOfItems(report.metric))
+    return "";
+  const std::string percent = strCat(std::lround(kReportedFraction * 100), "%");
+  const std::string confident = formatDigits(confidence * 100, 2) + "% confidence";
+  std::string text;
+  if (const std::optional<double> bound =
+          lossQuantileBound(samples, report.metric, kReportedFraction, confidence))
+    text = strCat("at least ", percent, " of units lose at most ", formatDigits(bound, 6),
+                  " each, with ", confident, " and no assumption on the others\n");
+  else
+    text = strCat("no statement about ", percent, " of units: with ", confident, " it takes ",
+                  leastUnitsOfQuantile(kReportedFraction, confidence), " units or more\n");
+  if (const std::optional<HeavyUnit> heavy = heavyUnitOf(samples, report.metric))
+    text += heavyUnitText(*heavy, report.texts[heavy->text], formatDigits(heavy->loss, 6)) + "\n";
+  return text;
+}
+
+/// The last lines: loss and bound over all samples.
 std::string lossLine(const EvalReport &report) {
   const std::vector<SampleScore> &samples =
       report.recorded ? report.recorded->samples : report.samples;
@@ -155,7 +194,7 @@ std::string lossLine(const EvalReport &report) {
   else
     out << ", no bound: it takes " << kMinimumBoundUnits
         << " documents or more, not longer documents";
-  out << "\n";
+  out << "\n" << quantileLines(report, samples, confidence);
   return out.str();
 }
 

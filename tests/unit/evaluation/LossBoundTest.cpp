@@ -126,6 +126,26 @@ TEST_CASE("no bound of a fraction is above 1") {
   CHECK(*lossUpperBound(items, LossMetric::kExact) == 1);
 }
 
+TEST_CASE("the document that decides the bound is named by its text, number, loss and part") {
+  // Document 5 of the second text loses 100 times the mean of the others, which differ fourfold.
+  std::vector<SampleScore> windows;
+  for (uint32_t text = 0; text < 2; ++text)
+    for (uint32_t i = 0; i < 30; ++i)
+      for (uint32_t window = 0; window < 3; ++window)
+        windows.push_back(
+            windowOf(text, i, 22, 20, text == 1 && i == 4 ? 100 : std::exp(0.7 * (i % 6)) / 4, 9));
+  const std::optional<HeavyUnit> heavy = heavyUnitOf(windows, LossMetric::kKl);
+  REQUIRE(heavy);
+  CHECK(heavy->text == 1);
+  CHECK(heavy->unit == 4);
+  CHECK(heavy->loss == doctest::Approx(10));
+  CHECK(heavy->part > 0.9);
+  CHECK(heavyUnitText(*heavy, "b.jsonl", "10 nats").find("unit 5 of b.jsonl loses 10 nats") !=
+        std::string::npos);
+  CHECK_FALSE(heavyUnitOf(windows, LossMetric::kTop1));                    // All agree alike.
+  CHECK_FALSE(heavyUnitOf(std::span(windows).first(57), LossMetric::kKl)); // 19 documents.
+}
+
 TEST_CASE("the bound of a loss allocates exactly the stated bytes") {
   std::vector<SampleScore> windows;
   for (uint32_t i = 0; i < 500; ++i)

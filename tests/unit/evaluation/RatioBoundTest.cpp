@@ -1,6 +1,7 @@
 #include "runtime/evaluation/RatioBound.h"
 
 #include "runtime/base/RandomStream.h"
+#include "runtime/evaluation/NormalQuantile.h"
 #include "tests/unit/support/CountAllocations.h"
 
 #include <doctest/doctest.h>
@@ -111,6 +112,54 @@ TEST_CASE("few units that are all alike leave room for a tenth that loses ten ti
   CHECK(*ratioUpperBound(std::vector<RatioUnit>(28, {0, 1, 1}), 0.95) > truth);
   // 100 units would show them.
   CHECK(*ratioUpperBound(std::vector<RatioUnit>(100, {0, 1, 1}), 0.95) < 1.01);
+}
+
+/// Quantiles of a lognormal distribution of this sigma, in no order, and of a normal one at 0.
+static std::vector<RatioUnit> quantilesOf(double sigma, uint32_t count) {
+  std::vector<RatioUnit> units;
+  for (uint32_t i = 0; i < count; ++i) {
+    const double p = ((i * 7) % count + 0.5) / count;
+    const double z = p < 0.5 ? -upperNormalQuantile(1 - p) : upperNormalQuantile(p);
+    units.push_back({0, sigma > 0 ? std::exp(sigma * z) : 10 + z, 1});
+  }
+  return units;
+}
+
+TEST_CASE("a heavy tail is found by the largest unit's part, named, and widens the bound") {
+  const std::vector<RatioUnit> units = quantilesOf(2, 50);
+  const TailCheck tail = checkTail(units);
+  CHECK(tail.isHeavy());
+  CHECK(tail.unit == 7); // 7 * 7 % 50 is the last quantile.
+  CHECK(tail.part > 0.5);
+  // Scaling the excesses of the same sample by a constant changes nothing of the check.
+  std::vector<RatioUnit> scaled = units;
+  for (RatioUnit &unit : scaled)
+    unit.total *= 1e-6;
+  CHECK(checkTail(scaled).widening == doctest::Approx(tail.widening).epsilon(1e-9));
+}
+
+TEST_CASE("normal losses and losses of a few sizes have no heavy tail") {
+  CHECK_FALSE(checkTail(quantilesOf(0, 50)).isHeavy());
+  CHECK_FALSE(checkTail(quantilesOf(0, 400)).isHeavy());
+  CHECK_FALSE(checkTail(alternating(60, 20)).isHeavy());
+  CHECK_FALSE(checkTail(std::vector<RatioUnit>(30, {0, 1, 1})).isHeavy());
+}
+
+TEST_CASE("a tail of gains is not one of losses") {
+  std::vector<RatioUnit> units = quantilesOf(2, 50);
+  for (RatioUnit &unit : units)
+    unit.total = -unit.total;
+  CHECK_FALSE(checkTail(units).isHeavy());
+}
+
+TEST_CASE("most units alike and a few that lose more have a finite bound") {
+  // Both deciles may equal the median: there is no scale to continue the tail with.
+  std::vector<RatioUnit> units(100, {0, 1, 1});
+  for (size_t rare : {3, 50, 77})
+    units[rare].total = 50;
+  CHECK(std::isfinite(*ratioUpperBound(units, 0.9999)));
+  units[4].total = 0.999;
+  CHECK(std::isfinite(*ratioUpperBound(units, 0.9999)));
 }
 
 TEST_CASE("no loss in any unit has no bound above it") {

@@ -94,3 +94,23 @@ TEST_CASE("beside a reference the loss is stated, with its bound where documents
   CHECK(text.find("no bound: it takes 20 documents or more, not longer documents\n") !=
         std::string::npos);
 }
+
+TEST_CASE("beside the bound is what most documents lose at most, or how many documents it takes") {
+  std::vector<SampleScore> windows = documents(29, {0, 0, 10, 22, 20, 1, 9});
+  std::string text = reportText({LossMetric::kTop1, kTexts, windows, "windows", true});
+  CHECK(text.find("at least 90% of units lose at most 0.100000 each, with 95.00% confidence") !=
+        std::string::npos);
+  CHECK(text.find("heavy") == std::string::npos);
+  windows.pop_back();
+  text = reportText({LossMetric::kTop1, kTexts, windows, "windows", true});
+  CHECK(text.find("no statement about 90% of units: with 95.00% confidence it takes 29 units or "
+                  "more\n") != std::string::npos);
+}
+
+TEST_CASE("a document that decides the bound is named") {
+  std::vector<SampleScore> windows = documents(40, {1, 0, 10, 22, 20, 1, 9});
+  for (uint32_t i = 0; i < 40; ++i)
+    windows[i].klNats = i == 12 ? 900 : std::exp(0.5 * (i % 8));
+  const std::string text = reportText({LossMetric::kKl, kTexts, windows, "windows", true});
+  CHECK(text.find("heavy tail: unit 13 of b.txt loses 90.000000, 9") != std::string::npos);
+}
