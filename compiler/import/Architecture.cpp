@@ -1,5 +1,6 @@
 #include "compiler/import/Architecture.h"
 
+#include "compiler/import/ClassNames.h"
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/architectures/Families.h"
 
@@ -85,7 +86,13 @@ Result<ModelDescription> describeModel(const ArchitectureInput &input) {
   if (family == kFamilies.end())
     return input.config.mismatch("model_type", strCat("one of ", supportedText()));
   MOERT_RETURN_IF_ERROR(checkClass(input.config, *family));
-  return family->describe(input);
+  ArchitectureInput published = input;
+  published.hasTensor = [&](std::string_view name) {
+    return input.hasTensor(storedName(modelType, name, input.hasTensor));
+  };
+  MOERT_ASSIGN_OR_RETURN(ModelDescription model, family->describe(published));
+  useStoredNames(model, input.hasTensor);
+  return model;
 }
 
 std::vector<std::string_view> supportedModelTypes() {

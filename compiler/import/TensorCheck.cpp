@@ -15,27 +15,26 @@ using moert::strCat;
 
 namespace {
 
-using Visit = std::function<void(const WeightSource &)>;
-
-void visitLinear(const LinearDescription &linear, const Visit &visit) {
+// Each is for constant and for changeable descriptions.
+void visitLinear(auto &linear, const auto &visit) {
   visit(linear.weight);
   if (linear.bias)
     visit(*linear.bias);
 }
 
-void visitNorm(const NormDescription &norm, const Visit &visit) {
+void visitNorm(auto &norm, const auto &visit) {
   visit(norm.weight);
   if (norm.bias)
     visit(*norm.bias);
 }
 
-void visitGlu(const GluDescription &network, const Visit &visit) {
+void visitGlu(auto &network, const auto &visit) {
   visitLinear(network.gate, visit);
   visitLinear(network.up, visit);
   visitLinear(network.down, visit);
 }
 
-void visitAttention(const AttentionDescription &attention, const Visit &visit) {
+void visitAttention(auto &attention, const auto &visit) {
   visitLinear(attention.query, visit);
   visitLinear(attention.key, visit);
   if (!attention.valuesAreKeys)
@@ -51,25 +50,25 @@ void visitAttention(const AttentionDescription &attention, const Visit &visit) {
   visitLinear(attention.output, visit);
 }
 
-void visitDeltaNet(const DeltaNetDescription &net, const Visit &visit) {
-  for (const ConvolvedDescription *convolved : {&net.query, &net.key, &net.value}) {
+void visitDeltaNet(auto &net, const auto &visit) {
+  for (auto *convolved : {&net.query, &net.key, &net.value}) {
     visitLinear(convolved->linear, visit);
     visit(convolved->taps);
   }
-  for (const LinearDescription *linear : {&net.gate, &net.decay, &net.write, &net.output})
+  for (auto *linear : {&net.gate, &net.decay, &net.write, &net.output})
     visitLinear(*linear, visit);
   visit(net.logRate);
   visit(net.decayBias);
   visitNorm(net.outputNorm, visit);
 }
 
-void visitShortConvolution(const ShortConvolutionDescription &mixer, const Visit &visit) {
-  for (const LinearDescription *linear : {&mixer.before, &mixer.after, &mixer.value, &mixer.output})
+void visitShortConvolution(auto &mixer, const auto &visit) {
+  for (auto *linear : {&mixer.before, &mixer.after, &mixer.value, &mixer.output})
     visitLinear(*linear, visit);
   visit(mixer.taps);
 }
 
-void visitLatentAttention(const LatentAttentionDescription &attention, const Visit &visit) {
+void visitLatentAttention(auto &attention, const auto &visit) {
   if (attention.queryDown)
     visitLinear(*attention.queryDown, visit);
   if (attention.queryNorm)
@@ -83,27 +82,53 @@ void visitLatentAttention(const LatentAttentionDescription &attention, const Vis
   visitLinear(attention.output, visit);
 }
 
-void visitMoe(const MoeDescription &moe, const Visit &visit) {
-  for (const auto *norm : {&moe.router.inputNorm, &moe.inputNorm, &moe.outputNorm})
+void visitMoe(auto &moe, const auto &visit) {
+  for (auto *norm : {&moe.router.inputNorm, &moe.inputNorm, &moe.outputNorm})
     if (*norm)
       visitNorm(**norm, visit);
   visitLinear(moe.router.linear, visit);
-  for (const auto *vector : {&moe.router.choiceBias, &moe.router.weightFactors})
+  for (auto *vector : {&moe.router.choiceBias, &moe.router.weightFactors})
     if (*vector)
       visit(**vector);
-  for (const GluDescription &expert : moe.experts)
+  for (auto &expert : moe.experts)
     visitGlu(expert, visit);
-  for (const auto *bias : {&moe.gateBias, &moe.upBias, &moe.downBias})
+  for (auto *bias : {&moe.gateBias, &moe.upBias, &moe.downBias})
     if (*bias)
       visit(**bias);
   if (!moe.shared)
     return;
-  for (const auto *norm : {&moe.shared->inputNorm, &moe.shared->outputNorm})
+  for (auto *norm : {&moe.shared->inputNorm, &moe.shared->outputNorm})
     if (*norm)
       visitNorm(**norm, visit);
   visitGlu(moe.shared->network, visit);
   if (moe.shared->gate)
     visitLinear(*moe.shared->gate, visit);
+}
+
+void visitModel(auto &description, const auto &visit) {
+  visit(description.embedding);
+  for (auto &layer : description.layers) {
+    for (auto *norm : {&layer.attentionNorm, &layer.attentionOutputNorm, &layer.networkNorm,
+                       &layer.networkOutputNorm})
+      if (*norm)
+        visitNorm(**norm, visit);
+    if (layer.latentAttention)
+      visitLatentAttention(*layer.latentAttention, visit);
+    else if (layer.deltaNet)
+      visitDeltaNet(*layer.deltaNet, visit);
+    else if (layer.shortConvolution)
+      visitShortConvolution(*layer.shortConvolution, visit);
+    else
+      visitAttention(layer.attention, visit);
+    if (layer.dense)
+      visitGlu(*layer.dense, visit);
+    if (layer.moe)
+      visitMoe(*layer.moe, visit);
+    if (layer.outputScale)
+      visit(*layer.outputScale);
+  }
+  visitNorm(description.finalNorm, visit);
+  visitLinear(description.head, visit);
 }
 
 /// The union of all parts taken from one tensor, which determines the tensor's shape.
@@ -222,30 +247,14 @@ Status checkNoStrangers(const Checkpoint &checkpoint, const std::map<std::string
 
 } // namespace
 
-void forEachWeight(const ModelDescription &description, const Visit &visit) {
-  visit(description.embedding);
-  for (const LayerDescription &layer : description.layers) {
-    for (const auto *norm : {&layer.attentionNorm, &layer.attentionOutputNorm, &layer.networkNorm,
-                             &layer.networkOutputNorm})
-      if (*norm)
-        visitNorm(**norm, visit);
-    if (layer.latentAttention)
-      visitLatentAttention(*layer.latentAttention, visit);
-    else if (layer.deltaNet)
-      visitDeltaNet(*layer.deltaNet, visit);
-    else if (layer.shortConvolution)
-      visitShortConvolution(*layer.shortConvolution, visit);
-    else
-      visitAttention(layer.attention, visit);
-    if (layer.dense)
-      visitGlu(*layer.dense, visit);
-    if (layer.moe)
-      visitMoe(*layer.moe, visit);
-    if (layer.outputScale)
-      visit(*layer.outputScale);
-  }
-  visitNorm(description.finalNorm, visit);
-  visitLinear(description.head, visit);
+void forEachWeight(const ModelDescription &description,
+                   const std::function<void(const WeightSource &)> &visit) {
+  visitModel(description, visit);
+}
+
+void changeEachWeight(ModelDescription &description,
+                      const std::function<void(WeightSource &)> &change) {
+  visitModel(description, change);
 }
 
 static std::map<std::string, Extent> extentsOf(const ModelDescription &description) {

@@ -16,6 +16,10 @@ namespace moec {
 void forEachWeight(const ModelDescription &description,
                    const std::function<void(const WeightSource &)> &visit);
 
+/// The same, for changing them.
+void changeEachWeight(ModelDescription &description,
+                      const std::function<void(WeightSource &)> &change);
+
 /// The tensors that a checkpoint of the description has, by name, each with its shape; a single row
 /// has the shape of a vector. A tied head is no tensor of its own.
 std::map<std::string, std::vector<uint64_t>> tensorShapes(const ModelDescription &description);

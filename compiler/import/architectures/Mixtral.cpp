@@ -32,13 +32,6 @@ Result<MixtralConfig> readMixtral(const ConfigObject &config) {
   return mixtral;
 }
 
-/// Published files name the block block_sparse_moe. The class names it mlp, and so do files that
-/// were saved without translating the names back.
-std::string moduleName(const ArchitectureInput &input, const std::string &prefix) {
-  const std::string renamed = prefix + "mlp.";
-  return input.hasTensor(renamed + "gate.weight") ? renamed : prefix + "block_sparse_moe.";
-}
-
 } // namespace
 
 Result<ModelDescription> describeMixtral(const ArchitectureInput &input) {
@@ -46,8 +39,9 @@ Result<ModelDescription> describeMixtral(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(const MixtralConfig mixtral, readMixtral(input.config));
   const auto fillLayer = [&](uint32_t, const std::string &prefix, LayerDescription &layer) {
     layer.attention.window = mixtral.window;
-    MOERT_ASSIGN_OR_RETURN(layer.moe, routedNetwork(input, decoder, mixtral.routed,
-                                                    moduleName(input, prefix), {"w1", "w3", "w2"}));
+    MOERT_ASSIGN_OR_RETURN(layer.moe,
+                           routedNetwork(input, decoder, mixtral.routed,
+                                         prefix + "block_sparse_moe.", {"w1", "w3", "w2"}));
     return Status();
   };
   return describeDecoder(input, decoder, fillLayer);

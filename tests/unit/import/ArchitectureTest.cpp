@@ -128,22 +128,6 @@ TEST_CASE("layer_types select Qwen2-MoE's sliding layers") {
   CHECK(windows(describeConfig(config)) == std::vector<uint32_t>{0, 32, 0});
 }
 
-TEST_CASE("Mixtral under the class's own names, fused, is read") {
-  TestCheckpoint checkpoint = fuseExperts(tinyMixtral());
-  const std::string old = "model.layers.0.block_sparse_moe.", renamed = "model.layers.0.mlp.";
-  for (TestTensor &tensor : checkpoint.shards["model.safetensors"])
-    if (tensor.name.starts_with(old))
-      tensor.name = renamed + tensor.name.substr(old.size());
-  const ModelDescription model = describe(checkpoint);
-  CHECK(model.layers[0].moe->router.linear.weight.tensor == renamed + "gate.weight");
-  const moec::GluDescription &expert = model.layers[0].moe->experts[1];
-  CHECK(expert.gate.weight.tensor == renamed + "experts.gate_up_proj");
-  CHECK(expert.gate.weight.index == 1u);
-  CHECK(expert.gate.weight.firstRow == 0);
-  CHECK(expert.up.weight.firstRow == 6);
-  CHECK(expert.down.weight.tensor == renamed + "experts.down_proj");
-}
-
 TEST_CASE("end tokens come from generation_config.json before config.json:") {
   TestCheckpoint checkpoint = tinyMixtral();
   std::vector<int32_t> expected;
