@@ -69,12 +69,6 @@ Result<ImportedModel> importCheckpoint(const std::string &directory,
     return ImportedModel{std::move(description), std::move(checkpoint)};
   for (const std::string &line : checkpoint.warnings())
     warn(line);
-  const std::vector<std::string_view> unused = unusedTensors(checkpoint, description);
-  if (!unused.empty())
-    warn(strCat("warning: ", directory, ": ", unused.size(), " of ",
-                checkpoint.weightNames().size(),
-                " tensors are not used by the model that config.json describes; the first is ",
-                quoted(unused.front())));
   MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> zero,
                          allZeroTensors(checkpoint, description));
   if (!zero.empty())

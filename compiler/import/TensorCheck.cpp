@@ -1,15 +1,19 @@
 #include "compiler/import/TensorCheck.h"
 
 #include "compiler/import/JsonScan.h"
+#include "compiler/import/TensorValues.h"
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
 #include <set>
 
 namespace moec {
 
 using moert::invalidInput;
+using moert::Result;
 using moert::Status;
 using moert::strCat;
 
@@ -204,10 +208,6 @@ std::string shapesText(const std::vector<std::vector<uint64_t>> &shapes) {
 
 Status checkTensor(const Checkpoint &checkpoint, const std::string &name, const Extent &extent) {
   const std::vector<std::vector<uint64_t>> shapes = expectedShapes(extent);
-  if (!checkpoint.has(name))
-    return invalidInput(checkpoint.directory(), ": found no tensor ", quoted(name),
-                        ", expected it with shape ", shapesText(shapes),
-                        checkpoint.absenceText(name));
   MOERT_ASSIGN_OR_RETURN(const WeightTensor weight, checkpoint.weight(name));
   const std::string &file = checkpoint.shardPath(weight.location.shard);
   if (!extent.isConsistent)
@@ -225,24 +225,66 @@ Status checkTensor(const Checkpoint &checkpoint, const std::string &name, const 
 
 /// The module of a tensor: "a.q_proj." for "a.q_proj.weight".
 std::string_view moduleOf(std::string_view tensor) {
-  const size_t dot = tensor.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : tensor.substr(0, dot + 1);
+  return tensor.substr(0, tensor.rfind('.') + 1);
 }
 
-Status checkNoStrangers(const Checkpoint &checkpoint, const std::map<std::string, Extent> &known) {
-  std::set<std::string_view> modules;
-  for (const auto &[name, extent] : known)
-    if (!moduleOf(name).empty())
-      modules.insert(moduleOf(name));
-  for (const std::string_view name : checkpoint.weightNames()) {
-    if (known.count(std::string(name)) != 0 || modules.count(moduleOf(name)) == 0)
-      continue;
-    MOERT_ASSIGN_OR_RETURN(const WeightTensor weight, checkpoint.weight(name));
-    return invalidInput(checkpoint.shardPath(weight.location.shard), ": found tensor ",
-                        quoted(name), " beside one of the model's weights, expected none there: ",
-                        "the model that config.json describes does not use it");
-  }
-  return Status();
+/// A buffer of a rotation. Rotations are computed from the config.
+bool isRotationBuffer(std::string_view tensor) {
+  constexpr std::array<std::string_view, 3> kBuffers = {"inv_freq", "cos_cached", "sin_cached"};
+  const std::string_view module = moduleOf(tensor);
+  return module.ends_with("rotary_emb.") &&
+         std::find(kBuffers.begin(), kBuffers.end(), tensor.substr(module.size())) !=
+             kBuffers.end();
+}
+
+/// A part of a layer past the last one that predicts tokens further ahead. Every one of them has
+/// eh_proj; without it, the config lacks a layer.
+bool isInPredictionLayer(const Checkpoint &checkpoint, const ModelDescription &description,
+                         std::string_view tensor) {
+  constexpr std::string_view kLayers = "layers.";
+  const size_t begin = tensor.find(kLayers);
+  if (begin == std::string_view::npos)
+    return false;
+  const size_t number = begin + kLayers.size(), end = tensor.find('.', number);
+  uint32_t layer = 0;
+  if (end == std::string_view::npos ||
+      std::from_chars(tensor.data() + number, tensor.data() + end, layer).ptr !=
+          tensor.data() + end)
+    return false;
+  return layer >= description.layers.size() &&
+         checkpoint.has(strCat(tensor.substr(0, end), ".eh_proj.weight"));
+}
+
+/// A bias or zero points that are all zero and belong to a used weight: some quantizers store them
+/// for every matrix.
+Result<bool> isZeroBeside(const Checkpoint &checkpoint,
+                          const std::map<std::string, Extent> &described, std::string_view tensor) {
+  const std::string_view module = moduleOf(tensor);
+  const auto weight = described.lower_bound(std::string(module));
+  if ((!tensor.ends_with(".bias") && !tensor.ends_with("_zero_point")) || module.empty() ||
+      weight == described.end() || !weight->first.starts_with(module))
+    return false;
+  return isAllZero(checkpoint, std::string(tensor));
+}
+
+/// The first of the tensors, and how many there are.
+std::string listText(const Checkpoint &checkpoint, const std::vector<std::string_view> &tensors) {
+  std::string text = strCat("tensor ", quoted(tensors.front()));
+  if (tensors.size() > 1)
+    text += strCat(" and ", tensors.size() - 1, " more of ", checkpoint.weightNames().size());
+  return text;
+}
+
+/// The reason why a described tensor is missing, as far as the undescribed ones tell it.
+std::string unusedText(const Checkpoint &checkpoint, const std::vector<std::string_view> &unused) {
+  if (unused.empty())
+    return "";
+  const bool isMlx = std::any_of(unused.begin(), unused.end(), [](std::string_view name) {
+    return name.find(".switch_mlp.") != std::string_view::npos;
+  });
+  return strCat("; the model that config.json describes does not use ",
+                listText(checkpoint, unused),
+                isMlx ? ", as MLX names them: use the checkpoint that it was converted from" : "");
 }
 
 } // namespace
@@ -271,24 +313,47 @@ std::map<std::string, std::vector<uint64_t>> tensorShapes(const ModelDescription
   return shapes;
 }
 
-Status checkTensors(const Checkpoint &checkpoint, const ModelDescription &description) {
-  const std::map<std::string, Extent> extents = extentsOf(description);
-  for (const auto &[name, extent] : extents)
-    MOERT_RETURN_IF_ERROR(checkTensor(checkpoint, name, extent));
-  return checkNoStrangers(checkpoint, extents);
-}
-
 std::vector<std::string_view> unusedTensors(const Checkpoint &checkpoint,
                                             const ModelDescription &description) {
   std::set<std::string_view> used;
   forEachWeight(description, [&](const WeightSource &source) { used.insert(source.tensor); });
+  const auto isOfOtherPart = [&](std::string_view name) {
+    return std::any_of(description.otherParts.begin(), description.otherParts.end(),
+                       [&](const std::string &prefix) { return name.starts_with(prefix); });
+  };
   std::vector<std::string_view> unused;
   for (const std::string_view name : checkpoint.weightNames())
-    if (used.count(name) == 0 &&
-        std::none_of(description.otherParts.begin(), description.otherParts.end(),
-                     [&](const std::string &prefix) { return name.starts_with(prefix); }))
+    if (used.count(name) == 0 && !isOfOtherPart(name) && !isRotationBuffer(name) &&
+        !isInPredictionLayer(checkpoint, description, name))
       unused.push_back(name);
   return unused;
+}
+
+Status checkTensors(const Checkpoint &checkpoint, const ModelDescription &description) {
+  const std::map<std::string, Extent> extents = extentsOf(description);
+  const std::vector<std::string_view> candidates = unusedTensors(checkpoint, description);
+  for (const auto &[name, extent] : extents)
+    if (!checkpoint.has(name))
+      return invalidInput(checkpoint.directory(), ": found no tensor ", quoted(name),
+                          ", expected it with shape ", shapesText(expectedShapes(extent)),
+                          checkpoint.absenceText(name), unusedText(checkpoint, candidates));
+  for (const auto &[name, extent] : extents)
+    MOERT_RETURN_IF_ERROR(checkTensor(checkpoint, name, extent));
+  std::vector<std::string_view> unused;
+  for (const std::string_view name : candidates) {
+    MOERT_ASSIGN_OR_RETURN(const bool isNeutral, isZeroBeside(checkpoint, extents, name));
+    if (!isNeutral)
+      unused.push_back(name);
+  }
+  if (unused.empty())
+    return Status();
+  return invalidInput(
+      checkpoint.directory(), ": found ", listText(checkpoint, unused),
+      ", which the model that config.json describes does not use, expected no tensors but its "
+      "own: ",
+      "without them the results may be wrong. Compare config.json with the one that the model was ",
+      "published with (numbers of layers and experts, shared experts, biases, norms). If another ",
+      "network was saved with the model (a head, an adapter, a draft model), save it without that");
 }
 
 } // namespace moec

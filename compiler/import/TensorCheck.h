@@ -25,12 +25,14 @@ void changeEachWeight(ModelDescription &description,
 std::map<std::string, std::vector<uint64_t>> tensorShapes(const ModelDescription &description);
 
 /// Checks that every described tensor is in the checkpoint, with exactly the shape that its parts
-/// add up to and a supported type. An undescribed tensor in the same module as a described one (a
-/// bias that the config does not mention) is refused too: ignoring it would change the result.
+/// add up to and a supported type, and that there are no unusedTensors(), which would mean another
+/// model than the description's. Biases and zero points of used weights may be there if they are
+/// all zero, since they change nothing.
 moert::Status checkTensors(const Checkpoint &checkpoint, const ModelDescription &description);
 
-/// The tensors that the description does not name, in ascending order; for example of layers beyond
-/// the last.
+/// The tensors that the description does not name and that may matter to its model, in ascending
+/// order: not those of its otherParts, and, of every family, not the buffers of rotations and not
+/// the layers past the last one for multi-token prediction (DeepSeek-V3, GLM).
 std::vector<std::string_view> unusedTensors(const Checkpoint &checkpoint,
                                             const ModelDescription &description);
 

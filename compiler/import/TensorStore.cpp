@@ -1,6 +1,7 @@
 #include "compiler/import/TensorStore.h"
 
 #include "compiler/import/JsonScan.h"
+#include "compiler/import/codecs/CodecParts.h"
 
 #include <algorithm>
 
@@ -38,6 +39,8 @@ Status TensorStore::findCoded() {
   for (const std::string_view name : storedTensors.shards().tensorNames()) {
     const TensorLocation location = *storedTensors.find(name);
     std::optional<std::string> plain = weightCodec->plainName(*location.tensor);
+    if (!plain && isActivationScale(name))
+      parts.push_back(location.tensor->name);
     if (!plain)
       continue;
     if (*plain != name) {

@@ -49,7 +49,7 @@ Result<bool> areEqualMatrices(const Checkpoint &checkpoint, const WeightSource &
   return true;
 }
 
-static Result<bool> isAllZero(const Checkpoint &checkpoint, const std::string &name) {
+Result<bool> isAllZero(const Checkpoint &checkpoint, const std::string &name) {
   MOERT_ASSIGN_OR_RETURN(const WeightTensor weight, checkpoint.weight(name));
   const TensorLocation &location = weight.location;
   const uint64_t bytes = location.tensor->end - location.tensor->begin;

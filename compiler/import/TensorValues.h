@@ -17,6 +17,9 @@ namespace moec {
 moert::Result<bool> areEqualMatrices(const Checkpoint &checkpoint, const WeightSource &a,
                                      const WeightSource &b);
 
+/// Whether the tensor has only zero bytes; of a quantized weight, its codes.
+moert::Result<bool> isAllZero(const Checkpoint &checkpoint, const std::string &name);
+
 /// The tensors that the description uses and that hold only zero bytes (for a quantized weight, the
 /// codes), in the order of the forward pass: an interrupted download that reserved its file leaves
 /// such tensors. Biases are left out, since training may leave them at zero.

@@ -72,7 +72,9 @@ Result<ModelDescription> describeErnie45Moe(const ArchitectureInput &input) {
     MOERT_ASSIGN_OR_RETURN(layer.moe, describeMoe(input, ernie, decoder, module));
     return Status();
   };
-  return describeDecoder(input, decoder, fillLayer);
+  MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(input, decoder, fillLayer));
+  model.otherParts.push_back("model.mtp_"); // Multi-token prediction.
+  return model;
 }
 
 } // namespace moec

@@ -206,8 +206,9 @@ Result<ModelDescription> describeGemma4(const ArchitectureInput &input) {
   if (!input.generationConfig || !input.generationConfig->has("eos_token_id"))
     part.generationConfig = input.config;
   MOERT_ASSIGN_OR_RETURN(ModelDescription model, describe(part, "model.language_model."));
-  model.otherParts = {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.",
-                      "model.embed_audio."};
+  for (const char *tower :
+       {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.", "model.embed_audio."})
+    model.otherParts.push_back(tower);
   return model;
 }
 

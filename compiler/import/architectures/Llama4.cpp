@@ -152,7 +152,8 @@ Result<ModelDescription> describeLlama4(const ArchitectureInput &whole) {
     return Status();
   };
   MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(input, decoder, fillLayer));
-  model.otherParts = {"vision_model.", "multi_modal_projector."};
+  for (const char *part : {"vision_model.", "multi_modal_projector."})
+    model.otherParts.push_back(part);
   return model;
 }
 

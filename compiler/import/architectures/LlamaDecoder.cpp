@@ -116,6 +116,8 @@ Status describeHead(const ArchitectureInput &input, const DecoderConfig &decoder
   }
   if (input.hasTensor(head)) {
     MOERT_ASSIGN_OR_RETURN(model.tiedHead, input.areEqual(model.embedding, model.head.weight));
+    if (model.tiedHead)
+      model.otherParts = {head};
   }
   if (model.tiedHead)
     model.head.weight = model.embedding;

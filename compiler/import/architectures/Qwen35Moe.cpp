@@ -61,7 +61,8 @@ Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input) {
   };
   MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(text, decoder, fillLayer));
   MOERT_ASSIGN_OR_RETURN(model.modelType, input.config.string("model_type"));
-  model.otherParts = {"model.visual.", "mtp."};
+  for (const char *part : {"model.visual.", "mtp."})
+    model.otherParts.push_back(part);
   return model;
 }
 

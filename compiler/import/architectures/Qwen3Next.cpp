@@ -59,7 +59,7 @@ Result<ModelDescription> describeQwen3Next(const ArchitectureInput &input) {
     return Status();
   };
   MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(input, decoder, fillLayer));
-  model.otherParts = {"mtp."};
+  model.otherParts.push_back("mtp.");
   return model;
 }
 

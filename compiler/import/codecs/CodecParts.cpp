@@ -4,6 +4,7 @@
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace moec {
@@ -102,6 +103,9 @@ Status setScales(const StoredTensors &stored, const TensorLocation &scales, cons
   plane.lines = divideUp(weight.rows, plane.rowsPerElement);
   plane.width = divideUp(weight.cols, plane.colsPerElement);
   std::vector<std::vector<uint64_t>> shapes = {shapeOf(weight, plane.lines, plane.width)};
+  // ModelOpt keeps the dimensions inside of a block.
+  if (block.rows > 1 && !weight.matrices)
+    shapes.push_back({plane.lines, 1, plane.width, 1});
   if (block.cols == 0) {
     // A column of scales may lack its last dimension, a single scale both.
     shapes.push_back(shapes[0]);
@@ -117,13 +121,57 @@ Status setScales(const StoredTensors &stored, const TensorLocation &scales, cons
                            block.cols == 0 ? "all" : strCat(block.cols)));
 }
 
-Result<uint64_t> readGroupSize(const ConfigObject &config, std::string_view key) {
+Result<uint64_t> readGroupSize(const ConfigObject &config, std::string_view key,
+                               std::optional<uint32_t> fallback) {
   constexpr uint32_t kMaxGroup = 1 << 20;
-  MOERT_ASSIGN_OR_RETURN(const double size, config.real(key, -1, kMaxGroup));
-  if (size == -1)
-    return uint64_t{0};
-  MOERT_ASSIGN_OR_RETURN(const uint32_t whole, config.integer(key, 1, kMaxGroup));
+  if (config.contains(key)) {
+    MOERT_ASSIGN_OR_RETURN(const double size, config.real(key, -1, kMaxGroup));
+    if (size == -1)
+      return uint64_t{0};
+  }
+  MOERT_ASSIGN_OR_RETURN(const uint32_t whole, config.integer(key, 1, kMaxGroup, fallback));
   return uint64_t{whole};
+}
+
+Result<std::vector<uint64_t>> readOtherGroups(const ConfigObject &config, std::string_view key) {
+  constexpr uint32_t kPlainBits = 16; // A layer with so many is stored plainly.
+  std::vector<uint64_t> groups;
+  if (!config.has(key))
+    return groups;
+  MOERT_ASSIGN_OR_RETURN(const ConfigObject layers, config.object(key));
+  for (const std::string &name : layers.keys()) {
+    if (name.starts_with("-:")) // GPTQModel's sign for layers that are not quantized.
+      continue;
+    MOERT_ASSIGN_OR_RETURN(const ConfigObject layer, layers.object(name));
+    MOERT_ASSIGN_OR_RETURN(const uint32_t bits, layer.integer("bits", 1, 64, 4));
+    if (bits >= kPlainBits)
+      continue;
+    if (bits != 4)
+      return layer.mismatch("bits", "4, or 16 for a layer that is not quantized");
+    MOERT_RETURN_IF_ERROR(checkChoice(layer, "data_type", {"int"}));
+    if (!layer.has("group_size"))
+      continue;
+    MOERT_ASSIGN_OR_RETURN(groups.emplace_back(), readGroupSize(layer, "group_size"));
+  }
+  return groups;
+}
+
+Status refuseKey(const ConfigObject &config, std::string_view key, std::string_view reason) {
+  if (!config.has(key))
+    return Status();
+  const Result<ConfigObject> object = config.object(key);
+  return object.isOk() && object->keys().empty()
+             ? Status()
+             : config.mismatch(key, strCat("null or none: ", reason));
+}
+
+bool isActivationScale(std::string_view name) {
+  constexpr std::array<std::string_view, 12> kEndings = {
+      "input_scale",  "activation_scale",  "input_global_scale", "input_zero_point",
+      "output_scale", "output_zero_point", ".q_scale",           ".k_scale",
+      ".v_scale",     ".kv_scale",         ".k_zero_point",      ".v_zero_point"};
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 Result<CodedWeight> wordColumns(const StoredTensors &stored, const TensorLocation &codes,

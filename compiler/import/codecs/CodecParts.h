@@ -50,7 +50,20 @@ moert::Status setScales(const StoredTensors &stored, const TensorLocation &scale
                         const ScaleBlock &block, CodedWeight &weight);
 
 /// A group size of at least 1, or -1, which is returned as 0: all inputs.
-moert::Result<uint64_t> readGroupSize(const ConfigObject &config, std::string_view key);
+moert::Result<uint64_t> readGroupSize(const ConfigObject &config, std::string_view key,
+                                      std::optional<uint32_t> fallback = std::nullopt);
+
+/// The group sizes in `key`, an object of layers (names or patterns) with parameters of their own.
+/// Refuses by name a layer that is quantized otherwise than with integers of 4 bits.
+moert::Result<std::vector<uint64_t>> readOtherGroups(const ConfigObject &config,
+                                                     std::string_view key);
+
+/// Refuses a key that changes values and is not read. Null and an empty object are accepted.
+moert::Status refuseKey(const ConfigObject &config, std::string_view key, std::string_view reason);
+
+/// Whether a quantizer's tensor of this name concerns activations or cached keys and values, which
+/// are not quantized here.
+bool isActivationScale(std::string_view name);
 
 /// A weight whose codes are I32 words with inputs as lines: [inputs, outputs / 8], or [inputs / 8,
 /// outputs] if packed across lines.

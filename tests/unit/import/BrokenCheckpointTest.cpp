@@ -64,7 +64,7 @@ const std::vector<Row> kTensors = {
      [](auto &c) {
        c.shards.begin()->second.push_back(testTensor("lm_head.weight_scale_inv", "F32", {1, 1}));
      },
-     "model.safetensors", "found tensor \"lm_head.weight_scale_inv\" beside"},
+     "", "found tensor \"lm_head.weight_scale_inv\", which the model"},
     {"fused experts with another inner width",
      [](auto &c) {
        c = fuseExperts(c);

@@ -98,6 +98,13 @@ TEST_CASE("the class's names, with fused experts, are read as the published ones
     }
 }
 
+TEST_CASE("a tensor under both names is refused") {
+  TestCheckpoint files = tinyMixtral();
+  files.shards["model.safetensors"].push_back(
+      testTensor("model.layers.0.mlp.gate.weight", "BF16", {2, 8}));
+  checkRefused(importStatus(files), {"found tensor \"model.layers.0.mlp.gate.weight\""});
+}
+
 TEST_CASE("one family's class names are not another's") {
   TestCheckpoint files = tinyMixtral();
   files.tensor("model.layers.0.block_sparse_moe.gate.weight").name =
