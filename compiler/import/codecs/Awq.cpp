@@ -49,6 +49,10 @@ private:
 
 } // namespace
 
+std::unique_ptr<WeightCodec> makeAwqCodec(uint64_t group) {
+  return std::make_unique<AwqCodec>(group);
+}
+
 Result<std::unique_ptr<WeightCodec>> makeAwqCodec(const ConfigObject &quantization) {
   const auto nameOf = [&](const char *name, const char *older) {
     return quantization.has(name) ? name : older;
@@ -60,7 +64,7 @@ Result<std::unique_ptr<WeightCodec>> makeAwqCodec(const ConfigObject &quantizati
   if (!hasZeroPoints)
     return quantization.mismatch("zero_point", "true, as AWQ checkpoints have zero points");
   MOERT_RETURN_IF_ERROR(checkChoice(quantization, "version", {"gemm", "GEMM"}));
-  return std::unique_ptr<WeightCodec>(std::make_unique<AwqCodec>(group));
+  return makeAwqCodec(group);
 }
 
 } // namespace moec

@@ -57,6 +57,7 @@ moert::Result<std::unique_ptr<WeightCodec>>
 makeCompressedTensorsCodec(const ConfigObject &quantization);
 moert::Result<std::unique_ptr<WeightCodec>> makeGptqCodec(const ConfigObject &quantization);
 moert::Result<std::unique_ptr<WeightCodec>> makeAwqCodec(const ConfigObject &quantization);
+moert::Result<std::unique_ptr<WeightCodec>> makeAutoRoundCodec(const ConfigObject &quantization);
 moert::Result<std::unique_ptr<WeightCodec>> makeModelOptCodec(const ConfigObject &quantization);
 
 /// How many weights share a scale; 0: all rows or all columns.
@@ -65,10 +66,22 @@ struct ScaleBlock {
   bool operator==(const ScaleBlock &) const = default;
 };
 
+struct GptqLayout {
+  uint64_t group = 0; // Inputs per group; 0: all.
+  bool isReordered = false;
+  bool isFirstVersion = true; // Zero points are stored less one.
+};
+
 /// Formats that several methods share. A block of {0, 0} means a scale per tensor or per row.
-moert::Result<std::unique_ptr<WeightCodec>> makeFp8Codec(const ScaleBlock &block);
+std::unique_ptr<WeightCodec> makeGptqCodec(const GptqLayout &layout);
+std::unique_ptr<WeightCodec> makeAwqCodec(uint64_t group);
+std::unique_ptr<WeightCodec> makeFp8Codec(const ScaleBlock &block);
 enum class Nvfp4Names { kModelOpt, kCompressedTensors };
 inline constexpr uint32_t kNvfp4Group = 16; // Inputs that share a scale.
-moert::Result<std::unique_ptr<WeightCodec>> makeNvfp4Codec(Nvfp4Names naming);
+std::unique_ptr<WeightCodec> makeNvfp4Codec(Nvfp4Names naming);
+
+/// Weights of one checkpoint in several formats, at least one; of equal formats, one is kept. A
+/// weight has the format whose types and shapes it is stored in.
+std::unique_ptr<WeightCodec> makeMixedCodec(std::vector<std::unique_ptr<WeightCodec>> parts);
 
 } // namespace moec

@@ -2,13 +2,15 @@
 // X.weight_packed, I32 [outputs, inputs / 8], eight 4-bit codes per word, low first, code - 8;
 // X.weight_scale [outputs, groups]; X.weight_shape; if asymmetric, X.weight_zero_point, I32
 // [outputs / 8, groups], packed along outputs; if reordered by group, X.weight_g_idx. The formats
-// float-quantized and nvfp4-pack-quantized are those of Fp8.cpp and Nvfp4.cpp under other names.
+// float-quantized and nvfp4-pack-quantized are those of Fp8.cpp and Nvfp4.cpp under other names;
+// mixed-precision has groups of several of these.
 // Source: compressed-tensors 0.20, compressors/pack_quantized.
 #include "compiler/import/codecs/Codec.h"
 #include "compiler/import/codecs/CodecParts.h"
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace moec {
 
@@ -29,8 +31,6 @@ struct Scheme {
   uint32_t bits = 0;
   bool isSymmetric = true;
   ScaleBlock block = {1, 0}; // For a scale per tensor {0, 0}.
-
-  bool operator==(const Scheme &) const = default;
 };
 
 class PackedInt4Codec final : public WeightCodec {
@@ -123,6 +123,37 @@ private:
   Scheme scheme;
 };
 
+/// [rows, columns] of a block, or "128x128", as versions before 0.11 wrote it.
+Result<ScaleBlock> readBlock(const ConfigObject &weights) {
+  const char *const key = "block_structure";
+  std::vector<uint32_t> sizes;
+  if (const Result<std::string> text = weights.string(key); text.isOk()) {
+    const char *const end = text->data() + text->size();
+    const char *begin = text->data();
+    while (begin != end) {
+      const auto [next, error] = std::from_chars(begin, end, sizes.emplace_back());
+      const bool isLast = next == end;
+      if (error != std::errc() || (!isLast && (*next != 'x' || next + 1 == end)))
+        return weights.mismatch(key, "two numbers, as in [128, 128] or \"128x128\"");
+      begin = isLast ? next : next + 1;
+    }
+  } else {
+    MOERT_ASSIGN_OR_RETURN(sizes, weights.integers(key, 1, kMaxGroup));
+  }
+  if (sizes.size() != 2 || std::any_of(sizes.begin(), sizes.end(),
+                                       [](uint32_t size) { return size < 1 || size > kMaxGroup; }))
+    return weights.mismatch(
+        key, strCat("two numbers from 1 to ", kMaxGroup, ", rows and columns of a block"));
+  return ScaleBlock{sizes[0], sizes[1]};
+}
+
+/// The format of a group in a checkpoint that has several and does not name each.
+std::string formatOf(const Scheme &scheme) {
+  if (scheme.type == "int")
+    return "pack-quantized";
+  return scheme.bits == 4 ? "nvfp4-pack-quantized" : "float-quantized";
+}
+
 Result<Scheme> readScheme(const ConfigObject &quantization, const ConfigObject &group) {
   Scheme scheme;
   MOERT_ASSIGN_OR_RETURN(scheme.format, quantization.string("format"));
@@ -133,15 +164,13 @@ Result<Scheme> readScheme(const ConfigObject &quantization, const ConfigObject &
   MOERT_ASSIGN_OR_RETURN(scheme.type, weights.string("type", "int"));
   MOERT_ASSIGN_OR_RETURN(scheme.bits, weights.integer("num_bits", 1, 64));
   MOERT_ASSIGN_OR_RETURN(scheme.isSymmetric, weights.boolean("symmetric", true));
+  if (scheme.format == "mixed-precision")
+    scheme.format = formatOf(scheme);
   MOERT_ASSIGN_OR_RETURN(const std::string strategy, weights.string("strategy"));
   if (strategy == "group" || strategy == "tensor_group") {
     MOERT_ASSIGN_OR_RETURN(scheme.block.cols, weights.integer("group_size", 1, kMaxGroup));
   } else if (strategy == "block") {
-    MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> sizes,
-                           weights.integers("block_structure", 1, kMaxGroup));
-    if (sizes.size() != 2)
-      return weights.mismatch("block_structure", "two numbers: rows and columns of a block");
-    scheme.block = {sizes[0], sizes[1]};
+    MOERT_ASSIGN_OR_RETURN(scheme.block, readBlock(weights));
   } else if (strategy == "tensor") {
     scheme.block = {0, 0};
   } else if (strategy != "channel") {
@@ -151,30 +180,9 @@ Result<Scheme> readScheme(const ConfigObject &quantization, const ConfigObject &
   return scheme;
 }
 
-/// The scheme of all groups; their targets do not matter, since the stored names decide.
-Result<Scheme> readSchemes(const ConfigObject &quantization) {
-  MOERT_ASSIGN_OR_RETURN(const ConfigObject groups, quantization.object("config_groups"));
-  std::optional<Scheme> common;
-  for (const std::string &key : groups.keys()) {
-    MOERT_ASSIGN_OR_RETURN(const ConfigObject group, groups.object(key));
-    MOERT_ASSIGN_OR_RETURN(Scheme scheme, readScheme(quantization, group));
-    if (common && !(*common == scheme))
-      return quantization.mismatch("config_groups", "groups whose weights have one format");
-    common = std::move(scheme);
-  }
-  if (!common)
-    return quantization.mismatch("config_groups", "at least one group");
-  return *common;
-}
-
-} // namespace
-
-Result<std::unique_ptr<WeightCodec>> makeCompressedTensorsCodec(const ConfigObject &quantization) {
-  MOERT_ASSIGN_OR_RETURN(Scheme scheme, readSchemes(quantization));
-  if (quantization.has("sparsity_config")) {
-    MOERT_ASSIGN_OR_RETURN(const ConfigObject sparsity, quantization.object("sparsity_config"));
-    MOERT_RETURN_IF_ERROR(checkChoice(sparsity, "format", {"dense"}));
-  }
+Result<std::unique_ptr<WeightCodec>> makePart(const ConfigObject &quantization,
+                                              const ConfigObject &group) {
+  MOERT_ASSIGN_OR_RETURN(Scheme scheme, readScheme(quantization, group));
   const bool isInt4 = scheme.type == "int" && scheme.bits == 4;
   const bool isFp8 = scheme.type == "float" && scheme.bits == 8;
   const bool isFp4 = scheme.type == "float" && scheme.bits == 4;
@@ -186,10 +194,32 @@ Result<std::unique_ptr<WeightCodec>> makeCompressedTensorsCodec(const ConfigObje
   if (scheme.format == "nvfp4-pack-quantized" && isFp4 && scheme.isSymmetric &&
       scheme.block == ScaleBlock{1, kNvfp4Group})
     return makeNvfp4Codec(Nvfp4Names::kCompressedTensors);
-  return quantization.mismatch(
-      "format", strCat("\"pack-quantized\" with integers of 4 bits, \"float-quantized\" with ",
+  return (group.has("format") ? group : quantization)
+      .mismatch("format",
+                strCat("\"pack-quantized\" with integers of 4 bits, \"float-quantized\" with ",
                        "floats of 8 bits, or \"nvfp4-pack-quantized\" with groups of ", kNvfp4Group,
                        "; its weights have ", scheme.bits, " bits of type ", scheme.type));
+}
+
+} // namespace
+
+Result<std::unique_ptr<WeightCodec>> makeCompressedTensorsCodec(const ConfigObject &quantization) {
+  MOERT_RETURN_IF_ERROR(
+      refuseKey(quantization, "transform_config", "weights that are stored rotated are not read"));
+  if (quantization.has("sparsity_config")) {
+    MOERT_ASSIGN_OR_RETURN(const ConfigObject sparsity, quantization.object("sparsity_config"));
+    MOERT_RETURN_IF_ERROR(checkChoice(sparsity, "format", {"dense"}));
+  }
+  MOERT_ASSIGN_OR_RETURN(const ConfigObject groups, quantization.object("config_groups"));
+  // A group's targets do not matter: the stored names, types and shapes decide.
+  std::vector<std::unique_ptr<WeightCodec>> parts;
+  for (const std::string &key : groups.keys()) {
+    MOERT_ASSIGN_OR_RETURN(const ConfigObject group, groups.object(key));
+    MOERT_ASSIGN_OR_RETURN(parts.emplace_back(), makePart(quantization, group));
+  }
+  if (parts.empty())
+    return quantization.mismatch("config_groups", "at least one group");
+  return makeMixedCodec(std::move(parts));
 }
 
 } // namespace moec

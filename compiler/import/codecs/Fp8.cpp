@@ -32,18 +32,14 @@ public:
         stored.type == SafetensorsType::kF8E4M3 || stored.type == SafetensorsType::kI8;
     if (!isCodes || stored.shape.size() < 2)
       return std::nullopt;
-    for (const std::string_view ending : {"_scale", "_scale_inv", ".scale"})
+    for (const std::string_view ending : {"_scale", "_scale_inv", ".scale", "_zero_point"})
       if (stored.name.ends_with(ending))
         return std::nullopt;
     return stored.name;
   }
 
   std::vector<std::string> companions(std::string_view name) const override {
-    std::vector<std::string> names = scaleNames(name);
-    for (const std::string_view ending : {".input_scale", ".activation_scale"})
-      if (auto other = withEnding(name, ".weight", ending))
-        names.push_back(std::move(*other));
-    return names;
+    return scaleNames(name);
   }
 
   Result<CodedWeight> describe(const StoredTensors &stored, const TensorLocation &codes,
@@ -65,8 +61,11 @@ public:
       return describeFp4(stored, codes, *scales);
     ScaleBlock actual = block;
     const std::vector<uint64_t> &shape = scales->tensor->shape;
-    if (block.rows == 0 && !shape.empty() && shape.back() == 1 &&
-        shape == shapeOf(weight, weight.rows, 1))
+    std::vector<uint64_t> column = shapeOf(weight, weight.rows, 1);
+    if (block.rows == 0 && shape == column)
+      actual.rows = 1;
+    column.pop_back(); // ModelOpt's scales per row.
+    if (block.rows == 0 && weight.rows > 1 && shape == column)
       actual.rows = 1;
     MOERT_RETURN_IF_ERROR(setScales(stored, *scales, actual, weight));
     return weight;
@@ -109,8 +108,8 @@ Result<std::unique_ptr<WeightCodec>> makeFp8Codec(const ConfigObject &quantizati
   return makeFp8Codec(block);
 }
 
-Result<std::unique_ptr<WeightCodec>> makeFp8Codec(const ScaleBlock &block) {
-  return std::unique_ptr<WeightCodec>(std::make_unique<Fp8Codec>(block));
+std::unique_ptr<WeightCodec> makeFp8Codec(const ScaleBlock &block) {
+  return std::make_unique<Fp8Codec>(block);
 }
 
 } // namespace moec

@@ -16,13 +16,13 @@ namespace {
 
 class GptqCodec final : public WeightCodec {
 public:
-  GptqCodec(uint64_t groupSize, bool isReordered, bool isFirstVersion)
-      : group(groupSize), reordered(isReordered), firstVersion(isFirstVersion) {}
+  explicit GptqCodec(const GptqLayout &storedLayout) : layout(storedLayout) {}
 
   std::string text() const override {
-    return strCat(firstVersion ? "gptq" : "gptq_v2", ", 4-bit integers, ",
-                  group == 0 ? "a scale per row" : strCat("groups of ", group, " inputs"),
-                  reordered ? ", ordered by activation" : "");
+    return strCat(layout.isFirstVersion ? "gptq" : "gptq_v2", ", 4-bit integers, ",
+                  layout.group == 0 ? "a scale per row"
+                                    : strCat("groups of ", layout.group, " inputs"),
+                  layout.isReordered ? ", ordered by activation" : "");
   }
 
   std::optional<std::string> plainName(const SafetensorsTensor &stored) const override {
@@ -40,10 +40,10 @@ public:
     MOERT_ASSIGN_OR_RETURN(CodedWeight weight,
                            wordColumns(stored, codes, {.isAcrossLines = true}, unsigned4Format()));
     MOERT_RETURN_IF_ERROR(
-        setColumnScales(stored, codes, {names[0], names[1], group}, {.lineAlignment = 8},
-                        firstVersion ? successor4Format() : unsigned4Format(), weight));
+        setColumnScales(stored, codes, {names[0], names[1], layout.group}, {.lineAlignment = 8},
+                        layout.isFirstVersion ? successor4Format() : unsigned4Format(), weight));
     auto groups = stored.find(names[2]);
-    if (reordered && !groups) {
+    if (layout.isReordered && !groups) {
       MOERT_ASSIGN_OR_RETURN(groups, requireTensor(stored, codes, names[2], "inputs' groups"));
     }
     if (!groups)
@@ -55,21 +55,41 @@ public:
   }
 
 private:
-  uint64_t group; // 0: all inputs.
-  bool reordered, firstVersion;
+  GptqLayout layout;
 };
 
 } // namespace
 
+std::unique_ptr<WeightCodec> makeGptqCodec(const GptqLayout &layout) {
+  return std::make_unique<GptqCodec>(layout);
+}
+
 Result<std::unique_ptr<WeightCodec>> makeGptqCodec(const ConfigObject &quantization) {
+  GptqLayout layout;
   MOERT_RETURN_IF_ERROR(quantization.integer("bits", 4, 4).status());
-  MOERT_ASSIGN_OR_RETURN(const uint64_t group, readGroupSize(quantization, "group_size"));
-  MOERT_ASSIGN_OR_RETURN(const bool isReordered, quantization.boolean("desc_act", false));
-  MOERT_RETURN_IF_ERROR(checkChoice(quantization, "checkpoint_format", {"gptq", "gptq_v2"}));
-  const Result<std::string> format = quantization.string("checkpoint_format", "gptq");
+  MOERT_ASSIGN_OR_RETURN(layout.group, readGroupSize(quantization, "group_size"));
+  MOERT_ASSIGN_OR_RETURN(layout.isReordered, quantization.boolean("desc_act", false));
+  // GPTQModel has another name for the same.
+  const char *const formatKey =
+      quantization.has("checkpoint_format") ? "checkpoint_format" : "format";
+  MOERT_RETURN_IF_ERROR(checkChoice(quantization, formatKey, {"gptq", "gptq_v2"}));
+  const Result<std::string> format = quantization.string(formatKey, "gptq");
   MOERT_RETURN_IF_ERROR(format.status());
-  return std::unique_ptr<WeightCodec>(
-      std::make_unique<GptqCodec>(group, isReordered, format.value() != "gptq_v2"));
+  layout.isFirstVersion = format.value() != "gptq_v2";
+  MOERT_RETURN_IF_ERROR(checkChoice(quantization, "pack_dtype", {"int32"}));
+  MOERT_ASSIGN_OR_RETURN(const bool isMarlin, quantization.boolean("is_marlin_format", false));
+  if (isMarlin)
+    return quantization.mismatch("is_marlin_format", "false: that packing is not read");
+  MOERT_RETURN_IF_ERROR(refuseKey(quantization, "adapter", "adapters are not read"));
+  std::vector<std::unique_ptr<WeightCodec>> parts;
+  parts.push_back(makeGptqCodec(layout));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> others,
+                         readOtherGroups(quantization, "dynamic"));
+  for (const uint64_t other : others) {
+    layout.group = other;
+    parts.push_back(makeGptqCodec(layout));
+  }
+  return makeMixedCodec(std::move(parts));
 }
 
 } // namespace moec

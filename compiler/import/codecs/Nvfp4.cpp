@@ -33,12 +33,7 @@ public:
   }
 
   std::vector<std::string> companions(std::string_view name) const override {
-    std::vector<std::string> names = {strCat(name, "_scale"), globalName(name)};
-    for (const std::string_view ending :
-         {".input_scale", ".input_global_scale", ".k_scale", ".v_scale"})
-      if (auto other = withEnding(name, ".weight", ending))
-        names.push_back(std::move(*other));
-    return names;
+    return {strCat(name, "_scale"), globalName(name)};
   }
 
   Result<CodedWeight> describe(const StoredTensors &stored, const TensorLocation &codes,
@@ -86,19 +81,8 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<WeightCodec>> makeNvfp4Codec(Nvfp4Names naming) {
-  return std::unique_ptr<WeightCodec>(std::make_unique<Nvfp4Codec>(naming));
-}
-
-Result<std::unique_ptr<WeightCodec>> makeModelOptCodec(const ConfigObject &quantization) {
-  MOERT_ASSIGN_OR_RETURN(const std::string algorithm, quantization.string("quant_algo"));
-  if (algorithm == "FP8")
-    return makeFp8Codec(ScaleBlock{});
-  if (algorithm != "NVFP4")
-    return quantization.mismatch("quant_algo", "\"NVFP4\" or \"FP8\"");
-  MOERT_RETURN_IF_ERROR(
-      quantization.integer("group_size", kNvfp4Group, kNvfp4Group, kNvfp4Group).status());
-  return makeNvfp4Codec(Nvfp4Names::kModelOpt);
+std::unique_ptr<WeightCodec> makeNvfp4Codec(Nvfp4Names naming) {
+  return std::make_unique<Nvfp4Codec>(naming);
 }
 
 } // namespace moec

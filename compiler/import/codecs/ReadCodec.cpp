@@ -8,6 +8,7 @@
 namespace moec {
 
 using moert::Result;
+using moert::Status;
 using moert::strCat;
 
 namespace {
@@ -19,9 +20,14 @@ struct Method {
 
 /// Ascending by name.
 constexpr std::array kMethods = {
-    Method{"awq", makeAwqCodec},           Method{"compressed-tensors", makeCompressedTensorsCodec},
-    Method{"fp8", makeFp8Codec},           Method{"gptq", makeGptqCodec},
-    Method{"modelopt", makeModelOptCodec}, Method{"mxfp4", makeMxfp4Codec},
+    Method{"auto-round", makeAutoRoundCodec},
+    Method{"awq", makeAwqCodec},
+    Method{"compressed-tensors", makeCompressedTensorsCodec},
+    Method{"fp8", makeFp8Codec},
+    Method{"gptq", makeGptqCodec},
+    Method{"intel/auto-round", makeAutoRoundCodec}, // As its first releases wrote it.
+    Method{"modelopt", makeModelOptCodec},
+    Method{"mxfp4", makeMxfp4Codec},
 };
 
 std::string methodsText() {
@@ -48,9 +54,26 @@ Result<std::optional<ConfigObject>> findQuantization(const ConfigObject &config)
   return std::optional(found);
 }
 
+/// MLX writes its parameters under a key of its own, and again in quantization_config without a
+/// method's name.
+Status refuseMlx(const ConfigObject &config) {
+  for (const std::string_view key : {"quantization", "quantization_config"}) {
+    const Result<ConfigObject> found = config.object(key);
+    if (found.isOk() && !found->contains("quant_method") && found->has("group_size") &&
+        found->has("bits"))
+      return config.mismatch(
+          key, strCat("none of the format of MLX, whose weights (tensors .weight, .scales and "
+                      ".biases) are not read. Use the checkpoint that it was converted from, in "
+                      "16 bits or quantized with one of the methods ",
+                      methodsText()));
+  }
+  return Status();
+}
+
 } // namespace
 
 Result<std::unique_ptr<WeightCodec>> readCodec(const ConfigObject &config) {
+  MOERT_RETURN_IF_ERROR(refuseMlx(config));
   MOERT_ASSIGN_OR_RETURN(const std::optional<ConfigObject> quantization, findQuantization(config));
   if (!quantization)
     return std::unique_ptr<WeightCodec>();

@@ -14,7 +14,7 @@ namespace {
 struct RenamedFamily {
   const char *golden;
   const char *published, *ofClass; // A regular expression and its replacement.
-  const char *router, *bias;       // Of the last layer, after its prefix; "" if there is none.
+  const char *router, *bias;       // Names in the last layer; "" if there is none.
 };
 
 /// By transformers 5.24, models/*/modeling_*.py.

@@ -124,6 +124,72 @@ TEST_CASE("float-quantized weights are FP8 with a scale per row") {
   CHECK(decoded(files, wholeWeight("m.weight", 2, 2)) == std::vector<float>{3, -3, 1, 224});
 }
 
+TEST_CASE("blocks of FP8 may be written as text, as old versions do") {
+  const auto blocks = [](nlohmann::json structure) {
+    return quantizedTensors(
+        configOf({{"num_bits", 8},
+                  {"type", "float"},
+                  {"strategy", "block"},
+                  {"block_structure", structure}},
+                 "float-quantized"),
+        {byteTensor("m.weight", "F8_E4M3", {2, 3}, {0x38, 0xb8, 0x40, 0x38, 0x38, 0x7e}),
+         floatTensor("m.weight_scale", {1, 2}, {3, 0.5f})});
+  };
+  const WeightSource weight = wholeWeight("m.weight", 2, 3);
+  const std::vector<float> expected = {3, -3, 1, 3, 3, 224};
+  CHECK(decoded(blocks({4, 2}), weight) == expected);
+  CHECK(decoded(blocks("4x2"), weight) == expected);
+  for (const char *text : {"", "4", "4x", "x2", "4x2x1", "4X2", "0x2", "4x-2", " 4x2", "4x2 "})
+    checkRefused(decodingStatus(blocks(text), weight),
+                 {"'quantization_config.config_groups.group_0.weights.block_structure': found \"" +
+                      std::string(text) + "\"",
+                  "expected two numbers"});
+  checkRefused(decodingStatus(blocks("2x2"), wholeWeight("m.weight", 3, 3)), {"m.weight"});
+}
+
+TEST_CASE("mixed-precision has integers, FP8 and NVFP4 side by side") {
+  nlohmann::json config = configOf(kSymmetric, "mixed-precision");
+  config["config_groups"]["group_1"] = {
+      {"format", "float-quantized"},
+      {"weights", {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}}}};
+  config["config_groups"]["group_2"] = {
+      {"weights",
+       {{"num_bits", 4}, {"type", "float"}, {"strategy", "tensor_group"}, {"group_size", 16}}}};
+  TestCheckpoint files = symmetric();
+  const std::vector<float> integers = decoded(files, kWeight);
+  files.config["quantization_config"] = config;
+  for (const TestTensor &tensor :
+       {byteTensor("f.weight", "F8_E4M3", {2, 2}, {0x38, 0xb8, 0x40, 0x7e}),
+        floatTensor("f.weight_scale", {2, 1}, {3, 0.5f}),
+        byteTensor("n.weight_packed", "U8", {1, 2}, {0x21, 0x93}),
+        byteTensor("n.weight_scale", "F8_E4M3", {1, 1}, {0x38}),
+        floatTensor("n.weight_global_scale", {1}, {0.5f})})
+    files.shards["model.safetensors"].push_back(tensor);
+  CHECK(decoded(files, kWeight) == integers);
+  CHECK(decoded(files, wholeWeight("f.weight", 2, 2)) == std::vector<float>{3, -3, 1, 224});
+  CHECK(decoded(files, wholeWeight("n.weight", 1, 4)) == std::vector<float>{1, 2, 3, -1});
+
+  TestCheckpoint broken = files;
+  broken.config["quantization_config"]["config_groups"]["group_1"]["weights"]["num_bits"] = 16;
+  checkRefused(decodingStatus(broken, kWeight),
+               {"'quantization_config.config_groups.group_1.format': found \"float-quantized\"",
+                "its weights have 16 bits of type float"});
+  broken = files;
+  broken.tensor("n.weight_packed") = floatTensor("n.weight_packed", {1, 2}, {1, 2});
+  checkRefused(decodingStatus(broken, wholeWeight("n.weight", 1, 4)),
+               {"found dtype F32, expected I32; or ", "found dtype F32, expected U8"});
+}
+
+TEST_CASE("two groups of integers differ by the number of their scales") {
+  nlohmann::json config = configOf(kSymmetric);
+  config["config_groups"]["group_1"] = config["config_groups"]["group_0"];
+  config["config_groups"]["group_1"]["weights"]["group_size"] = 128;
+  TestCheckpoint files = symmetric();
+  const std::vector<float> expected = decoded(files, kWeight);
+  files.config["quantization_config"] = config;
+  CHECK(decoded(files, kWeight) == expected);
+}
+
 TEST_CASE("broken packed checkpoints are refused by file, tensor, found and expected") {
   checkBrokenCodes(
       {{"no scales", [](auto &c) { c.remove("m.weight_scale"); },
@@ -145,13 +211,19 @@ TEST_CASE("broken packed checkpoints are refused by file, tensor, found and expe
               128;
         },
         "\"m.weight_scale\": found shape [10, 3], expected [10, 1] for weights [10, 75]"},
-       {"two groups of different sizes",
+       {"two groups that both fit",
         [](auto &c) {
           auto &groups = c.config["quantization_config"]["config_groups"];
           groups["group_1"] = groups["group_0"];
-          groups["group_1"]["weights"]["group_size"] = 128;
+          groups["group_1"]["weights"]["group_size"] = 36;
         },
-        "'quantization_config.config_groups': found an object, expected groups whose weights"},
+        "\"m.weight_packed\": found scales that fit compressed-tensors, 4-bit integers, groups of "
+        "32 inputs, with zero points and compressed-tensors"},
+       {"rotated weights",
+        [](auto &c) {
+          c.config["quantization_config"]["transform_config"] = {{"config_groups", {{"R1", 1}}}};
+        },
+        "'quantization_config.transform_config': found an object, expected null or none"},
        {"codes of another type", [](auto &c) { c.tensor("m.weight_packed").type = "F32"; },
         "\"m.weight_packed\": found dtype F32, expected I32"},
        {"zero points of another shape",

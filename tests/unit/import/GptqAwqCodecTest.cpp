@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+#include <string>
+
 using moec::WeightSource;
 
 namespace {
@@ -89,6 +92,97 @@ TEST_CASE("GPTQ's second version stores zero points as they are") {
   nlohmann::json config = kGptq;
   config["checkpoint_format"] = "gptq_v2";
   CHECK(decoded(gptq(config, positions()), kWeight) == expectedValues(positions(), 0));
+}
+
+TEST_CASE("auto-round packs as GPTQ's first version, as its second or as AWQ") {
+  nlohmann::json config = {{"quant_method", "auto-round"}, {"group_size", 16}, {"sym", true}};
+  CHECK(decoded(gptq(config, positions()), kWeight) == expectedValues(positions(), 1));
+  for (const auto &[format, added] : std::map<std::string, uint32_t>{
+           {"auto_round:auto_gptq", 1}, {"auto_round:gptqmodel", 0}, {"auto_round", 0}}) {
+    config["packing_format"] = format;
+    TestCheckpoint files = gptq(config, {});
+    files.remove("m.g_idx"); // It has none.
+    CHECK(decoded(files, kWeight) == expectedValues(positions(), added));
+  }
+  config["packing_format"] = "auto_round:auto_awq";
+  TestCheckpoint files = awq();
+  files.config["quantization_config"] = config;
+  CHECK(decoded(files, kWeight) == expectedValues(positions(), 0));
+}
+
+TEST_CASE("what auto-round stores otherwise is refused by key and layer:") {
+  checkBrokenCodes(
+      {{"another packing",
+        [](auto &c) {
+          c.config["quantization_config"]["packing_format"] = "auto_round:fp8_static";
+        },
+        "'quantization_config.packing_format': found \"auto_round:fp8_static\", expected "
+        "\"auto_round:auto_gptq\""},
+       {"other bits", [](auto &c) { c.config["quantization_config"]["bits"] = 2; },
+        "'quantization_config.bits': found 2"},
+       {"another type", [](auto &c) { c.config["quantization_config"]["data_type"] = "mx_fp"; },
+        "'quantization_config.data_type': found \"mx_fp\", expected \"int\""},
+       {"a layer of 8 bits",
+        [](auto &c) { c.config["quantization_config"]["extra_config"]["m"]["bits"] = 8; },
+        "'quantization_config.extra_config.m.bits': found 8, expected 4, or 16"},
+       {"no groups of this size",
+        [](auto &c) { c.config["quantization_config"]["group_size"] = 128; },
+        "\"m.scales\": found shape [3, 16], expected [1, 16]"}},
+      [] {
+        return gptq({{"quant_method", "auto-round"},
+                     {"packing_format", "auto_round:auto_gptq"},
+                     {"group_size", 16}},
+                    positions());
+      },
+      kWeight);
+}
+
+TEST_CASE("layers may have groups of another size, or no codes") {
+  nlohmann::json autoRound = {
+      {"quant_method", "auto-round"},
+      {"group_size", 128},
+      {"extra_config",
+       {{"lm_head", {{"bits", 16}, {"data_type", "float"}}}, {"m", {{"group_size", 16}}}}}};
+  CHECK(decoded(gptq(autoRound, positions()), kWeight) == expectedValues(positions(), 1));
+  nlohmann::json dynamic = kGptq;
+  dynamic["group_size"] = 128;
+  dynamic["dynamic"] = {{"-:.*attn.*", nlohmann::json::object()},
+                        {"+:m", {{"bits", 4}, {"group_size", 16}}}};
+  CHECK(decoded(gptq(dynamic, positions()), kWeight) == expectedValues(positions(), 1));
+  dynamic["dynamic"]["+:m"]["bits"] = 8;
+  checkRefused(decodingStatus(gptq(dynamic, positions()), kWeight),
+               {"'quantization_config.dynamic.+:m.bits': found 8, expected 4, or 16"});
+  // Groups of 16 and 18 both make three.
+  autoRound["group_size"] = 18;
+  checkRefused(decodingStatus(gptq(autoRound, positions()), kWeight),
+               {"found scales that fit gptq, 4-bit integers, groups of 18 inputs and gptq"});
+}
+
+TEST_CASE("parameters of GPTQ that change values are refused:") {
+  checkBrokenCodes(
+      {{"words of 16 bits",
+        [](auto &c) { c.config["quantization_config"]["pack_dtype"] = "int16"; },
+        "'quantization_config.pack_dtype': found \"int16\", expected \"int32\""},
+       {"Marlin's packing",
+        [](auto &c) { c.config["quantization_config"]["is_marlin_format"] = true; },
+        "'quantization_config.is_marlin_format': found true, expected false"},
+       {"an adapter",
+        [](auto &c) {
+          c.config["quantization_config"]["adapter"] = {{"name", "lora"}};
+        },
+        "'quantization_config.adapter': found an object, expected null or none"}},
+      [] { return gptq(kGptq, positions()); }, kWeight);
+}
+
+TEST_CASE("MLX's format is refused by name, under either of its keys") {
+  for (const char *key : {"quantization", "quantization_config"}) {
+    TestCheckpoint files = gptq(kGptq, positions());
+    files.config.erase("quantization_config");
+    files.config[key] = {{"group_size", 64}, {"bits", 4}};
+    checkRefused(decodingStatus(files, kWeight),
+                 {std::string("key '") + key + "'", "none of the format of MLX",
+                  "Use the checkpoint that it was converted from"});
+  }
 }
 
 TEST_CASE("GPTQ orders inputs by activation with a group number each") {

@@ -79,6 +79,45 @@ TEST_CASE("compressed-tensors' NVFP4 divides the group's scale by the tensor's")
         }));
 }
 
+TEST_CASE("ModelOpt's mixed precision has NVFP4 and FP8 in different layers") {
+  TestCheckpoint files = modelOpt();
+  const std::vector<float> expected = decoded(files, kWeight);
+  const nlohmann::json mixed = {{"quant_method", "modelopt"},
+                                {"quant_algo", "MIXED_PRECISION"},
+                                {"quantized_layers",
+                                 {{"m", {{"quant_algo", "NVFP4"}, {"group_size", 16}}},
+                                  {"f", {{"quant_algo", "FP8"}}},
+                                  {"b", {{"quant_algo", "fp8_pb_wo"}}}}}};
+  files.config["quantization_config"] = mixed;
+  for (const TestTensor &tensor :
+       {byteTensor("f.weight", "F8_E4M3", {2, 2}, {0x38, 0xb8, 0x40, 0x7e}),
+        floatTensor("f.weight_scale", {}, {0.5f}), floatTensor("f.input_scale", {}, {3}),
+        byteTensor("b.weight", "F8_E4M3", {2, 129}, std::vector<uint32_t>(size_t{2} * 129, 0x38)),
+        floatTensor("b.weight_scale", {1, 1, 2, 1}, {3, 4})})
+    files.shards["model.safetensors"].push_back(tensor);
+  CHECK(decoded(files, kWeight) == expected);
+  CHECK(decoded(files, wholeWeight("f.weight", 2, 2)) == std::vector<float>{0.5f, -0.5f, 1, 224});
+  CHECK(decoded(files, wholeWeight("b.weight", 2, 129)) ==
+        tabulate(2, 129, [](uint64_t, uint64_t c) { return c < 128 ? 3.0f : 4.0f; }));
+
+  TestCheckpoint broken = files;
+  broken.config["quantization_config"]["quantized_layers"]["f"]["quant_algo"] = "W4A8_AWQ";
+  checkRefused(decodingStatus(broken, kWeight),
+               {"'quantization_config.quantized_layers.f.quant_algo': found \"W4A8_AWQ\""});
+  broken.config["quantization_config"]["quantized_layers"] = nlohmann::json::object();
+  checkRefused(decodingStatus(broken, kWeight), {"quantized_layers", "at least one layer"});
+  broken.config["quantization_config"].erase("quantized_layers");
+  checkRefused(decodingStatus(broken, kWeight), {"'quantization_config.quantized_layers'"});
+}
+
+TEST_CASE("ModelOpt's FP8 may have a scale per row, as a vector") {
+  const TestCheckpoint files =
+      quantizedTensors({{"quant_method", "modelopt"}, {"quant_algo", "FP8_PER_CHANNEL_PER_TOKEN"}},
+                       {byteTensor("m.weight", "F8_E4M3", {2, 2}, {0x38, 0xb8, 0x40, 0x7e}),
+                        floatTensor("m.weight_scale", {2}, {3, 0.5f})});
+  CHECK(decoded(files, wholeWeight("m.weight", 2, 2)) == std::vector<float>{3, -3, 1, 224});
+}
+
 TEST_CASE("fused NVFP4 experts have a scale of the tensor each") {
   const TestCheckpoint files = quantizedTensors(
       kModelOpt, {byteTensor("e.up", "U8", {kRows, 1, kCols / 2}, kBytes),
