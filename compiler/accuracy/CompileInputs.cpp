@@ -26,10 +26,8 @@ TextAmounts amountsOf(const AccurateCompileRequest &request) {
 
 Result<CompileTexts> readCompileTexts(const AccurateCompileRequest &request,
                                       const ImportedModel &model, const Session &session) {
+  MOERT_RETURN_IF_ERROR(requireTokenizer(model.checkpoint, "reading texts"));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(model.checkpoint));
-  if (table.empty())
-    return invalidInput(model.checkpoint.directory(),
-                        " has no tokenizer.json, expected one for reading texts");
   const uint32_t vocabulary = model.description.vocabularySize;
   MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table, vocabulary));
   warnOfTokenizer(model.checkpoint, tokenizer, vocabulary, session.say);

@@ -26,10 +26,8 @@ namespace moec {
 Result<CalibrationWindows> calibrationWindowsOf(const Checkpoint &checkpoint,
                                                 const CalibrateOptions &options,
                                                 const std::function<void(std::string_view)> &say) {
+  MOERT_RETURN_IF_ERROR(requireTokenizer(checkpoint, "reading calibration texts"));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(checkpoint));
-  if (table.empty())
-    return invalidInput(checkpoint.directory(),
-                        " has no tokenizer.json, which reading calibration texts needs");
   MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table, options.vocabularySize));
   WindowRequest request;
   request.textPaths = options.textPaths;

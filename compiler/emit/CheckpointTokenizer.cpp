@@ -33,6 +33,13 @@ Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &checkpoint) 
   return writeTokenizerTable(model);
 }
 
+Status requireTokenizer(const Checkpoint &checkpoint, std::string_view purpose) {
+  if (checkpoint.tokenizerPath())
+    return {};
+  return invalidInput(checkpoint.directory(), ": ", checkpoint.tokenizerAdvice(),
+                      "; expected one, since ", purpose, " needs it");
+}
+
 void warnOfTokenizer(const Checkpoint &checkpoint, const Tokenizer &tokenizer, size_t embeddingRows,
                      const std::function<void(std::string_view)> &warn) {
   const size_t tokens = tokenizer.vocabularySize();

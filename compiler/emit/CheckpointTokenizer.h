@@ -16,6 +16,10 @@ namespace moec {
 /// The table (TokenizerTable.h) of the checkpoint's tokenizer.json; empty if it has none.
 moert::Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &checkpoint);
 
+/// Refuses a checkpoint without tokenizer.json, which `purpose` ("reading texts") needs, with what
+/// helps. For callers that would otherwise notice after hours of work.
+moert::Status requireTokenizer(const Checkpoint &checkpoint, std::string_view purpose);
+
 /// A line for `warn`, if there is one, where the tokenizer has ids for which the model's embedding
 /// has no row: texts with such a token will be refused.
 void warnOfTokenizer(const Checkpoint &checkpoint, const moert::Tokenizer &tokenizer,

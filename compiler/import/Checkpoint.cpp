@@ -386,18 +386,30 @@ std::vector<std::string> Checkpoint::warnings() const {
   std::vector<std::string> lines;
   if (std::string text = impl->store->stored().shards().disagreementText(); !text.empty())
     lines.push_back(std::move(text));
-  if (impl->otherTokenizers.empty())
-    return lines;
-  std::string names;
-  for (const std::string_view name : impl->otherTokenizers)
-    names += strCat(names.empty() ? "" : ", ", name);
-  lines.push_back(strCat(
-      "warning: ", impl->directory, ": found ", names,
-      " and no tokenizer.json, which is the only form that is read; the artifact will have no ",
-      "tokenizer, so that moert takes and prints token ids. To write tokenizer.json, run in ",
-      "Python with transformers: AutoTokenizer.from_pretrained(DIRECTORY).save_pretrained(",
-      "DIRECTORY)"));
+  if (!impl->otherTokenizers.empty())
+    lines.push_back(strCat("warning: ", impl->directory, ": ", tokenizerAdvice(),
+                           ". The artifact will have no tokenizer, so that moert takes and prints ",
+                           "token ids"));
   return lines;
+}
+
+std::string Checkpoint::tokenizerAdvice() const {
+  if (impl->tokenizer)
+    return "";
+  std::string names;
+  bool hasVocabulary = false;
+  for (const std::string_view name : impl->otherTokenizers) {
+    names += strCat(names.empty() ? "" : ", ", name);
+    hasVocabulary = hasVocabulary || !name.ends_with(".json") || name == "vocab.json";
+  }
+  if (!hasVocabulary)
+    return strCat("found ", names, names.empty() ? "" : " and ",
+                  "no tokenizer.json, which is the only form that is read; if the model is ",
+                  "published with one, download it too");
+  return strCat("found ", names, " and no tokenizer.json, which is the only form that is read; to ",
+                "write it, run in Python with transformers, sentencepiece and tiktoken: ",
+                "AutoTokenizer.from_pretrained(\"", impl->directory, "\").save_pretrained(\"",
+                impl->directory, "\")");
 }
 
 const std::string &Checkpoint::shardPath(size_t shard) const {

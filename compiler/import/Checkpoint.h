@@ -43,6 +43,8 @@ public:
   std::optional<ConfigObject> generationConfig() const;
   /// The path of tokenizer.json, if there is one. Opening a checkpoint does not open it.
   const std::optional<std::string> &tokenizerPath() const;
+  /// Without tokenizer.json, what is there instead and what helps, as a part of a message.
+  std::string tokenizerAdvice() const;
 
   /// Whether there is a weight of this name, plain or quantized.
   bool has(std::string_view weight) const;
