@@ -2,6 +2,8 @@
 
 #include "compiler/plan/DeviceProfile.h"
 #include "runtime/base/Status.h"
+#include "runtime/engine/Footprint.h"
+#include "runtime/predict/PathTable.h"
 
 #include <algorithm>
 #include <cassert>
@@ -15,6 +17,21 @@ namespace moec {
 
 static_assert(kOutputsTogether == kPanelRows);
 static_assert(kMostAhead <= kMostTogether, "the gates of all distances are one product");
+
+// A tokenizer of 50,000 to 250,000 words with merges takes 60 to 110 bytes a word in memory; the
+// rest is room for the checkpoint's chat templates, some 10 KB.
+static constexpr uint64_t kTokenizerBytesPerWord = 128;
+
+ModelFootprint plannedFootprintOf(const Artifact &artifact) {
+  ModelFootprint footprint = footprintOf(artifact);
+  footprint.metadataBytes -= describedBytesOf(artifact);
+  footprint.tokenizerBytes = artifact.model.vocabularySize * kTokenizerBytesPerWord;
+  std::vector<uint32_t> experts;
+  for (const CacheShape::Layer &layer : footprint.cache.layers)
+    experts.push_back(layer.experts);
+  footprint.pathsBytes = pathTableBytes(experts);
+  return footprint;
+}
 
 static std::string_view weightsOf(std::span<const Slice> copy, ExpertPart part) {
   std::string name;

@@ -17,7 +17,8 @@ namespace moec {
 
 /// What is planned for where nobody says otherwise: tokens of context and of a prefill chunk, and
 /// threads whose stacks and scratch are counted.
-constexpr uint32_t kDefaultContext = 2048, kDefaultPrefillChunk = 512, kDefaultThreads = 4;
+constexpr uint32_t kDefaultContext = 2048, kDefaultPrefillChunk = 512,
+                   kDefaultThreads = moert::kPlannedThreads;
 
 /// What plans are made for beside their budgets.
 struct PlannedUse {

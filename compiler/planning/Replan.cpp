@@ -19,7 +19,6 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
-#include "runtime/engine/Footprint.h"
 #include "runtime/format/FilePrefix.h"
 #include "runtime/format/PlanName.h"
 #include "runtime/format/Writer.h"
@@ -163,9 +162,7 @@ static Result<Draft> draftPlans(const ReplanRequest &request, const ByteSource &
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
   MOERT_ASSIGN_OR_RETURN(draft.planned, readInputs(request, source, model->artifact(), session));
   const LearnedSections &learned = draft.planned.learned;
-  ModelFootprint footprint = footprintOf(*model);
-  footprint.pathsBytes = learned.paths.size();
-  draft.planned.facts = factsOf(model->artifact(), footprint);
+  draft.planned.facts = factsOf(model->artifact(), plannedFootprintOf(model->artifact()));
   Result<PlannedUse> use = useOf(request, model->artifact(), !learned.paths.empty());
   if (!use.isOk())
     return use.status().withContext(request.artifactPath);

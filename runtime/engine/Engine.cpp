@@ -212,7 +212,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
 
   const auto shortage =
       options.takesFewerThreads ? ThreadPool::Shortage::kTakesFewer : ThreadPool::Shortage::kFails;
-  MOERT_ASSIGN_OR_RETURN(engine->threads, ThreadPool::create(options.threads, shortage));
+  MOERT_ASSIGN_OR_RETURN(engine->threads, ThreadPool::create(account.threads, shortage));
   uint64_t residentBytes = roundUp(artifact.residentBytes, ArtifactFile::kAlignment);
   MOERT_ASSIGN_OR_RETURN(engine->residentMemory, HostRegion::create(residentBytes, Populate::kNo));
   MOERT_ASSIGN_OR_RETURN(engine->poolMemory,
@@ -237,21 +237,33 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   if (!tables.isOk())
     return tables.status().withContext(model.path());
   engine->moeLayers = std::move(tables).value();
-  const CacheConfig config =
-      engine->cacheConfigOf(plan, account.poolPages, engine->poolMemory.span());
-  MOERT_ASSIGN_OR_RETURN(engine->cache, ExpertCache::create(config, *engine->queue));
   engine->prefetchRules = plan.prefetches;
   if (usesPaths(plan))
     MOERT_RETURN_IF_ERROR(engine->loadPaths(model.impl->file));
-  MOERT_RETURN_IF_ERROR(pinAsPlanned(plan, *engine->cache));
-  MOERT_RETURN_IF_ERROR(fillAsPlanned(plan, *engine->cache, [&](uint64_t done) {
-    hear(artifact.residentBytes + std::min(done, startBytes));
-  }));
+  MOERT_RETURN_IF_ERROR(engine->startCache(
+      [&](uint64_t done) { hear(artifact.residentBytes + std::min(done, startBytes)); }));
   hear(artifact.residentBytes + startBytes); // Some experts of the start may not fit.
-  if (options.decodesInBatches && account.sessions == 1 && engine->missRule.changesDecoding() &&
-      isByLayers(plan) && !engine->cache->state().hasCopies())
-    engine->decodedCache = std::make_unique<CacheMachine>(engine->cache->decisions());
   return std::unique_ptr<Engine>(new Engine(std::move(engine)));
+}
+
+Status Engine::Impl::startCache(const std::function<void(uint64_t done)> &progress) {
+  const Plan &plan = artifact->plans[account.plan];
+  cache.reset(); // Waits for its reads.
+  MOERT_ASSIGN_OR_RETURN(
+      cache,
+      ExpertCache::create(cacheConfigOf(plan, account.poolPages, poolMemory.span()), *queue));
+  MOERT_RETURN_IF_ERROR(pinAsPlanned(plan, *cache));
+  MOERT_RETURN_IF_ERROR(fillAsPlanned(plan, *cache, progress));
+  if (options.decodesInBatches && account.sessions == 1 && missRule.changesDecoding() &&
+      isByLayers(plan) && !cache->state().hasCopies())
+    decodedCache = std::make_unique<CacheMachine>(cache->decisions());
+  return {};
+}
+
+Status Engine::restartCache() {
+  if (impl->isStepping)
+    return failed("a new cache within a step: an observer must not call the engine");
+  return impl->startCache([](uint64_t) {});
 }
 
 const Model &Engine::model() const {

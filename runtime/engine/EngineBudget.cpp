@@ -80,6 +80,7 @@ Status Engine::setBudget(const BudgetSize &budget) {
     return failed("a budget for an engine that decodes in batches, whose cache is the plan's");
   EngineOptions options = impl->options;
   options.memory = budget;
+  options.threads = options.fewestThreads = impl->account.threads; // They are running.
   const SystemMemory system = systemMemory();
   MOERT_RETURN_IF_ERROR(checkBudgetLimit(budget, system));
   MOERT_ASSIGN_OR_RETURN(const MemoryAccount account, accountMemory(*impl->model, options));

@@ -246,6 +246,9 @@ struct Engine::Impl {
   Status loadPaths(const ArtifactFile &file);
   /// The configuration of the cache for a plan with so many pages, in all of `memory`.
   CacheConfig cacheConfigOf(const Plan &plan, uint64_t poolPages, std::span<std::byte> memory);
+  /// Makes the cache of the account's plan anew, with its pins and the experts that it starts with;
+  /// passes on the bytes read so far.
+  Status startCache(const std::function<void(uint64_t done)> &progress);
   /// Gives the cache a pool of so many pages and the plan's quotas. Between steps. An error leaves
   /// the cache and its pool as they were, unless the queue is broken.
   Status resizePool(const Plan &plan, uint64_t poolPages);

@@ -110,6 +110,11 @@ static uint64_t chatBytesOf(const Artifact &artifact) {
   return bytes;
 }
 
+uint64_t describedBytesOf(const Artifact &artifact) {
+  return (artifact.measured ? memoryBytesOf(*artifact.measured) : 0) + planBytesOf(artifact) +
+         chatBytesOf(artifact);
+}
+
 /// A row that holds the quantized inputs of any low copy beside float experts; 0: no such.
 static uint64_t lowCopyRowBytesOf(const Artifact &artifact) {
   uint64_t bytes = 0;
@@ -184,9 +189,7 @@ ModelFootprint footprintOf(const Artifact &artifact, bool mayLose) {
       arenaBytesPerToken(artifact, mayLose).total() + roundUp(perToken, kBufferAlignment);
   footprint.attentionScratchBytes = attentionScratchFloatsOf(artifact, 0) * sizeof(float);
   footprint.attentionScratchBytesPerContextToken = kAttendHeads * sizeof(float);
-  footprint.metadataBytes = tableBytes(entries) +
-                            (artifact.measured ? memoryBytesOf(*artifact.measured) : 0) +
-                            planBytesOf(artifact) + chatBytesOf(artifact);
+  footprint.metadataBytes = tableBytes(entries) + describedBytesOf(artifact);
   return footprint;
 }
 
@@ -370,6 +373,8 @@ Result<AccountInput> accountInputOf(const Model &model, const EngineOptions &opt
   if (options.prefillChunk)
     request.prefillChunk = std::min(*options.prefillChunk, options.contextTokens);
   request.threads = options.threads;
+  request.fewestThreads =
+      std::min(options.threads, options.fewestThreads ? options.fewestThreads : kPlannedThreads);
   request.logitsRows = options.logitsRows;
   request.extraBytes = options.extraBytes;
   // By all plans, as the engine does: another budget may switch to any of them.
@@ -380,7 +385,8 @@ Result<AccountInput> accountInputOf(const Model &model, const EngineOptions &opt
   request.sessionTokens = options.sessionTokens;
   input.process = processFootprint(readQueueOptions(artifact, options.io, {}));
   if (options.sharesProcess)
-    input.process.imageBytes = input.process.heapBytes = input.process.reserveBytes = 0;
+    input.process.imageBytes = input.process.heapBytes = input.process.reserveBytes =
+        input.process.reserveBytesPerThread = 0;
   input.footprint = footprintOf(model, mayLose);
   return input;
 }

@@ -16,6 +16,9 @@ ModelFootprint footprintOf(const Model &model, bool mayLose = true);
 /// The same without the tokenizer. Counts plans and measurements that the artifact has.
 ModelFootprint footprintOf(const Artifact &artifact, bool mayLose = true);
 
+/// The part of a footprint's metadataBytes that is for plans, measurements and chat templates.
+uint64_t describedBytesOf(const Artifact &artifact);
+
 /// The options of the read queue for a run of this artifact: limits for its largest record, and the
 /// pool to be registered.
 ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,

@@ -122,9 +122,10 @@ MemoryAccount smallestPlanAccount(const Artifact &artifact, std::span<const uint
   for (uint32_t index : choice) {
     const Plan &plan = artifact.plans[index];
     const ModelFootprint own = footprintWith(artifact, plan, footprint);
-    MemoryAccount account = appliesMissRules && plan.miss.isLossy()
-                                ? accountAsPlanned(plan, own, process, requestFor(plan, request))
-                                : smallestAccount(own, process, request);
+    MemoryAccount account =
+        appliesMissRules && plan.miss.isLossy()
+            ? accountAsPlanned(plan, own, process, withFewestThreads(requestFor(plan, request)))
+            : smallestAccount(own, process, request);
     if (smallest && smallest->totalBytes() <= account.totalBytes())
       continue;
     account.plan = index;
@@ -147,8 +148,12 @@ accountOfLargestPlan(const Artifact &artifact, std::span<const uint32_t> choice,
     const ModelFootprint own = footprintWith(artifact, plan, footprint);
     std::optional<MemoryAccount> account =
         appliesMissRules && plan.miss.isLossy()
-            ? accountWithin(budget, accountAsPlanned(plan, own, process, planned), own, process,
-                            planned)
+            ? withMostThreads(planned,
+                              [&](const RunRequest &threaded) {
+                                return accountWithin(budget,
+                                                     accountAsPlanned(plan, own, process, threaded),
+                                                     own, process, threaded);
+                              })
             : accountForBudget(own, process, planned, budget);
     if (!account)
       continue;

@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace moert {
 
@@ -25,8 +24,12 @@ constexpr uint64_t kHeapBytes = 1536 * kKiB;
 // executable's directory, the loader's cache, readahead of small text files.
 constexpr uint64_t kReserveBytes = 1 * kMiB;
 
-// A memory cgroup charges each processor in batches of 64 pages, which count as used.
+// A memory cgroup charges in batches of 64 pages, which count as used: one batch for each processor
+// that a thread has charged from, at most as many as there are threads. A thread that moves on
+// leaves its batch behind, but the kernel collects such batches before it refuses memory.
 constexpr uint64_t kChargeBatchBytes = 256 * kKiB;
+// Threads that read for the compute threads and handle signals.
+constexpr uint64_t kOtherThreads = 2;
 
 // Total sizes of the files mapped into this process: a file's pages count when they are read, and
 // the kernel reads ahead beyond the mapped part.
@@ -54,8 +57,8 @@ ProcessFootprint processFootprint(const ReadQueueOptions &io) {
   footprint.bytesPerThread = WorkerThread::kStackBytes + WorkerThread::kKernelBytes;
   footprint.ioBytes = readQueueMemoryBytes(io);
   footprint.ioBytesPerPoolMiB = readQueueBytesPerRegisteredMiB(io.backend);
-  footprint.reserveBytes =
-      kReserveBytes + kChargeBatchBytes * static_cast<uint64_t>(sysconf(_SC_NPROCESSORS_ONLN));
+  footprint.reserveBytes = kReserveBytes + kChargeBatchBytes * kOtherThreads;
+  footprint.reserveBytesPerThread = kChargeBatchBytes;
   return footprint;
 }
 

@@ -73,6 +73,7 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
                      model.attentionScratchBytesPerContextToken * request.contextTokens;
   MemoryAccount account;
   account.prefillChunk = prefillChunk;
+  account.threads = request.threads;
   account.contextTokens = request.contextTokens;
   account.sessions = request.sessions;
   account.sessionTokens = request.sessionTokens != 0
@@ -94,7 +95,7 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
       {"logits", roundUp(model.logitsBytes * request.logitsRows, 4096)},
       {"prompt and output", request.extraBytes, true},
       {"I/O", process.ioBytes + process.ioBytesPerPoolMiB * divideUp(poolBytes, kMiB)},
-      {"reserve", process.reserveBytes, true},
+      {"reserve", process.reserveBytes + process.reserveBytesPerThread * request.threads, true},
   };
   uint64_t mapped = account.totalBytes() + poolBytes;
   account.items.push_back({"page tables", pageTableBytes(mapped)});
@@ -103,9 +104,16 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
   return account;
 }
 
+RunRequest withFewestThreads(RunRequest request) {
+  if (request.fewestThreads != 0)
+    request.threads = std::min(request.threads, request.fewestThreads);
+  return request;
+}
+
 MemoryAccount smallestAccount(const ModelFootprint &model, const ProcessFootprint &process,
                               const RunRequest &request) {
-  return accountMemory(model, process, request, request.prefillChunk.value_or(request.sessions),
+  return accountMemory(model, process, withFewestThreads(request),
+                       request.prefillChunk.value_or(request.sessions),
                        smallestPoolPages(model.cache));
 }
 
@@ -133,9 +141,10 @@ static uint64_t largestPoolWithin(const ModelFootprint &model, const ProcessFoot
   return low;
 }
 
-std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
-                                              const ProcessFootprint &process,
-                                              const RunRequest &request, const BudgetSize &budget) {
+static std::optional<MemoryAccount> accountWithThreads(const ModelFootprint &model,
+                                                       const ProcessFootprint &process,
+                                                       const RunRequest &request,
+                                                       const BudgetSize &budget) {
   uint64_t smallestPool = smallestPoolPages(model.cache);
   if (budget.expertFraction) {
     uint64_t wanted = static_cast<uint64_t>(*budget.expertFraction *
@@ -150,7 +159,8 @@ std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
         request.prefillChunk.value_or(std::max(request.sessions, request.planPrefillChunk));
     return accountMemory(model, process, request, chunk, pages);
   }
-  if (smallestAccount(model, process, request).totalBytes() > budget.bytes)
+  const uint32_t leastChunk = request.prefillChunk.value_or(request.sessions);
+  if (accountMemory(model, process, request, leastChunk, smallestPool).totalBytes() > budget.bytes)
     return std::nullopt;
   uint32_t chunk =
       request.prefillChunk.value_or(std::max(request.sessions, request.planPrefillChunk));
@@ -167,6 +177,14 @@ std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
   MemoryAccount account = accountMemory(model, process, request, chunk, pages);
   account.budgetBytes = budget.bytes;
   return account;
+}
+
+std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
+                                              const ProcessFootprint &process,
+                                              const RunRequest &request, const BudgetSize &budget) {
+  return withMostThreads(request, [&](const RunRequest &threaded) {
+    return accountWithThreads(model, process, threaded, budget);
+  });
 }
 
 } // namespace moert

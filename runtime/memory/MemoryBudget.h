@@ -58,19 +58,25 @@ struct ProcessFootprint {
   uint64_t bytesPerThread = 0;    // Stack and kernel structures.
   uint64_t ioBytes = 0;           // Rings, request tables, threads of the I/O backend.
   uint64_t ioBytesPerPoolMiB = 0; // Registration of the pool with the kernel.
-  uint64_t reserveBytes = 0;      // A stated reserve for memory that cannot be counted exactly.
+  uint64_t reserveBytes = 0;      // A stated reserve for memory that cannot be counted exactly...
+  uint64_t reserveBytesPerThread = 0; // ...and for what the kernel charges ahead for each.
 };
+
+/// Threads that plans are made for. A machine with more cores runs such a plan all the same: a run
+/// takes no more threads than its budget has memory for, and these it always has.
+constexpr uint32_t kPlannedThreads = 4;
 
 /// The parts that depend on the request.
 struct RunRequest {
   uint32_t contextTokens = 0;
   std::optional<uint32_t> prefillChunk; // Absent: the plan's, less if the budget is too small.
   uint32_t planPrefillChunk = 0;        // Before a plan is chosen: the maximum of all plans.
-  uint32_t threads = 1;
-  uint32_t logitsRows = 1;    // Rows of logits held at a time.
+  uint32_t threads = 1;                 // At most.
+  uint32_t logitsRows = 1;              // Rows of logits held at a time.
   uint64_t extraBytes = 0;    // Prompt, profile, output: memory that the command itself holds.
   uint32_t sessions = 1;      // Sequences at a time. A batch has room for one token of each.
   uint64_t sessionTokens = 0; // Tokens of all sequences together; 0: contextTokens for each.
+  uint32_t fewestThreads = 0; // Where the budget has no memory for more; 0: threads.
 };
 
 /// "512MiB", or a percentage of the expert bytes on top of everything else.
@@ -89,6 +95,7 @@ struct MemoryAccount {
   std::vector<MemoryItem> items; // The expert cache is the last one.
   uint64_t budgetBytes = 0;      // The limit.
   uint32_t prefillChunk = 0;
+  uint32_t threads = 0;                                     // That the items have memory for.
   uint32_t contextTokens = 0, sessions = 0, logitsRows = 0; // As requested.
   uint64_t sessionTokens = 0;                               // All sessions together.
   uint64_t poolPages = 0;
@@ -103,14 +110,31 @@ struct MemoryAccount {
 MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint &process,
                             const RunRequest &request, uint32_t prefillChunk, uint64_t poolPages);
 
-/// The smallest budget that works: a chunk of one token per session (or the requested one) and the
-/// smallest pool.
+/// The account, if there is one, with as many of the request's threads as it permits.
+/// account: for a request, an account or nullopt.
+template <typename Account>
+std::optional<MemoryAccount> withMostThreads(RunRequest request, const Account &account) {
+  const uint32_t fewest = request.fewestThreads != 0 ? request.fewestThreads : request.threads;
+  std::optional<MemoryAccount> found = account(request);
+  while (!found && request.threads > fewest) {
+    --request.threads;
+    found = account(request);
+  }
+  return found;
+}
+
+/// The request with its fewest threads.
+RunRequest withFewestThreads(RunRequest request);
+
+/// The smallest budget that works: a chunk of one token per session (or the requested one), the
+/// smallest pool and the fewest threads.
 MemoryAccount smallestAccount(const ModelFootprint &model, const ProcessFootprint &process,
                               const RunRequest &request);
 
 /// The best use of a budget: the requested chunk, or the plan's, halved while the arena would take
 /// more than an eighth of the memory left for the cache; everything else goes to the pool, up to
-/// all experts. nullopt if the budget is below smallestAccount().
+/// all experts. Takes fewer threads only where the budget holds nothing with more. nullopt if it is
+/// below smallestAccount().
 std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
                                               const ProcessFootprint &process,
                                               const RunRequest &request, const BudgetSize &budget);

@@ -40,6 +40,9 @@ Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions 
   LoadedModel loaded{std::move(model), options, {}, nullptr};
   MOERT_ASSIGN_OR_RETURN(loaded.account, accountMemory(*loaded.model, options));
   writeError(accountText(loaded.account, title, terminalColumns(STDERR_FILENO)));
+  if (loaded.account.threads < options.threads)
+    printError(strCat(loaded.account.threads, " of ", options.threads,
+                      " threads are used: the budget has no memory for more"));
   // Returns to the system the memory that reading and tokenizing a text has freed.
   ::malloc_trim(0);
   ProgressLine progress("loading", describeBytes);

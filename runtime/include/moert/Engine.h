@@ -61,6 +61,9 @@ struct EngineOptions {
   uint64_t sessionTokens =
       0; // That all KV caches together hold; 0: contextTokens for each session.
   uint32_t threads = 1;
+  /// Where the budget has no memory for all threads, the account is for fewer, but not for fewer
+  /// than this; 0: than plans are made for (kPlannedThreads). No result depends on their number.
+  uint32_t fewestThreads = 0;
   IoBackend io = IoBackend::kAuto;
   std::optional<Isa> isa;               // Absent: the fastest that the processor supports.
   std::optional<uint32_t> prefillChunk; // Absent: the plan's, less if the budget is small.
@@ -200,6 +203,10 @@ public:
   /// container or the machine has no room: nothing has changed then. After another error the engine
   /// still works, within the larger of both budgets, but perhaps without prefetching.
   Status setBudget(const BudgetSize &budget);
+
+  /// Between steps: the experts' cache begins again as loading left it, empty or with the experts
+  /// that the plan starts with. Sessions continue. After an error the engine is of no more use.
+  Status restartCache();
 
   /// A new sequence of at most the options' contextTokens. Refused if EngineOptions::sessions
   /// sessions, for which the account has memory, already exist.

@@ -78,6 +78,38 @@ TEST_CASE("a plan's chunk has no more rows than the context has tokens") {
   CHECK(accountMemory(**model, options).value().prefillChunk == 33);
 }
 
+TEST_CASE("with any number of threads a plan runs within the budget that it was planned for") {
+  for (MissAction action : {MissAction::kWait, MissAction::kSkip}) {
+    Plan plan = smallPlan();
+    plan.miss = {.action = action, .waitUpTo = kFixedPointOne / 2};
+    TemporaryArtifact artifact(modelWith({plan}));
+    auto model = Model::open(artifact.path);
+    REQUIRE(model.isOk());
+    EngineOptions options = baseOptions();
+    options.prefillChunk = 1;
+    options.threads = kPlannedThreads;
+    const uint64_t planned = smallestBudget(**model, options).value();
+    for (uint32_t threads : {1u, 2u, kPlannedThreads, 64u, 1024u}) {
+      options.threads = threads;
+      for (uint32_t extra : {0u, 1u, 4u}) {
+        options.memory = BudgetSize{planned + extra * (1 << 20), {}};
+        auto account = accountMemory(**model, options);
+        REQUIRE_MESSAGE(account.isOk(), account.status().message());
+        CHECK(account->totalBytes() <= planned + extra * (1 << 20));
+        CHECK(account->threads >= std::min(threads, kPlannedThreads));
+        CHECK(account->threads <= threads);
+      }
+      CHECK(smallestBudget(**model, options).value() <= planned);
+    }
+    options.memory = BudgetSize{planned - 1, {}};
+    CHECK_FALSE(accountMemory(**model, options).isOk());
+    options.threads = 64;
+    options.memory = BudgetSize{planned, {}};
+    Loaded loaded = load(artifact.path, options);
+    CHECK(loaded.engine->account().threads < 64);
+  }
+}
+
 TEST_CASE("a preset that the artifact does not hold is refused with those that it holds") {
   TemporaryArtifact artifact(
       modelWith({planOf("8MiB auto", "auto", 8 << 20, 8), planOf("8MiB lru", "lru", 8 << 20, 8),
