@@ -80,10 +80,12 @@ Result<SampleScore> evaluateAnswer(const EncodedAnswer &item, const AnswerRun &r
   SampleScore score;
   // Without a reference only the points are needed.
   if (reference) {
+    MOERT_RETURN_IF_ERROR(pass.beginUnit());
     MOERT_ASSIGN_OR_RETURN(score, scoreTokens(pass, item.withAnswer, 1));
     MOERT_ASSIGN_OR_RETURN(std::string text, generate(*reference, item, options, tokenizer, stop));
     score.referencePoints = pointsOf(text, item, metric, options);
   }
+  MOERT_RETURN_IF_ERROR(pass.beginUnit()); // The same points with a reference and without.
   MOERT_ASSIGN_OR_RETURN(std::string text, generate(artifact, item, options, tokenizer, stop));
   score.points = pointsOf(text, item, metric, options);
   score.text = item.text;

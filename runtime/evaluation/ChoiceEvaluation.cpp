@@ -157,6 +157,7 @@ private:
 } // namespace
 
 Result<SampleScore> evaluateChoice(const EncodedChoice &item, PairedPass &pass) {
+  MOERT_RETURN_IF_ERROR(pass.beginUnit());
   return ChoiceRun(pass, item).run();
 }
 

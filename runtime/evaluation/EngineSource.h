@@ -10,9 +10,10 @@ namespace moert {
 
 /// Borrows the engine and owns a session of it: the engine must outlive the source. An engine whose
 /// miss rule changes decoding decodes every token alone, as it would generate it, with the cache
-/// that the tokens before it left; the first sequence begins with the cache as it was loaded. Where
-/// Engine::decodesInBatches() is true, many tokens are computed at once, with the same results. An
-/// engine that lowers experts of prompts reads every sequence as a prompt.
+/// that the tokens before it left. With a miss rule each unit begins with the cache as it was
+/// loaded, so that units are independent of each other. Where Engine::decodesInBatches() is true,
+/// many tokens are computed at once, with the same results. An engine that lowers experts of
+/// prompts reads every sequence as a prompt.
 class EngineSource : public LogitsSource {
 public:
   static Result<std::unique_ptr<EngineSource>> create(Engine &loadedEngine);
@@ -21,6 +22,7 @@ public:
     return engine.model().artifact().model.vocabularySize;
   }
   void reset() override { session->reset(); }
+  Status beginUnit() override { return engine.isLossy() ? engine.restartCache() : Status(); }
   Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override;
   uint32_t wholeTokens() const override;
 

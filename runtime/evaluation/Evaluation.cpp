@@ -29,12 +29,15 @@ Result<std::vector<SampleScore>> evaluate(std::span<const TextWindows> texts,
   scores.reserve(total);
   PairedPass pass(options.stepTokens, artifact, reference, stop);
   for (uint32_t text = 0; text < texts.size(); ++text) {
+    const std::vector<uint32_t> &units = texts[text].units;
     for (uint64_t window = 0; window < texts[text].windows(); ++window) {
+      if (window == 0 || units[window] != units[window - 1])
+        MOERT_RETURN_IF_ERROR(artifact.beginUnit());
       auto score = scoreTokens(pass, texts[text].window(window), options.scoreFrom);
       if (!score.isOk())
         return score.status().withContext(strCat("window ", scores.size() + 1, " of ", total));
       score->text = text;
-      score->unit = texts[text].units[window];
+      score->unit = units[window];
       scores.push_back(*score);
       if (progress)
         progress(scores.size(), total);

@@ -22,6 +22,8 @@ public:
   virtual uint32_t vocabularySize() const = 0;
   /// Resets to an empty sequence.
   virtual void reset() = 0;
+  /// Call before the first sequence of a unit: what follows does not depend on earlier units.
+  virtual Status beginUnit() { return {}; }
   /// Appends tokens and passes the logits after each of them to takeRow, in order; without takeRow
   /// no logits are computed.
   virtual Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) = 0;
@@ -39,6 +41,9 @@ public:
 
   PairedPass(uint32_t tokensOfStep, LogitsSource &artifactSource, LogitsSource *referenceSource,
              const std::atomic<bool> *stopFlag);
+
+  /// Call before the first sequence of a unit.
+  Status beginUnit() { return artifact.beginUnit(); }
 
   /// Runs all tokens from an empty sequence and passes on the rows after the tokens [firstRow,
   /// size - 1), which predict the tokens from firstRow + 1 on. Ends with kInterrupted between

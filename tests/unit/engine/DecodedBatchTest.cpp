@@ -77,9 +77,9 @@ struct Windows : StepObserver {
   }
 };
 
-Windows decode(Loaded &loaded, size_t batchTokens) {
+Windows decode(Loaded &loaded, size_t batchTokens, int count = 2) {
   Windows windows;
-  for (int window = 0; window < 2; ++window) {
+  for (int window = 0; window < count; ++window) {
     for (size_t begin = 0; begin < kPrompt.size(); begin += batchTokens) {
       const auto tokens =
           std::span(kPrompt).subspan(begin, std::min(batchTokens, kPrompt.size() - begin));
@@ -137,6 +137,25 @@ TEST_CASE("a batch computes to the bit what decoding its tokens one by one compu
       CHECK(all.lowered > 0);
       CHECK(model.decodeWith(true, chunk).isSame(expected));
     }
+}
+
+TEST_CASE("with its cache begun again, an engine computes a window as the first one") {
+  for (bool inBatches : {false, true}) {
+    bool dependsOnCache = false;
+    for (const MissRule &rule : rulesOfBatches()) {
+      CAPTURE(missRuleText(rule));
+      const BatchFixture model(slicedModel(rule, {}));
+      EngineOptions options = model.options;
+      options.decodesInBatches = inBatches;
+      Loaded loaded = load(model.artifact.path, options);
+      const size_t batch = inBatches ? loaded.engine->prefillChunk() : 1;
+      const Windows first = decode(loaded, batch, 1);
+      dependsOnCache = dependsOnCache || !decode(loaded, batch, 1).isSame(first);
+      REQUIRE(loaded.engine->restartCache().isOk());
+      CHECK(decode(loaded, batch, 1).isSame(first));
+    }
+    CHECK(dependsOnCache);
+  }
 }
 
 TEST_CASE("with one pool, prefetches, eviction by importance, separate copies or nothing to lose, "

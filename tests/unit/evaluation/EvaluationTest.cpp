@@ -23,6 +23,10 @@ public:
     length = 0;
     ++resets;
   }
+  Status beginUnit() override {
+    unitsBegin.push_back(resets);
+    return {};
+  }
   Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override {
     largestStep = std::max(largestStep, tokens.size());
     for (uint32_t i = 0; i < tokens.size(); ++i, ++length) {
@@ -42,6 +46,7 @@ public:
   uint32_t vocabulary = kVocabulary;
   uint64_t length = 0, brokenAt = UINT64_MAX;
   size_t resets = 0, rows = 0, largestStep = 0;
+  std::vector<size_t> unitsBegin; // With so many sequences before.
 };
 
 /// 0 1 2 3 4 0 1 2 ...: every token follows its predecessor.
@@ -63,6 +68,16 @@ SampleScore scoreOf(uint32_t text, uint64_t tokens, double loss, double referenc
 }
 
 } // namespace
+
+TEST_CASE("each unit is begun before its first window, and no other") {
+  std::vector<TextWindows> texts = {counting(20, 10), counting(30, 10)};
+  texts[1].units = {0, 0, 1};
+  SuccessorSource source(1);
+  EvaluationOptions options;
+  options.windowTokens = 10;
+  REQUIRE(evaluate(texts, options, source, nullptr).isOk());
+  CHECK(source.unitsBegin == std::vector<size_t>{0, 2, 4});
+}
 
 TEST_CASE("steps hold 32 MiB of a reference's rows, but at least a whole chunk") {
   constexpr uint32_t kLargeVocabulary = 1 << 17; // Rows of 512 KiB.

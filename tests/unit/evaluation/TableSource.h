@@ -16,6 +16,10 @@ public:
     tokens.clear();
     ++resets;
   }
+  Status beginUnit() override {
+    ++units;
+    return {};
+  }
   Status append(std::span<const int32_t> appended, const TakeRow &takeRow) override {
     for (uint32_t i = 0; i < appended.size(); ++i) {
       tokens.push_back(appended[i]);
@@ -37,7 +41,7 @@ public:
   int32_t brokenToken = -1; // Its logits contain NaN.
   uint32_t vocabulary = 5;
   std::vector<int32_t> tokens; // Since the last reset.
-  size_t resets = 0, rows = 0;
+  size_t resets = 0, rows = 0, units = 0;
 };
 
 /// One that tells its tokens apart; each seed is another model.
