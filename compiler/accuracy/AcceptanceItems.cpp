@@ -35,26 +35,43 @@ static Status checkOptions(const AcceptanceItems &items) {
   return {};
 }
 
-Status AcceptanceItems::leaveOut(const std::vector<bool> &seen, double target) {
+/// Follows the number of kept items.
+static const char *whichAreKept(const AcceptanceItems &items) {
+  return items.kept.size() < items.set->samples() ? " that calibration and search have not read"
+                                                  : "";
+}
+
+Status AcceptanceItems::leaveOut(const std::vector<bool> &seen) {
   kept.clear();
   for (uint32_t item = 0; item < seen.size(); ++item)
     if (!seen[item])
       kept.push_back(item);
-  const char *which = kept.size() < seen.size() ? " that calibration and search have not read" : "";
   if (kept.size() < kMinimumBoundUnits)
-    return invalidInput("--eval-text has ", kept.size(), " items", which, ", expected at least ",
-                        kMinimumBoundUnits, ": fewer have no bound");
+    return invalidInput("--eval-text has ", kept.size(), " items", whichAreKept(*this),
+                        ", expected at least ", kMinimumBoundUnits, ": fewer have no bound");
+  return {};
+}
+
+Status AcceptanceItems::checkReach(double target, const AcceptanceTurn &turn) const {
   SampleScore known;
   known.referencePoints = 1;
-  const double least = leastBound(std::vector(kept.size(), known),
-                                  acceptanceLevels(1)->confidence(AcceptanceChain::kMain));
-  if (least > target)
-    return invalidInput("--eval-text has ", kept.size(), " items", which,
-                        ", which can show no loss below ", formatLoss(least, LossMetric::kChoice),
-                        " even if the reference answers all of them, expected more of them or "
-                        "another --accuracy-loss than ",
-                        formatLoss(target, LossMetric::kChoice));
-  return {};
+  const double confidence = turn.levels.confidence(AcceptanceChain::kMain);
+  const double least = leastBound(std::vector(kept.size(), known), confidence);
+  if (least <= target)
+    return {};
+  const std::string found =
+      strCat("--eval-text has ", kept.size(), " items", whichAreKept(*this),
+             ", which can show no loss below ", formatLoss(least, LossMetric::kChoice),
+             " even if the reference answers all of them");
+  const std::string other =
+      strCat("another --accuracy-loss than ", formatLoss(target, LossMetric::kChoice));
+  if (turn.compile == 1)
+    return invalidInput(found, ", expected more of them or ", other);
+  return invalidInput(found, ": this is ", turn.text(), ", whose tests need ",
+                      formatConfidence(confidence),
+                      " confidence; expected new items, more of them, "
+                      "or ",
+                      other);
 }
 
 std::vector<uint32_t> AcceptanceItems::keptOf(size_t file) const {
@@ -66,6 +83,15 @@ std::vector<uint32_t> AcceptanceItems::keptOf(size_t file) const {
     if (item >= first && item - first < set->textsRead()[file].samples)
       items.push_back(uint32_t(item - first));
   return items;
+}
+
+std::vector<DocumentId> AcceptanceItems::keptIds() const {
+  std::vector<DocumentId> all, ids;
+  for (const EvaluatedText &text : set->textsRead())
+    all.insert(all.end(), text.documentIds.begin(), text.documentIds.end());
+  for (uint32_t item : kept)
+    ids.push_back(all[item]);
+  return ids;
 }
 
 static Status addFiles(AcceptanceItems &items, const std::vector<std::string> &paths) {
@@ -101,7 +127,7 @@ Result<std::unique_ptr<AcceptanceItems>> readAcceptanceItems(const AccurateCompi
       EvaluationSet::read(evaluation, {request.checkpointDirectory, info, &*items->tokenizer},
                           [](const std::string &) {}));
   MOERT_RETURN_IF_ERROR(addFiles(*items, request.acceptanceTexts));
-  MOERT_RETURN_IF_ERROR(items->leaveOut(std::vector<bool>(items->set->samples()), *request.target));
+  MOERT_RETURN_IF_ERROR(items->leaveOut(std::vector<bool>(items->set->samples())));
   return items;
 }
 

@@ -4,6 +4,7 @@
 
 #include "compiler/accuracy/AccurateRequest.h"
 #include "compiler/import/Checkpoint.h"
+#include "compiler/search/AcceptanceTurn.h"
 #include "runtime/evaluation/EvaluationSet.h"
 
 #include <memory>
@@ -27,11 +28,14 @@ struct AcceptanceItems {
   AcceptanceItems(const AcceptanceItems &) = delete;
   AcceptanceItems &operator=(const AcceptanceItems &) = delete;
 
-  /// Removes the seen items. Refuses too few remaining items: fewer than a bound needs, or so few
-  /// that no bound could meet the target even if the reference has points in all of them.
-  moert::Status leaveOut(const std::vector<bool> &seen, double target);
+  /// Removes the seen items. Refuses fewer remaining items than a bound needs.
+  moert::Status leaveOut(const std::vector<bool> &seen);
+  /// Refuses so few items that at the turn's level no bound could meet the target, even if the
+  /// reference has points in all of them.
+  moert::Status checkReach(double target, const AcceptanceTurn &turn) const;
   /// The kept items of a file, counted from the file's first item.
   std::vector<uint32_t> keptOf(size_t file) const;
+  std::vector<moert::DocumentId> keptIds() const;
 };
 
 /// The request's acceptance texts as items of its metric; table: the checkpoint's tokenizer.

@@ -59,10 +59,6 @@ static Result<ChosenWidths> chooseWidths(const AccurateCompileRequest &request,
         strCat("measured, the last ", material.items ? "column" : "columns",
                " on windows of the search:\n") +
             measuredTable(outcome, artifacts.items(), artifacts.expertWeights(), request.metric));
-  if (const std::string missing =
-          missingBoundText(outcome, material.searchWindows(), material.moreWindows);
-      !missing.empty() && !material.items)
-    sayTo(session, missing);
   const SearchResults results{request, calibration,  material,
                               search,  turn.compile, artifacts.items()};
   if (!outcome.isMet) {
@@ -138,15 +134,15 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
                                           formatChecksum(inputs.hash.sample), request.threads},
                                          work, quiet));
   }
-  MOERT_ASSIGN_OR_RETURN(CompileTexts texts,
+  MOERT_ASSIGN_OR_RETURN(const CompileTexts texts,
                          completeTexts(request, inputs, referencePath, work, session));
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<CalibrationProfile> profile,
                          calibrateForSearch(request, inputs, texts, referencePath, work, session));
   std::optional<SearchMaterial> material;
   AcceptanceTurn turn;
   if (request.target) {
-    MOERT_ASSIGN_OR_RETURN(material, chooseSearchMaterial(request, inputs.hash, std::move(texts),
-                                                          profile->info(), session));
+    MOERT_ASSIGN_OR_RETURN(
+        material, chooseSearchMaterial(request, inputs.hash, texts, profile->info(), session));
     MOERT_ASSIGN_OR_RETURN(turn, takeAcceptanceLevels(request, inputs.hash, inputs.deviceHash,
                                                       *material, work, session));
   }

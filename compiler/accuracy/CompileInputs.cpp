@@ -1,5 +1,6 @@
 #include "compiler/accuracy/CompileInputs.h"
 
+#include "compiler/accuracy/SearchMaterial.h"
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/pipeline/IrContext.h"
 #include "compiler/plan/MakePlans.h"
@@ -69,25 +70,6 @@ std::vector<SearchText> searchTextsOf(const AccurateCompileRequest &request,
                             info.tokens, request.amounts.windowTokens)};
 }
 
-Status checkCompileTexts(const AccurateCompileRequest &request, const CompileInputs &inputs,
-                         const CompileTexts &texts) {
-  if (!request.target)
-    return {};
-  const TextAmounts amounts = amountsOf(request);
-  if (inputs.profile) {
-    const CalibrationInfo &info = inputs.profile->info();
-    return chooseWindows(searchTextsOf(request, texts, info), texts.acceptance, info.tokens,
-                         info.windowTokens, amounts)
-        .status();
-  }
-  const CalibrateOptions options = calibrateOptions(request, inputs.model, texts);
-  MOERT_ASSIGN_OR_RETURN(const CalibrationWindows read,
-                         calibrationWindowsOf(inputs.model.checkpoint, options));
-  return chooseWindows(texts.calibration, texts.acceptance, read.tokens, options.windowTokens,
-                       amounts)
-      .status();
-}
-
 //===-- Other inputs --------------------------------------------------------------------------===//
 
 Result<std::unique_ptr<CalibrationProfile>> openProfileOf(const CompileInputs &inputs,
@@ -146,8 +128,8 @@ Result<CompileInputs> readCompileInputs(const AccurateCompileRequest &request, I
   if (!request.profilePath.empty()) {
     MOERT_ASSIGN_OR_RETURN(inputs.profile, openProfileOf(inputs, request.profilePath));
   }
-  if (!calibratesOnSelfText(request) && !acceptsOnSelfText(request))
-    MOERT_RETURN_IF_ERROR(checkCompileTexts(request, inputs, inputs.texts));
+  if (request.target && !calibratesOnSelfText(request) && !acceptsOnSelfText(request))
+    MOERT_RETURN_IF_ERROR(checkSearchMaterial(request, inputs, inputs.texts));
   MOERT_RETURN_IF_ERROR(checkBudgets(request, inputs, warnings, session));
   return inputs;
 }

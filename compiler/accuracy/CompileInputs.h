@@ -46,11 +46,6 @@ moert::Result<CompileInputs> readCompileInputs(const AccurateCompileRequest &req
 moert::Result<CompileTexts> readCompileTexts(const AccurateCompileRequest &request,
                                              const ImportedModel &model, const Session &session);
 
-/// The windows of calibration are known before it runs: refuses too few windows for the search, and
-/// too few units for the acceptance.
-moert::Status checkCompileTexts(const AccurateCompileRequest &request, const CompileInputs &inputs,
-                                const CompileTexts &texts);
-
 /// The profile at `path`. Refuses one of another checkpoint.
 moert::Result<std::unique_ptr<CalibrationProfile>> openProfileOf(const CompileInputs &inputs,
                                                                  const std::string &path);

@@ -15,9 +15,9 @@ static WidthSearchInput searchInput(const AccurateCompileRequest &request,
                                     const PooledArtifacts &artifacts, ArtifactTimes *times) {
   WidthSearchInput input = artifacts.items().input();
   input.target = *request.target;
-  // A first estimate: this divergence in nats loses about this fraction of the points. The chain of
-  // tests covers divergences from a fraction of it to a multiple.
-  if (material.items)
+  // A first estimate: this divergence in nats loses about this fraction of the points, or of
+  // another metric. The chain of tests covers divergences from a fraction of it to a multiple.
+  if (material.items || !material.windows.hasBound())
     input.firstThreshold = *request.target;
   input.solver = request.solver;
   if (times) {

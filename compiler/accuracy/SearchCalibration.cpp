@@ -1,5 +1,6 @@
 #include "compiler/accuracy/SearchCalibration.h"
 
+#include "compiler/accuracy/SearchMaterial.h"
 #include "compiler/commands/SelfText.h"
 #include "runtime/base/Checksum.h"
 
@@ -46,7 +47,8 @@ Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, Compil
     text.isSelfWritten = calibrates;
   for (SearchText &text : texts.acceptance)
     text.isSelfWritten = accepts;
-  MOERT_RETURN_IF_ERROR(checkCompileTexts(written, inputs, texts));
+  if (written.target)
+    MOERT_RETURN_IF_ERROR(checkSearchMaterial(written, inputs, texts));
   return texts;
 }
 

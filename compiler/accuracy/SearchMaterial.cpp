@@ -2,10 +2,8 @@
 
 #include "compiler/accuracy/SearchSummary.h"
 #include "compiler/accuracy/SearchedWidths.h"
-#include "compiler/search/AcceptanceLog.h"
 #include "runtime/base/Checksum.h"
 
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -21,18 +19,24 @@ static Status leaveOutSeenItems(const AccurateCompileRequest &request, const Cal
   std::vector<std::vector<int32_t>> tokens;
   for (uint64_t item = 0; item < all; ++item)
     tokens.push_back(items.set->itemTokens(item));
-  MOERT_RETURN_IF_ERROR(
-      items.leaveOut(findSeenItems(tokens, info.tokens, info.windowTokens, material.windows,
-                                   request.amounts.windowTokens),
-                     *request.target));
+  MOERT_RETURN_IF_ERROR(items.leaveOut(findSeenItems(
+      tokens, info.tokens, info.windowTokens, material.windows, request.amounts.windowTokens)));
   if (const uint64_t kept = items.kept.size(); kept < all)
     sayTo(session, strCat("accepting on ", kept, " of ", all,
                           " items: calibration or the search has read parts of the others"));
   return {};
 }
 
-/// Without the target, so that a resumed compile with another one finds the measurements. The
-/// number after the first word grows when experts of the same options have other values.
+static void hashWindows(const WindowSet &set, ChecksumStream &stream) {
+  for (size_t t = 0; t < set.ids.size(); ++t) {
+    stream.update(std::as_bytes(std::span(set.ids[t])));
+    stream.update(std::as_bytes(std::span(set.units[t])));
+  }
+}
+
+/// Without the target and the acceptance, so that a resumed compile with others finds the
+/// measurements. The number after the first word grows when experts of the same options have other
+/// values.
 static uint64_t measurementFingerprint(const AccurateCompileRequest &request,
                                        const CheckpointHash &checkpoint,
                                        const CalibrationInfo &info,
@@ -49,18 +53,15 @@ static uint64_t measurementFingerprint(const AccurateCompileRequest &request,
   ChecksumStream stream;
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(info.tokens)));
-  const SearchWindows &windows = material.windows;
-  for (const WindowSet *set : {&windows.probe, &windows.rest, &windows.acceptance})
-    for (size_t t = 0; t < set->ids.size(); ++t) {
-      stream.update(std::as_bytes(std::span(set->ids[t])));
-      stream.update(std::as_bytes(std::span(set->units[t])));
-    }
+  hashWindows(material.windows.probe, stream);
+  hashWindows(material.windows.rest, stream);
   return stream.digest();
 }
 
 Result<SearchMaterial> chooseSearchMaterial(const AccurateCompileRequest &request,
-                                            const CheckpointHash &checkpoint, CompileTexts texts,
-                                            const CalibrationInfo &info, const Session &session) {
+                                            const CheckpointHash &checkpoint,
+                                            const CompileTexts &texts, const CalibrationInfo &info,
+                                            const Session &session) {
   if (texts.calibration.empty())
     sayTo(session,
           "the search measures on the profile's own tokens, as no --calibration-text was given");
@@ -72,7 +73,9 @@ Result<SearchMaterial> chooseSearchMaterial(const AccurateCompileRequest &reques
   material.moreWindows = amounts.searchWindows < kMinimumBoundUnits
                              ? strCat("--search-windows ", kMinimumBoundUnits)
                              : moreSearchText(searched, material.windows.isSetAside);
-  material.items = std::move(texts.items);
+  if (!material.windows.hasBound())
+    sayTo(session, fewWindowsText(material.windows.searchWindows(), material.moreWindows));
+  material.items = texts.items.get();
   const WindowSet &accepted = material.windows.acceptance;
   if (material.items)
     MOERT_RETURN_IF_ERROR(leaveOutSeenItems(request, info, material, session));
@@ -82,17 +85,16 @@ Result<SearchMaterial> chooseSearchMaterial(const AccurateCompileRequest &reques
                  " documents, ", accepted.windows, " windows of ", amounts.windowTokens,
                  " tokens) that are set aside from the calibration texts, as no "
                  "--eval-text was given"));
-  material.acceptedOn =
-      material.windows.isSetAside ? std::move(searched) : std::move(texts.acceptance);
+  material.acceptedOn = material.windows.isSetAside ? std::move(searched) : texts.acceptance;
   material.fingerprint = measurementFingerprint(request, checkpoint, info, material);
   return material;
 }
 
-/// Hash of all that decides which candidates are tested: an equal compile repeats the same tests.
-static uint64_t compileFingerprint(const AccurateCompileRequest &request, uint64_t deviceHash,
-                                   const SearchMaterial &material) {
-  std::string text = strCat("accept ", formatChecksum(material.fingerprint), " ", *request.target,
-                            " ", metricName(request.metric), " ", int(request.solver));
+/// Hash of all that decides which candidates are tested, and in which order.
+static uint64_t candidatesHash(const AccurateCompileRequest &request, uint64_t deviceHash,
+                               const SearchMaterial &material) {
+  std::string text =
+      strCat("widths ", formatChecksum(material.fingerprint), " ", int(request.solver));
   const auto &passes = request.passes;
   if (deviceHash != 0) // Then times choose between candidates.
     for (const std::string &word :
@@ -102,42 +104,82 @@ static uint64_t compileFingerprint(const AccurateCompileRequest &request, uint64
           std::to_string(passes.context), std::to_string(passes.prefillChunk),
           std::to_string(passes.threads)})
       text += strCat(" '", word, "'");
-  if (material.items)
-    for (const auto &[option, value] : material.items->options)
-      text += strCat(" --", option, " '", value, "'");
   return checksum64(std::as_bytes(std::span(text)));
+}
+
+static AcceptanceSubject subjectOf(const AccurateCompileRequest &request,
+                                   const CheckpointHash &checkpoint, uint64_t deviceHash,
+                                   const SearchMaterial &material) {
+  AcceptanceSubject subject;
+  subject.checkpoint = checkpoint.sample;
+  subject.candidates = candidatesHash(request, deviceHash, material);
+  subject.metric = request.metric;
+  subject.target = *request.target;
+  for (const SearchText &text : material.acceptedOn)
+    subject.files.push_back(text.hash);
+  ChecksumStream samples;
+  if (material.items) {
+    const AcceptanceItems &items = *material.items;
+    std::string options;
+    for (const auto &[option, value] : items.options)
+      options += strCat(" --", option, " '", value, "'");
+    samples.update(std::as_bytes(std::span(subject.files)));
+    samples.update(std::as_bytes(std::span(items.kept)));
+    samples.update(std::as_bytes(std::span(options)));
+    subject.documents = items.keptIds();
+  } else {
+    hashWindows(material.windows.acceptance, samples);
+    subject.documents = material.windows.acceptance.documentIds;
+  }
+  subject.samples = samples.digest();
+  return subject;
+}
+
+static Status checkItems(const AccurateCompileRequest &request, const SearchMaterial &material,
+                         const AcceptanceTurn &turn) {
+  return material.items ? material.items->checkReach(*request.target, turn) : Status();
+}
+
+Status checkSearchMaterial(const AccurateCompileRequest &request, const CompileInputs &inputs,
+                           const CompileTexts &texts) {
+  CalibrationInfo info;
+  if (inputs.profile) {
+    info = inputs.profile->info();
+  } else {
+    const CalibrateOptions options = calibrateOptions(request, inputs.model, texts);
+    MOERT_ASSIGN_OR_RETURN(CalibrationWindows read,
+                           calibrationWindowsOf(inputs.model.checkpoint, options));
+    info.tokens = std::move(read.tokens);
+    info.windowTokens = options.windowTokens;
+  }
+  MOERT_ASSIGN_OR_RETURN(const SearchMaterial material,
+                         chooseSearchMaterial(request, inputs.hash, texts, info, {}));
+  MOERT_ASSIGN_OR_RETURN(
+      const AcceptanceTurn turn,
+      findAcceptanceTurn(request.acceptanceLogPath,
+                         subjectOf(request, inputs.hash, inputs.deviceHash, material)));
+  return checkItems(request, material, turn);
 }
 
 Result<AcceptanceTurn> takeAcceptanceLevels(const AccurateCompileRequest &request,
                                             const CheckpointHash &checkpoint, uint64_t deviceHash,
                                             const SearchMaterial &material, WorkDirectory &work,
                                             const Session &session) {
-  std::string path = request.acceptanceLogPath;
-  if (path.empty()) {
-    MOERT_ASSIGN_OR_RETURN(path, defaultAcceptanceLog());
+  const AcceptanceSubject subject = subjectOf(request, checkpoint, deviceHash, material);
+  auto turn = findAcceptanceTurn(request.acceptanceLogPath, subject);
+  Status checked = turn.isOk() ? checkItems(request, material, *turn) : turn.status();
+  if (checked.isOk()) {
+    turn = takeAcceptanceTurn(request.acceptanceLogPath, subject);
+    checked = turn.status();
   }
-  std::vector<uint64_t> hashes;
-  for (const SearchText &text : material.acceptedOn)
-    hashes.push_back(text.hash);
-  AcceptanceTurn turn;
-  MOERT_ASSIGN_OR_RETURN(
-      turn.compile,
-      addToAcceptanceLog(
-          path, {checkpoint.sample, compileFingerprint(request, deviceHash, material), hashes}));
-  const std::optional<AcceptanceLevels> levels = acceptanceLevels(turn.compile);
-  if (!levels) {
+  if (!checked.isOk()) {
     work.keep();
-    return invalidInput(kMaxCompilesOfText,
-                        " compiles have tested this checkpoint on these texts (", path,
-                        "), which leaves no probability of error for another one; expected other "
-                        "documents: --eval-text, or --self-text with another --seed");
+    return checked;
   }
-  turn.levels = *levels;
-  if (turn.compile > 1)
-    sayTo(session, strCat("compile ", turn.compile,
-                          " of this checkpoint on these texts: its acceptance tests need ",
-                          formatConfidence(turn.levels.confidence(AcceptanceChain::kMain)),
-                          " confidence, which takes more bits than on other documents"));
+  if (turn->compile > 1)
+    sayTo(session, strCat(turn->text(), ": its acceptance tests need ",
+                          formatConfidence(turn->levels.confidence(AcceptanceChain::kMain)),
+                          " confidence, which takes more bits than on new documents"));
   return turn;
 }
 

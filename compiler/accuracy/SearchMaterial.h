@@ -3,11 +3,10 @@
 #pragma once
 
 #include "compiler/accuracy/CompileInputs.h"
-#include "compiler/plan/AcceptanceTests.h"
+#include "compiler/search/AcceptanceTurn.h"
 #include "compiler/session/WorkDirectory.h"
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,31 +14,31 @@ namespace moec {
 
 struct SearchMaterial {
   SearchWindows windows;
-  std::vector<SearchText> acceptedOn;     // The texts of windows.acceptance, or the items' files.
-  std::unique_ptr<AcceptanceItems> items; // Null where the metric is not of items.
-  std::string moreWindows;                // The options that give the search more windows.
+  std::vector<SearchText> acceptedOn; // The texts of windows.acceptance, or the items' files.
+  AcceptanceItems *items = nullptr;   // Borrowed. Null where the metric is not of items.
+  std::string moreWindows;            // The options that give the search more windows.
   uint64_t fingerprint = 0; // Hash of all that decides a measurement, except the assignment.
 
-  uint64_t searchWindows() const { return windows.probe.windows + windows.rest.windows; }
   /// Windows or items of an acceptance test.
   uint64_t acceptedCount() const { return items ? items->kept.size() : windows.acceptance.windows; }
 };
 
-/// For a request with a target. Refuses too few windows, units or items that calibration has not
-/// read.
+/// For a request with a target. Borrows the items of the texts. Refuses too few windows, units or
+/// items that calibration has not read.
 moert::Result<SearchMaterial> chooseSearchMaterial(const AccurateCompileRequest &request,
                                                    const CheckpointHash &checkpoint,
-                                                   CompileTexts texts, const CalibrationInfo &info,
+                                                   const CompileTexts &texts,
+                                                   const CalibrationInfo &info,
                                                    const Session &session);
 
-struct AcceptanceTurn {
-  uint32_t compile = 1; // Counts the compiles of the checkpoint on these texts.
-  AcceptanceLevels levels;
-};
+/// The windows of calibration are known before it runs. Refuses what chooseSearchMaterial() and
+/// takeAcceptanceLevels() would, without adding to the record of tests.
+moert::Status checkSearchMaterial(const AccurateCompileRequest &request,
+                                  const CompileInputs &inputs, const CompileTexts &texts);
 
-/// Adds the compile to the record of tests (AcceptanceLog.h). deviceHash:
-/// CompileInputs::deviceHash. Keeps the work directory and refuses
-/// if earlier compiles have used up the texts' probability of error.
+/// Takes the compile's turn (AcceptanceTurn.h). deviceHash: CompileInputs::deviceHash. Keeps the
+/// work directory and refuses if earlier compiles have used up the documents' probability of error,
+/// or leave so little of it that no result on as many items could meet the target.
 moert::Result<AcceptanceTurn> takeAcceptanceLevels(const AccurateCompileRequest &request,
                                                    const CheckpointHash &checkpoint,
                                                    uint64_t deviceHash,

@@ -70,14 +70,11 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
   return table.text("  ");
 }
 
-std::string missingBoundText(const WidthSearchOutcome &outcome, uint64_t windows,
-                             const std::string &helps) {
-  if (std::all_of(outcome.measured.begin(), outcome.measured.end(),
-                  [](const MeasuredWidths &widths) { return widths.measurement.hasBound; }))
-    return {};
-  return strCat("no expected bound: the search has ", windows,
-                " windows, too little text for one, which takes ", kMinimumBoundUnits, "; ", helps,
-                " helps");
+std::string fewWindowsText(uint64_t windows, const std::string &helps) {
+  return strCat(
+      "the search has ", windows, " windows, and a bound takes ", kMinimumBoundUnits,
+      ": widths are ordered by their divergence (KL) on them, without an expected bound; ", helps,
+      " helps");
 }
 
 std::string formatConfidence(double confidence) {

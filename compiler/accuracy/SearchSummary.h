@@ -20,10 +20,9 @@ std::string formatLoss(double loss, moert::LossMetric metric);
 std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &items,
                           uint64_t expertWeights, moert::LossMetric metric);
 
-/// A line that tells why expected bounds are missing, and what helps; empty if none is missing.
-/// Windows: of the search. helps: SearchMaterial::moreWindows.
-std::string missingBoundText(const WidthSearchOutcome &outcome, uint64_t windows,
-                             const std::string &helps);
+/// A line about the order of widths that are searched on too few windows for a bound, and about
+/// what gives the search more. helps: SearchMaterial::moreWindows.
+std::string fewWindowsText(uint64_t windows, const std::string &helps);
 
 /// "96.4%", or "99.985%"
 std::string formatConfidence(double confidence);

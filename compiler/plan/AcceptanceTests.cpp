@@ -11,8 +11,7 @@ namespace moec {
 
 // A tenth for the reserve chain of the first compile: it is needed rarely, and costs it little.
 constexpr AcceptanceLevels kFirstCompile = {0.036, 0.004};
-// No bound is computed beyond 99.99%.
-constexpr AcceptanceLevels kLaterCompile = {0.00015, 0.0001};
+constexpr AcceptanceLevels kLaterCompile = {0.00015, kLeastError};
 
 static_assert(kFirstCompile.main + kFirstCompile.reserve +
                   (kMaxCompilesOfText - 1) * kChoicesOfLaterCompile *

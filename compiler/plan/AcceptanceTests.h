@@ -37,6 +37,9 @@ constexpr uint32_t kMaxCompilesOfText = 9;
 /// worst of so many targets, or other options, among which those scores have decided.
 constexpr uint32_t kChoicesOfLaterCompile = 5;
 
+/// No bound is computed beyond 99.99%.
+constexpr double kLeastError = 0.0001;
+
 /// The levels of a compile by its number on a text, from 1. The first one gets nearly everything:
 /// 4% + 8 * 5 * 0.025% = 5%. Nothing beyond the last.
 std::optional<AcceptanceLevels> acceptanceLevels(uint32_t compile);

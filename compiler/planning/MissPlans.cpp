@@ -1,12 +1,11 @@
 #include "compiler/planning/MissPlans.h"
 
 #include "compiler/inspection/InspectSections.h"
-#include "compiler/plan/AcceptanceTests.h"
 #include "compiler/plan/MissSearch.h"
 #include "compiler/plan/PlanAcceptance.h"
 #include "compiler/plan/PlanReasons.h"
 #include "compiler/planning/PlanJudge.h"
-#include "compiler/search/AcceptanceLog.h"
+#include "compiler/search/AcceptanceTurn.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/Excerpt.h"
 
@@ -150,6 +149,9 @@ Status checkMissRequest(const MissRequest &request, std::span<const Preset> pres
     return invalidInput("--accuracy-loss is the loss that experts that are missing may cost, "
                         "expected --miss RULE, or a preset that loses accuracy (hobbit, "
                         "swapmoe, pruning) or may lose some (fate)");
+  if (!request.target && !request.calibrationTexts.empty())
+    return invalidInput("--calibration-text names documents that test no loss, expected it with "
+                        "--accuracy-loss");
   if (!isLossy && !request.profileFiles.empty())
     return invalidInput("--profile-text profiles virtual experts, which --miss wait does not use; "
                         "expected another --miss or none");
@@ -228,28 +230,37 @@ static Result<std::vector<Plan>> measureRules(const MissRequest &request, PlanJu
   return made;
 }
 
-/// The last rule that passes.
+/// The plan with each lossy rule, in their order: a chain of tests.
+static std::vector<Plan> chainOf(const MissRequest &request, const Plan &plan) {
+  std::vector<Plan> chain;
+  for (const MissRule &rule : rulesFor(request, plan)) {
+    if (!rule.isLossy())
+      continue;
+    Plan &tried = chain.emplace_back(plan);
+    setMiss(rule, tried);
+    dropUnusedPool(tried);
+  }
+  return chain;
+}
+
+/// The last plan of the chain that passes.
 static Result<Plan> acceptRule(const MissRequest &request, PlanJudge &judge, const Plan &plan,
-                               const MissSimulation &simulation, double confidence) {
+                               const std::vector<Plan> &chain, const MissSimulation &simulation,
+                               double confidence) {
   Plan accepted = plan;
   const std::string target =
       lossText(std::string(metricName(request.texts.metric)), *request.target);
   std::string reason;
-  for (const MissRule &rule : rulesFor(request, plan)) {
-    if (!rule.isLossy())
-      continue;
-    Plan tried = plan;
-    setMiss(rule, tried);
-    dropUnusedPool(tried);
+  for (const Plan &tried : chain) {
     MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(tried, confidence));
     if (!(loss.upperBound <= *request.target)) {
-      reason = strCat(missRuleText(rule), " ", measuredText(rule, loss), ", more than the ", target,
-                      " that was allowed.");
+      reason = strCat(missRuleText(tried.miss), " ", measuredText(tried.miss, loss),
+                      ", more than the ", target, " that was allowed.");
       break;
     }
     reason.clear();
-    MOERT_ASSIGN_OR_RETURN(accepted, withLoss(std::move(tried), loss,
-                                              strCat("It ", measuredText(rule, loss),
+    MOERT_ASSIGN_OR_RETURN(accepted, withLoss(tried, loss,
+                                              strCat("It ", measuredText(tried.miss, loss),
                                                      ", within the ", target, " that was allowed."),
                                               simulation));
   }
@@ -261,50 +272,40 @@ static Result<Plan> acceptRule(const MissRequest &request, PlanJudge &judge, con
   return accepted;
 }
 
-/// The confidence of each chain of tests: the level of a compile, divided by the chains. `rules`
-/// are those that the chains test.
-static Result<double> acceptanceConfidence(const MissRequest &request, const PlanJudge &judge,
-                                           const std::string &artifactPath,
-                                           std::span<const Plan> plans, size_t chains,
-                                           std::span<const MissRule> rules) {
-  std::string path = request.acceptanceLogPath;
-  if (path.empty()) {
-    MOERT_ASSIGN_OR_RETURN(path, defaultAcceptanceLog());
+/// The confidence of each chain's tests: the level of the command's turn, divided by the chains
+/// that test anything.
+static Result<double> takeTurn(const MissRequest &request, const PlanJudge &judge,
+                               std::span<const std::vector<Plan>> chains) {
+  AcceptanceSubject subject;
+  subject.checkpoint = judge.checkpoint();
+  ChecksumStream candidates;
+  for (const std::vector<Plan> &chain : chains) {
+    std::vector<uint64_t> artifacts = {chain.size()};
+    for (const Plan &plan : chain) {
+      MOERT_ASSIGN_OR_RETURN(const uint64_t artifact, judge.artifactWith(plan));
+      artifacts.push_back(artifact);
+    }
+    candidates.update(std::as_bytes(std::span(artifacts)));
   }
-  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::open(artifactPath));
-  const Artifact &artifact = model->artifact();
-  uint64_t checkpoint = artifact.residentChecksum;
-  for (const auto &[key, value] : artifact.provenance)
-    if (key == "checkpoint_sample")
-      checkpoint = parseChecksum(value).value_or(checkpoint);
-  std::string decides =
-      strCat("miss ", formatChecksum(artifact.residentChecksum), " ", *request.target, " ",
-             metricName(request.texts.metric), request.isSearched ? " auto" : "");
-  for (const MissRule &rule : rules)
-    decides += strCat(" ", missRuleText(rule));
-  for (const Plan &plan : plans)
-    decides += strCat(" '", plan.name, "' ", plan.preset, " ", plan.stagingPages);
-  std::vector<uint64_t> hashes;
-  for (const EvaluatedText &text : judge.texts())
-    hashes.push_back(text.hash);
-  MOERT_ASSIGN_OR_RETURN(
-      const uint32_t number,
-      addToAcceptanceLog(path,
-                         {checkpoint, checksum64(std::as_bytes(std::span(decides))), hashes}));
-  const std::optional<AcceptanceLevels> levels = acceptanceLevels(number);
-  if (!levels)
-    return invalidInput(kMaxCompilesOfText,
-                        " compiles have tested this checkpoint on these texts (", path,
-                        "), which leaves no probability of error for another one; expected "
-                        "other documents with --eval-text");
-  constexpr double kLeastError = 0.0001; // No bound is computed beyond 99.99%.
-  const double error = levels->main / double(chains);
-  if (error < kLeastError)
-    return invalidInput(chains, " series of tests at once need a confidence of ",
-                        fixed((1 - error) * 100, 4), "% each, as this is compile ", number,
-                        " that tests this checkpoint on these texts (", path,
-                        "); expected fewer of --memory and --preset, or other documents");
-  return 1 - error;
+  subject.candidates = candidates.digest();
+  subject.samples = judge.samplesHash();
+  subject.metric = request.texts.metric;
+  subject.target = *request.target;
+  for (const EvaluatedText &text : judge.texts()) {
+    subject.files.push_back(text.hash);
+    subject.documents.insert(subject.documents.end(), text.documentIds.begin(),
+                             text.documentIds.end());
+  }
+  const auto tested = static_cast<size_t>(
+      std::ranges::count_if(chains, [](const std::vector<Plan> &chain) { return !chain.empty(); }));
+  if (tested == 0)
+    return 1;
+  MOERT_RETURN_IF_ERROR(judge.checkUnits());
+  const std::string &log = request.acceptanceLogPath;
+  MOERT_ASSIGN_OR_RETURN(const AcceptanceTurn next, findAcceptanceTurn(log, subject));
+  MOERT_RETURN_IF_ERROR(confidenceOfChains(next, tested).status());
+  MOERT_ASSIGN_OR_RETURN(const AcceptanceTurn turn, takeAcceptanceTurn(log, subject));
+  return confidenceOfChains(turn, tested);
 }
 
 //===-- Searching -----------------------------------------------------------------------------===//
@@ -391,30 +392,41 @@ private:
 } // namespace
 
 static Result<std::vector<Plan>> acceptSearched(const MissRequest &request, PlanJudge &judge,
-                                                const std::string &artifactPath,
                                                 const std::vector<Plan> &plans,
                                                 const MissSimulation &simulation) {
   // All ladders are made before anything is measured, because they divide the level.
   std::vector<LossyLadders> ladders;
-  size_t chains = 0;
-  std::vector<MissRule> rules;
+  std::vector<std::vector<Plan>> chains;
   for (const Plan &plan : plans) {
     MOERT_ASSIGN_OR_RETURN(LossyLadders found, simulation.search(plan));
-    chains += found.ladders.size();
-    for (const std::vector<LossyPlan> &ladder : found.ladders)
+    for (const std::vector<LossyPlan> &ladder : found.ladders) {
+      std::vector<Plan> &chain = chains.emplace_back();
       for (const LossyPlan &rung : ladder)
-        rules.push_back(rung.plan.miss);
+        chain.push_back(rung.plan);
+    }
     ladders.push_back(std::move(found));
   }
-  double confidence = 0;
-  if (chains > 0) {
-    MOERT_ASSIGN_OR_RETURN(
-        confidence, acceptanceConfidence(request, judge, artifactPath, plans, chains, rules));
-  }
+  MOERT_ASSIGN_OR_RETURN(const double confidence, takeTurn(request, judge, chains));
   std::vector<Plan> decided;
   for (size_t i = 0; i < plans.size(); ++i) {
     MOERT_ASSIGN_OR_RETURN(
         Plan plan, LadderClimb(request, judge, simulation, confidence).climb(plans[i], ladders[i]));
+    decided.push_back(std::move(plan));
+  }
+  return decided;
+}
+
+static Result<std::vector<Plan>> acceptRules(const MissRequest &request, PlanJudge &judge,
+                                             const std::vector<Plan> &plans,
+                                             const MissSimulation &simulation) {
+  std::vector<std::vector<Plan>> chains;
+  for (const Plan &plan : plans)
+    chains.push_back(chainOf(request, plan));
+  MOERT_ASSIGN_OR_RETURN(const double confidence, takeTurn(request, judge, chains));
+  std::vector<Plan> decided;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    MOERT_ASSIGN_OR_RETURN(Plan plan,
+                           acceptRule(request, judge, plans[i], chains[i], simulation, confidence));
     decided.push_back(std::move(plan));
   }
   return decided;
@@ -439,7 +451,7 @@ static Status checkSlices(const MissRule &rule, const std::string &artifactPath)
 Result<std::vector<Plan>> decideMissRules(const MissRequest &request,
                                           const std::string &artifactPath,
                                           const std::vector<Plan> &plans,
-                                          const MissSimulation &simulation,
+                                          const MissSimulation &simulation, const ReadTexts &read,
                                           const WorkDirectory &work, const Session &session) {
   if (!request.isSearched)
     for (const Plan &plan : plans)
@@ -447,22 +459,14 @@ Result<std::vector<Plan>> decideMissRules(const MissRequest &request,
         MOERT_RETURN_IF_ERROR(checkSlices(rule, artifactPath));
   PlanJudge judge({artifactPath, request.referencePath, request.texts, work, request.threads},
                   session);
-  MOERT_RETURN_IF_ERROR(judge.open());
+  MOERT_RETURN_IF_ERROR(judge.open(request.target ? &read.seen : nullptr));
+  MOERT_RETURN_IF_ERROR(checkUnread(read, judge.texts(), request.texts.files));
   if (request.isSearched)
-    return acceptSearched(request, judge, artifactPath, plans, simulation);
-  double confidence = 0.95;
-  if (request.target) {
-    MOERT_ASSIGN_OR_RETURN(confidence, acceptanceConfidence(request, judge, artifactPath, plans,
-                                                            plans.size(), request.rules));
-  }
+    return acceptSearched(request, judge, plans, simulation);
+  if (request.target)
+    return acceptRules(request, judge, plans, simulation);
   std::vector<Plan> decided;
   for (const Plan &plan : plans) {
-    if (request.target) {
-      MOERT_ASSIGN_OR_RETURN(Plan accepted,
-                             acceptRule(request, judge, plan, simulation, confidence));
-      decided.push_back(std::move(accepted));
-      continue;
-    }
     MOERT_ASSIGN_OR_RETURN(std::vector<Plan> measured,
                            measureRules(request, judge, plan, simulation));
     std::move(measured.begin(), measured.end(), std::back_inserter(decided));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/plan/PresetRules.h"
+#include "compiler/planning/ReadTexts.h"
 #include "compiler/session/Session.h"
 #include "compiler/session/WorkDirectory.h"
 #include "runtime/base/Status.h"
@@ -24,6 +25,8 @@ struct MissRequest {
   std::string referencePath;      // The same checkpoint at `source`.
   moert::EvaluationRequest texts; // A metric of windows, and texts of at least 20 documents.
   std::optional<double> target;   // The largest loss, that of the widths included.
+  /// The texts of calibration and search, whose documents test nothing.
+  std::vector<std::string> calibrationTexts;
   /// Texts that profile virtual experts for preset swapmoe; empty: its quotas are even.
   std::vector<std::string> profileFiles;
   std::string acceptanceLogPath; // For tests with a target; empty: the default.
@@ -65,12 +68,12 @@ struct MissSimulation {
 /// and the plan gets the last one that passed; if none did it waits, and a reason says so. If rules
 /// are searched for, the ladders of the simulation are climbed so, and the plan gets the fastest
 /// rung that passed, unless its forecast is not kMinRungGain faster than the plan's that waits.
-/// Plans with a rule get a forecast with it. For a request that measures losses; `work` keeps what
-/// was measured.
+/// Plans with a rule get a forecast with it. For a request that measures losses; tests leave out
+/// the units that overlap what was read, and `work` keeps what was measured.
 moert::Result<std::vector<moert::Plan>>
 decideMissRules(const MissRequest &request, const std::string &artifactPath,
                 const std::vector<moert::Plan> &plans, const MissSimulation &simulation,
-                const WorkDirectory &work, const Session &session);
+                const ReadTexts &read, const WorkDirectory &work, const Session &session);
 
 /// Without slices that are held alone there is nothing for a pool of upper slices.
 void dropUnusedPool(moert::Plan &plan);

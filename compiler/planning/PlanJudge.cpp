@@ -42,7 +42,25 @@ static Result<uint64_t> checksumOf(Artifact artifact) {
   return checksum64(std::as_bytes(std::span(sealed.prefix)));
 }
 
-Status PlanJudge::open() {
+void PlanJudge::leaveOut(const SeenText &seen) {
+  const uint64_t all = unitsIn(texts());
+  std::vector<const TextWindows *> windows;
+  for (const TextWindows &text : set->windowsOfTexts())
+    windows.push_back(&text);
+  std::vector<std::vector<uint32_t>> kept(windows.size());
+  for (const UnitPlace &unit : freeUnits(windows, seen))
+    for (size_t w = 0; w < unit.windows; ++w)
+      kept[unit.text].push_back(static_cast<uint32_t>(unit.firstWindow + w));
+  for (size_t file = 0; file < kept.size(); ++file)
+    set->keepOnly(file, kept[file]);
+  hasLeftOut = unitsIn(texts()) < all;
+  if (hasLeftOut)
+    sayTo(session, strCat("accepting on ", unitsIn(texts()), " of ", all,
+                          " units: calibration or the search has read parts of the others, or "
+                          "they are copies"));
+}
+
+Status PlanJudge::open(const SeenText *seen) {
   MOERT_ASSIGN_OR_RETURN(reference, Model::open(inputs.referencePath));
   MOERT_RETURN_IF_ERROR(checkIsSource(*reference));
   MOERT_ASSIGN_OR_RETURN(judged, Model::open(inputs.artifactPath));
@@ -50,6 +68,8 @@ Status PlanJudge::open() {
       inputs.texts, *judged, [this](const std::string &note) { sayTo(session, note); });
   MOERT_RETURN_IF_ERROR(read.status());
   set.emplace(std::move(read).value());
+  if (seen)
+    leaveOut(*seen);
   MOERT_ASSIGN_OR_RETURN(const uint64_t ofReference, checksumOf(reference->artifact()));
   std::vector<uint64_t> identity = {ofReference, inputs.texts.windows.windowTokens,
                                     inputs.texts.windows.scoreFrom};
@@ -60,11 +80,37 @@ Status PlanJudge::open() {
     identity.push_back(text.hash);
     identity.insert(identity.end(), text.units.begin(), text.units.end());
   }
-  const uint64_t fingerprint = checksum64(std::as_bytes(std::span(identity)));
-  rowsStep = strCat("logits-", formatChecksum(fingerprint));
-  log = MeasurementLog::open(strCat(inputs.work.path(), "/plans-", formatChecksum(fingerprint)),
-                             fingerprint);
+  for (const TextWindows &text : set->windowsOfTexts())
+    identity.push_back(checksum64(std::as_bytes(std::span(text.tokens))));
+  samples = checksum64(std::as_bytes(std::span(identity)));
+  rowsStep = strCat("logits-", formatChecksum(samples));
+  log =
+      MeasurementLog::open(strCat(inputs.work.path(), "/plans-", formatChecksum(samples)), samples);
   return {};
+}
+
+Status PlanJudge::checkUnits() const {
+  const uint64_t units = unitsIn(texts());
+  if (units >= kMinimumBoundUnits)
+    return {};
+  return invalidInput("--eval-text has ", units, " units",
+                      hasLeftOut ? " that calibration and the search have not read" : "",
+                      ", and a bound of the loss takes ", kMinimumBoundUnits,
+                      " documents or more, not longer ones");
+}
+
+Result<uint64_t> PlanJudge::artifactWith(const Plan &plan) const {
+  Artifact planned = judged->artifact();
+  planned.plans = {plan};
+  return checksumOf(std::move(planned));
+}
+
+uint64_t PlanJudge::checkpoint() const {
+  const Artifact &artifact = judged->artifact();
+  for (const auto &[key, value] : artifact.provenance)
+    if (key == "checkpoint_sample")
+      return parseChecksum(value).value_or(artifact.residentChecksum);
+  return artifact.residentChecksum;
 }
 
 namespace {
@@ -85,9 +131,7 @@ static Result<Loaded> load(const Model &model, const EngineOptions &options) {
 }
 
 Result<PlanLoss> PlanJudge::measure(const Plan &plan, double confidence, const std::string &which) {
-  if (const uint64_t units = unitsIn(texts()); units < kMinimumBoundUnits)
-    return invalidInput("--eval-text has ", units, " units, and a bound of the loss takes ",
-                        kMinimumBoundUnits, " documents or more, not longer ones");
+  MOERT_RETURN_IF_ERROR(checkUnits());
   MOERT_ASSIGN_OR_RETURN(const Scores scores, scoresOf(plan, which));
   return lossOfScores(scores, confidence);
 }
@@ -196,41 +240,12 @@ Result<PlanJudge::Scores> PlanJudge::decode(const Plan &plan, const std::string 
                          ", ", missRuleText(plan.miss), which));
 }
 
-static constexpr size_t kNumbersOfScore = 7;
-
-static std::vector<double> numbersOf(std::span<const SampleScore> scores) {
-  std::vector<double> numbers;
-  for (const SampleScore &score : scores)
-    numbers.insert(numbers.end(),
-                   {double(score.text), double(score.unit), double(score.tokens), score.lossNats,
-                    score.referenceLossNats, score.klNats, double(score.agreeing)});
-  return numbers;
-}
-
-static std::vector<SampleScore> scoresFrom(std::span<const double> numbers) {
-  std::vector<SampleScore> scores;
-  for (size_t i = 0; i + kNumbersOfScore <= numbers.size(); i += kNumbersOfScore) {
-    SampleScore &score = scores.emplace_back();
-    score.text = static_cast<uint32_t>(numbers[i]);
-    score.unit = static_cast<uint32_t>(numbers[i + 1]);
-    score.tokens = static_cast<uint64_t>(numbers[i + 2]);
-    score.lossNats = numbers[i + 3];
-    score.referenceLossNats = numbers[i + 4];
-    score.klNats = numbers[i + 5];
-    score.agreeing = static_cast<uint64_t>(numbers[i + 6]);
-  }
-  return scores;
-}
-
 Result<PlanJudge::Scores> PlanJudge::scoresOf(const Plan &plan, const std::string &which) {
-  Artifact planned = judged->artifact();
-  planned.plans = {plan};
-  MOERT_ASSIGN_OR_RETURN(const uint64_t key, checksumOf(std::move(planned)));
-  const std::vector<double> *known = log.find(key);
-  if (known && known->size() == set->samples() * kNumbersOfScore)
-    return scoresFrom(*known);
+  MOERT_ASSIGN_OR_RETURN(const uint64_t key, artifactWith(plan));
+  if (std::optional<Scores> known = log.findScores(key, set->samples()))
+    return std::move(*known);
   MOERT_ASSIGN_OR_RETURN(Scores scores, decode(plan, which));
-  MOERT_RETURN_IF_ERROR(log.add(key, numbersOf(scores)));
+  MOERT_RETURN_IF_ERROR(log.addScores(key, scores));
   return scores;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compiler/search/MeasurementLog.h"
+#include "compiler/search/SeenText.h"
 #include "compiler/session/Session.h"
 #include "compiler/session/WorkDirectory.h"
 #include "moert/Engine.h"
@@ -30,9 +31,20 @@ public:
   };
   PlanJudge(const Inputs &given, const Session &with) : inputs(given), session(with) {}
 
-  /// Reads the texts and opens the models.
-  moert::Status open();
+  /// Reads the texts and opens the models. seen: units that overlap it are left out, and so are
+  /// copies of units.
+  moert::Status open(const SeenText *seen = nullptr);
   std::span<const moert::EvaluatedText> texts() const { return set->textsRead(); }
+  /// Refuses texts of fewer units than a bound needs.
+  moert::Status checkUnits() const;
+
+  /// Hash of all that decides how an artifact is scored: the reference, the texts and their
+  /// windows.
+  uint64_t samplesHash() const { return samples; }
+  /// Checksum of the artifact with one plan: of its weights, program and tokenizer too.
+  moert::Result<uint64_t> artifactWith(const moert::Plan &plan) const;
+  /// Hash of the checkpoint that the artifact was made from.
+  uint64_t checkpoint() const;
 
   /// Decodes all texts with the plan's cache, which begins empty or as the plan starts it.
   /// which: said in progress after the plan's name and rule.
@@ -46,6 +58,7 @@ private:
   std::string rowsPath() const { return inputs.work.path() + "/" + rowsStep; }
   /// For decoding all texts with a model; extraBytes is left to the caller.
   moert::EngineOptions engineOptions(const moert::Model &model) const;
+  void leaveOut(const SeenText &seen);
   moert::Status recordReference();
   moert::Result<Scores> decode(const moert::Plan &plan, const std::string &which);
   moert::Result<Scores> scoresOf(const moert::Plan &plan, const std::string &which);
@@ -58,6 +71,8 @@ private:
   const Session &session;
   std::unique_ptr<moert::Model> reference, judged;
   std::optional<moert::EvaluationSet> set;
+  bool hasLeftOut = false;
+  uint64_t samples = 0;
   std::string rowsStep; // The file of the reference's logits, and the step that completes it.
   MeasurementLog log;   // Scores of plans.
 };

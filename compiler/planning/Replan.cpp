@@ -10,6 +10,7 @@
 #include "compiler/planning/ExpertNorms.h"
 #include "compiler/planning/LearnedSections.h"
 #include "compiler/planning/PlanningSession.h"
+#include "compiler/planning/ReadTexts.h"
 #include "compiler/planning/VirtualExpertProfile.h"
 #include "compiler/planning/WeightsCopy.h"
 #include "compiler/profile/TracedRouting.h"
@@ -310,6 +311,15 @@ static MissSimulation missSimulationOf(const Draft &draft, const Session &sessio
   return simulation;
 }
 
+/// What no test of a loss may be of.
+static Result<ReadTexts> textsReadBy(const ReplanRequest &request) {
+  if (!request.miss.target)
+    return ReadTexts();
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::open(request.artifactPath));
+  return readTextsOf(*model, request.miss.calibrationTexts, request.miss.texts.documentSeparator,
+                     request.profilePath);
+}
+
 /// Makes and writes the plans of a checked request. work: for requests that measure losses.
 static Status writePlans(const ReplanRequest &request, const WorkDirectory *work,
                          const Session &session) {
@@ -322,12 +332,13 @@ static Status writePlans(const ReplanRequest &request, const WorkDirectory *work
   const uint64_t expectedBytes =
       draft.weightsEnd + artifact.pathsBytes + artifact.traceBytes + artifact.manifestBytes;
   MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(request.outputPath, expectedBytes));
+  MOERT_ASSIGN_OR_RETURN(const ReadTexts read, textsReadBy(request));
   WeightsCopy weights(source, draft.weightsEnd, output, session.stop);
   MOERT_RETURN_IF_ERROR(plan(request, source, work, draft, session));
   if (work) {
     MOERT_ASSIGN_OR_RETURN(artifact.plans,
                            decideMissRules(request.miss, request.artifactPath, artifact.plans,
-                                           missSimulationOf(draft, session), *work, session));
+                                           missSimulationOf(draft, session), read, *work, session));
   }
   for (Plan &made : artifact.plans)
     dropUnusedPool(made);
@@ -354,7 +365,7 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   std::vector<std::string> inputs = {request.artifactPath, request.devicePath, request.profilePath,
                                      request.miss.referencePath};
   for (const std::vector<std::string> *files :
-       {&request.miss.texts.files, &request.miss.profileFiles})
+       {&request.miss.texts.files, &request.miss.profileFiles, &request.miss.calibrationTexts})
     inputs.insert(inputs.end(), files->begin(), files->end());
   MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, inputs));
   if (measuresLosses(request.miss, presets))

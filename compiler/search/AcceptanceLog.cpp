@@ -91,55 +91,113 @@ static Result<uint64_t> hashIn(JsonLine &line, std::string_view key, const std::
       "which does not count the tests so far");
 }
 
+static constexpr const char *kExpected = "a line of the record of acceptance tests";
+
+static Result<uint64_t> hashOf(JsonLine &line, std::string_view key) {
+  MOERT_ASSIGN_OR_RETURN(const std::string text, line.text(key, kExpected));
+  return hashIn(line, key, text);
+}
+
+static Result<std::vector<uint64_t>> hashesOf(JsonLine &line, std::string_view key) {
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> texts, line.texts(key, kExpected));
+  std::vector<uint64_t> hashes;
+  for (const std::string &text : texts) {
+    MOERT_ASSIGN_OR_RETURN(const uint64_t hash, hashIn(line, key, text));
+    hashes.push_back(hash);
+  }
+  return hashes;
+}
+
+/// Beginnings and ends of the documents.
+static std::set<uint64_t> partsOf(const AcceptanceRecord &record) {
+  std::set<uint64_t> parts;
+  for (const DocumentId &document : record.documents)
+    parts.insert({document.begin, document.end});
+  return parts;
+}
+
 static std::string lineOf(const AcceptanceRecord &record) {
   std::string text;
   JsonWriter json(text);
+  auto writeHashes = [&json](const char *key, const auto &hashes) {
+    json.key(key).beginArray();
+    for (uint64_t hash : hashes)
+      json.string(formatChecksum(hash));
+    json.endArray();
+  };
   json.beginObject();
   json.key("checkpoint").string(formatChecksum(record.checkpoint));
   json.key("compile").string(formatChecksum(record.compile));
-  json.key("texts").beginArray();
-  for (uint64_t hash : record.texts)
-    json.string(formatChecksum(hash));
-  json.endArray();
+  writeHashes("texts", record.files);
+  writeHashes("documents", partsOf(record));
   json.endObject();
   return text + "\n";
+}
+
+namespace {
+
+struct LoggedNumber {
+  uint32_t number = 1;
+  bool isRecorded = false;
+};
+
+} // namespace
+
+static Result<LoggedNumber> numberIn(std::string_view content, const std::string &path,
+                                     const AcceptanceRecord &record) {
+  const std::set<uint64_t> parts = partsOf(record), files(record.files.begin(), record.files.end());
+  std::set<uint64_t> others; // Compiles of any of the documents.
+  LoggedNumber found;
+  MOERT_RETURN_IF_ERROR(
+      forEachJsonLine(content, inputName(path), [&](JsonLine &line, uint32_t) -> Status {
+        MOERT_ASSIGN_OR_RETURN(const uint64_t checkpoint, hashOf(line, "checkpoint"));
+        MOERT_ASSIGN_OR_RETURN(const uint64_t compile, hashOf(line, "compile"));
+        MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> texts, hashesOf(line, "texts"));
+        std::vector<uint64_t> documents;
+        if (line.has("documents")) {
+          MOERT_ASSIGN_OR_RETURN(documents, hashesOf(line, "documents"));
+        }
+        auto isAnyIn = [](const std::vector<uint64_t> &hashes, const std::set<uint64_t> &own) {
+          return std::any_of(hashes.begin(), hashes.end(),
+                             [&own](uint64_t hash) { return own.contains(hash); });
+        };
+        const bool isShared = isAnyIn(documents, parts) || isAnyIn(texts, files);
+        if (checkpoint != record.checkpoint || !isShared || found.isRecorded)
+          return {};
+        found.isRecorded = compile == record.compile;
+        if (found.isRecorded)
+          found.number = uint32_t(others.size() + 1);
+        others.insert(compile);
+        return {};
+      }));
+  if (!found.isRecorded)
+    found.number = uint32_t(others.size() + 1);
+  return found;
+}
+
+/// A line without its end was cut off by a crash.
+static std::string_view wholeLines(std::string_view content) {
+  return content.substr(0, content.rfind('\n') + 1);
+}
+
+Result<uint32_t> numberInAcceptanceLog(const std::string &path, const AcceptanceRecord &record) {
+  std::error_code ignored; // A file that exists and cannot be read is refused below.
+  if (!std::filesystem::exists(path, ignored))
+    return 1;
+  MOERT_ASSIGN_OR_RETURN(const std::string content, readInput(path));
+  MOERT_ASSIGN_OR_RETURN(const LoggedNumber found, numberIn(wholeLines(content), path, record));
+  return found.number;
 }
 
 Result<uint32_t> addToAcceptanceLog(const std::string &path, const AcceptanceRecord &record) {
   LockedFile file(path);
   MOERT_RETURN_IF_ERROR(file.open());
-  MOERT_ASSIGN_OR_RETURN(std::string content, readInput(path));
-  content.resize(content.rfind('\n') + 1); // A line without its end was cut off by a crash.
-  std::set<uint64_t> others;
-  std::optional<uint32_t> number;
-  MOERT_RETURN_IF_ERROR(
-      forEachJsonLine(content, inputName(path), [&](JsonLine &line, uint32_t) -> Status {
-        const char *kExpected = "a line of the record of acceptance tests";
-        MOERT_ASSIGN_OR_RETURN(const std::string checkpointText,
-                               line.text("checkpoint", kExpected));
-        MOERT_ASSIGN_OR_RETURN(const std::string compileText, line.text("compile", kExpected));
-        MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                               line.texts("texts", kExpected));
-        MOERT_ASSIGN_OR_RETURN(uint64_t checkpoint, hashIn(line, "checkpoint", checkpointText));
-        MOERT_ASSIGN_OR_RETURN(uint64_t compile, hashIn(line, "compile", compileText));
-        bool probabilitiesText = false;
-        for (const std::string &text : texts) {
-          MOERT_ASSIGN_OR_RETURN(uint64_t hash, hashIn(line, "texts", text));
-          probabilitiesText =
-              probabilitiesText ||
-              std::find(record.texts.begin(), record.texts.end(), hash) != record.texts.end();
-        }
-        if (checkpoint != record.checkpoint || !probabilitiesText || number)
-          return {};
-        if (compile == record.compile)
-          number = uint32_t(others.size() + 1);
-        others.insert(compile);
-        return {};
-      }));
-  if (number)
-    return *number;
-  MOERT_RETURN_IF_ERROR(file.append(content.size(), lineOf(record)));
-  return uint32_t(others.size() + 1);
+  MOERT_ASSIGN_OR_RETURN(const std::string content, readInput(path));
+  const std::string_view lines = wholeLines(content);
+  MOERT_ASSIGN_OR_RETURN(const LoggedNumber found, numberIn(lines, path, record));
+  if (!found.isRecorded)
+    MOERT_RETURN_IF_ERROR(file.append(lines.size(), lineOf(record)));
+  return found.number;
 }
 
 } // namespace moec

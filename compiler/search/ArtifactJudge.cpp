@@ -166,44 +166,45 @@ static void predictTest(Measurement &measurement, double bound, double unitRatio
     measurement.spread = error * std::sqrt(1 + unitRatio) / measurement.predictedBound;
 }
 
+Measurement ArtifactJudge::measurementOf(std::span<const SampleScore> scores) const {
+  const LossMetric metric = options.itemSet ? LossMetric::kKl : options.metric;
+  const SampleScore sum = sumOf(scores);
+  Measurement measurement;
+  measurement.loss = std::min(lossOf(sum, metric).value_or(kMostLoss), kMostLoss);
+  SampleScore withRows;
+  for (const SampleScore &score : scores)
+    if (score.klNats > 0)
+      withRows.add(score);
+  measurement.klNats = withRows.tokens > 0 ? withRows.kl() : 0;
+  const std::optional<double> bound = lossUpperBound(scores, metric);
+  measurement.hasBound = bound.has_value();
+  // A divergence orders the candidates, and does not predict the loss that a test will find.
+  if (ordersByDivergence)
+    measurement.predictedBound = std::min(bound.value_or(sum.kl()), kMostLoss);
+  else
+    predictTest(measurement, bound.value_or(kMostLoss),
+                double(unitCount(scores)) / double(windows.acceptance.unitCount()),
+                options.levels.confidence(AcceptanceChain::kMain));
+  return measurement;
+}
+
 Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
-  executed += windows.probe.windows + windows.rest.windows;
+  const uint64_t samples = windows.probe.windows + windows.rest.windows;
+  executed += samples;
   const uint64_t key = keyOf("measure", assignment);
-  if (const std::vector<double> *known = log.find(key); known && known->size() == 5) {
-    tellKnown(windows.probe.windows + windows.rest.windows);
-    Measurement measurement{(*known)[0], (*known)[1], {}, (*known)[3], (*known)[4] != 0};
-    if ((*known)[2] > 0)
-      measurement.spread = (*known)[2];
-    return measurement;
+  if (const std::optional<Scores> known = log.findScores(key, samples)) {
+    tellKnown(samples);
+    return measurementOf(*known);
   }
   if (options.onBegin)
     options.onBegin("candidate");
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
   MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(path));
-  MOERT_ASSIGN_OR_RETURN(Scores scores, scoreSearch(crew));
+  MOERT_ASSIGN_OR_RETURN(const Scores scores, scoreSearch(crew));
   ::unlink(path.c_str());
-  Measurement measurement;
-  measurement.loss = std::min(lossOf(sumOf(scores), searchMetric()).value_or(kMostLoss), kMostLoss);
-  const std::optional<double> found = lossUpperBound(scores, searchMetric());
-  const double bound = found.value_or(kMostLoss);
-  measurement.hasBound = found.has_value();
-  // A divergence does not predict the loss of points on items.
-  if (options.itemSet)
-    measurement.predictedBound = std::min(bound, kMostLoss);
-  else
-    predictTest(measurement, bound,
-                double(unitCount(scores)) / double(windows.acceptance.unitCount()),
-                options.levels.confidence(AcceptanceChain::kMain));
-  SampleScore withRows;
-  for (const SampleScore &score : scores)
-    if (score.klNats > 0)
-      withRows.add(score);
-  measurement.klNats = withRows.tokens > 0 ? withRows.kl() : 0;
-  MOERT_RETURN_IF_ERROR(
-      log.add(key, {measurement.loss, measurement.predictedBound, measurement.spread.value_or(0),
-                    measurement.klNats, measurement.hasBound ? 1.0 : 0.0}));
-  return measurement;
+  MOERT_RETURN_IF_ERROR(log.addScores(key, scores));
+  return measurementOf(scores);
 }
 
 static std::vector<WindowLane> lanesBeside(std::span<EngineCrew> crews) {

@@ -17,13 +17,14 @@
 
 namespace moec {
 
-/// Stands for a missing bound, and is what losses and bounds are cut off at; worse than any target.
+/// What losses and bounds are cut off at, and an undefined one counts as; worse than any target.
 constexpr double kMostLoss = 1e9;
 
 struct JudgeOptions {
   std::string directory; // For recorded rows and candidates.
   std::string referencePath;
-  /// The loss that acceptance tests measure. The search measures the same; for items, KL.
+  /// The loss that acceptance tests measure. The search measures the same; for items, and where its
+  /// windows are too few for a bound (SearchWindows::hasBound()), KL.
   moert::LossMetric metric = moert::LossMetric::kPerplexity;
   double target = 0;
   AcceptanceLevels levels;
@@ -76,13 +77,15 @@ public:
 
 private:
   ArtifactJudge(const JudgeOptions &chosen, const SearchWindows &given, MakeArtifact make)
-      : options(chosen), windows(given), makeArtifact(std::move(make)) {}
+      : options(chosen), windows(given), ordersByDivergence(options.itemSet || !windows.hasBound()),
+        makeArtifact(std::move(make)) {}
 
   moert::Status recordReference();
-  moert::LossMetric searchMetric() const {
-    return options.itemSet ? moert::LossMetric::kKl : options.metric;
+  bool needsAllRows() const {
+    return options.metric != moert::LossMetric::kPerplexity || ordersByDivergence;
   }
-  bool needsAllRows() const { return searchMetric() != moert::LossMetric::kPerplexity; }
+  /// What follows from the scores of the search's windows at this compile's levels.
+  Measurement measurementOf(std::span<const moert::SampleScore> scores) const;
   using Scores = std::vector<moert::SampleScore>;
   /// Both sets of the search's windows, text after text.
   moert::Result<Scores> scoreSearch(const EngineCrew &candidate);
@@ -105,6 +108,7 @@ private:
 
   JudgeOptions options;
   const SearchWindows &windows;
+  bool ordersByDivergence;
   MakeArtifact makeArtifact;
   MeasurementLog log;
   Scores referenceRest; // The reference's own losses on the windows without rows.

@@ -13,7 +13,7 @@ using namespace moert;
 namespace moec {
 
 static std::string headerOf(uint64_t fingerprint) {
-  return strCat("moec-measurements 2 ", formatChecksum(fingerprint));
+  return strCat("moec-measurements 3 ", formatChecksum(fingerprint));
 }
 
 // Checksum of a key and its numbers, the last word of their line.
@@ -83,6 +83,37 @@ Status MeasurementLog::writeAnew() const {
   for (const auto &[key, values] : known)
     MOERT_RETURN_IF_ERROR(file.append(lineOf(key, values)));
   return file.commit();
+}
+
+static constexpr size_t kNumbersOfScore = 7;
+
+std::optional<std::vector<SampleScore>> MeasurementLog::findScores(uint64_t key,
+                                                                   uint64_t samples) const {
+  const std::vector<double> *numbers = find(key);
+  if (!numbers || numbers->size() != samples * kNumbersOfScore)
+    return std::nullopt;
+  std::vector<SampleScore> scores;
+  for (size_t i = 0; i < numbers->size(); i += kNumbersOfScore) {
+    const double *fields = numbers->data() + i;
+    SampleScore &score = scores.emplace_back();
+    score.text = static_cast<uint32_t>(fields[0]);
+    score.unit = static_cast<uint32_t>(fields[1]);
+    score.tokens = static_cast<uint64_t>(fields[2]);
+    score.lossNats = fields[3];
+    score.referenceLossNats = fields[4];
+    score.klNats = fields[5];
+    score.agreeing = static_cast<uint64_t>(fields[6]);
+  }
+  return scores;
+}
+
+Status MeasurementLog::addScores(uint64_t key, std::span<const SampleScore> scores) {
+  std::vector<double> numbers;
+  for (const SampleScore &score : scores)
+    numbers.insert(numbers.end(),
+                   {double(score.text), double(score.unit), double(score.tokens), score.lossNats,
+                    score.referenceLossNats, score.klNats, double(score.agreeing)});
+  return add(key, std::move(numbers));
 }
 
 Status MeasurementLog::add(uint64_t key, std::vector<double> numbers) {

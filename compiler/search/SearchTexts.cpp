@@ -1,5 +1,6 @@
 #include "compiler/search/SearchTexts.h"
 
+#include "compiler/search/SeenText.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
@@ -60,6 +61,7 @@ SearchText textOfCalibration(std::string name, std::vector<int32_t> tokens, uint
   text.windows = cutWindows(std::vector<std::vector<int32_t>>{std::move(tokens)}, {}, windowTokens);
   std::iota(text.windows.units.begin(), text.windows.units.end(), 0);
   text.windows.documents.assign(text.windows.units.size(), 1);
+  text.windows.documentIds.assign(text.windows.units.size(), {});
   text.isOfCalibration = true;
   return text;
 }
@@ -79,68 +81,31 @@ struct Place {
   size_t text, window;
 };
 
-struct UnitPlace {
-  size_t text, firstWindow, windows;
-};
-
-/// The windows seen so far, as the hashes of every 16 tokens in a row. A window that shares no hash
-/// does not overlap them, wherever the seen windows began.
-class SeenText {
-public:
-  /// Windows, one after another.
-  void add(std::span<const int32_t> tokens, uint32_t windowTokens) {
-    for (size_t begin = 0; begin + windowTokens <= tokens.size(); begin += windowTokens)
-      for (size_t i = begin; i + kRun <= begin + windowTokens; ++i)
-        hashes.insert(hashOf(tokens.subspan(i, kRun)));
-  }
-
-  bool contains(std::span<const int32_t> window) const {
-    for (size_t i = 0; i + kRun <= window.size(); ++i)
-      if (hashes.contains(hashOf(window.subspan(i, kRun))))
-        return true;
-    return false;
-  }
-
-  bool containsRun(uint64_t hash) const { return hashes.contains(hash); }
-
-  static constexpr size_t kRun = 16;
-  static uint64_t hashOf(std::span<const int32_t> run) { return checksum64(std::as_bytes(run)); }
-
-private:
-  std::unordered_set<uint64_t> hashes;
-};
-
 } // namespace
 
 static std::span<const int32_t> tokensAt(std::span<const SearchText> texts, const Place &place) {
   return texts[place.text].windows.window(place.window);
 }
 
-// Every window of the texts that `seen` does not overlap.
+// Every window of the texts that `seen` does not overlap; copies of one add nothing.
 static std::vector<Place> freePlaces(std::span<const SearchText> texts, const SeenText &seen) {
   std::vector<Place> places;
+  std::unordered_set<uint64_t> taken;
   for (size_t t = 0; t < texts.size(); ++t)
-    for (size_t w = 0; w < texts[t].windows.windows(); ++w)
-      if (texts[t].isOfCalibration || !seen.contains(tokensAt(texts, {t, w})))
+    for (size_t w = 0; w < texts[t].windows.windows(); ++w) {
+      const auto tokens = tokensAt(texts, {t, w});
+      if ((texts[t].isOfCalibration || !seen.contains(tokens)) &&
+          taken.insert(checksum64(std::as_bytes(tokens))).second)
         places.push_back({t, w});
+    }
   return places;
 }
 
-// Every unit of which `seen` overlaps no window. A document that calibration or the search has read
-// in part is not an independent test.
-static std::vector<UnitPlace> freeUnits(std::span<const SearchText> texts, const SeenText &seen) {
-  std::vector<UnitPlace> units;
-  for (size_t t = 0; t < texts.size(); ++t) {
-    const TextWindows &windows = texts[t].windows;
-    for (size_t begin = 0, end = 0; begin < windows.windows(); begin = end) {
-      bool isSeen = false;
-      for (; end < windows.windows() && windows.units[end] == windows.units[begin]; ++end)
-        isSeen = isSeen || seen.contains(windows.window(end));
-      if (!isSeen)
-        units.push_back({t, begin, end - begin});
-    }
-  }
-  return units;
+static std::vector<UnitPlace> freeUnitsOf(std::span<const SearchText> texts, const SeenText &seen) {
+  std::vector<const TextWindows *> windows;
+  for (const SearchText &text : texts)
+    windows.push_back(&text.windows);
+  return freeUnits(windows, seen);
 }
 
 // Whether the i-th of `size` is among `count` evenly spaced ones: where i * count / size steps up.
@@ -190,8 +155,11 @@ static WindowSet windowsAt(std::span<const SearchText> texts, std::span<const Pl
     const uint32_t unit = windows.units[place.window];
     set.ids[place.text].insert(set.ids[place.text].end(), tokens.begin(), tokens.end());
     set.indices[place.text].push_back(uint32_t(place.window));
-    if (set.units[place.text].empty() || set.units[place.text].back() != unit)
-      set.documents[place.text] += windows.documents[unit];
+    if (set.units[place.text].empty() || set.units[place.text].back() != unit) {
+      const std::span<const DocumentId> documents = windows.documentsOf(unit);
+      set.documents[place.text] += documents.size();
+      set.documentIds.insert(set.documentIds.end(), documents.begin(), documents.end());
+    }
     set.units[place.text].push_back(unit);
   }
   set.windows = places.size();
@@ -224,7 +192,7 @@ static WindowSet setAside(std::span<const SearchText> texts, const SeenText &see
                           std::vector<Place> &places, const TextAmounts &amounts) {
   const size_t half = places.size() / 2;
   const std::vector<Place> taken =
-      takeUnits(freeUnits(texts, seen), std::min<size_t>(amounts.setAsideWindows, half), half);
+      takeUnits(freeUnitsOf(texts, seen), std::min<size_t>(amounts.setAsideWindows, half), half);
   WindowSet set = windowsAt(texts, taken);
   // A text may repeat itself.
   SeenText accepted;
@@ -328,7 +296,7 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
     // Texts with different contents may still have parts in common with the search's texts.
     for (const std::vector<int32_t> &ids : windowsAt(texts, search).ids)
       seen.add(ids, amounts.windowTokens);
-    result.acceptance = windowsAt(acceptanceTexts, takeUnits(freeUnits(acceptanceTexts, seen),
+    result.acceptance = windowsAt(acceptanceTexts, takeUnits(freeUnitsOf(acceptanceTexts, seen),
                                                              amounts.acceptanceWindows, SIZE_MAX));
   }
   const uint64_t calibrated = calibrationTokens.size() / std::max(1u, calibrationWindowTokens);

@@ -35,7 +35,7 @@ struct TextAmounts {
   bool isAcceptedOnItems = false;
 };
 
-/// Fewer windows cannot put the search's candidates in order.
+/// Fewer windows cannot put the search's candidates in order, even by their divergence.
 constexpr uint64_t kLeastWindows = 10;
 
 /// A text that was read, or a file of items.
@@ -55,6 +55,7 @@ struct WindowSet {
   std::vector<std::vector<uint32_t>> indices; // Per text: its windows in this set, ascending.
   std::vector<std::vector<uint32_t>> units;   // Parallel to indices: the window's unit in the text.
   std::vector<uint64_t> documents;            // Per text: documents in the units of this set.
+  std::vector<moert::DocumentId> documentIds; // All documents in the units.
   uint64_t windows = 0;
 
   uint64_t unitCount() const;
@@ -66,6 +67,10 @@ struct SearchWindows {
   WindowSet rest;       // ...and the others.
   WindowSet acceptance; // From the acceptance texts, or from the calibration texts.
   bool isSetAside = false;
+
+  uint64_t searchWindows() const { return probe.windows + rest.windows; }
+  /// Whether the search's windows are enough for a bound of a loss. Fewer only order candidates.
+  bool hasBound() const { return searchWindows() >= moert::kMinimumBoundUnits; }
 };
 
 /// The options that give a search on these texts more windows, as in "... helps".

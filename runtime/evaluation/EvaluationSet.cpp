@@ -14,7 +14,7 @@ constexpr uint32_t kLogitsRows = 16;
 /// Most bytes of the reference's rows of one step: a step of 55 tokens at a vocabulary of 150,000.
 constexpr uint64_t kReferenceRowsBytes = 32 << 20;
 /// Bytes of an item beside its tokens and texts: its struct, and the allocator's overhead of lists.
-constexpr uint64_t kBytesPerItem = 512;
+constexpr uint64_t kBytesPerItem = 512 + sizeof(DocumentId);
 /// Copies of a file of items while it is read: the file, the items, and the current line.
 constexpr uint64_t kCopiesOfFile = 3;
 /// Copies of a text while it is read: the file and its documents.
@@ -106,8 +106,10 @@ Status EvaluationSet::readTexts(const EvaluationRequest &request, const ModelInf
       note(left);
     found += strCat(found.empty() ? "" : ", ", file.name, " has ", cut->tokensRead, " tokens");
     largestFile = std::max(largestFile, file.bytes);
-    heldBytes += cut->memoryBytes() + cut->units.size() * sizeof(uint32_t) + sizeof(EvaluatedText);
-    identities.push_back({file.hash, file.bytes, cut->windows(), cut->units, cut->documentsUsed()});
+    heldBytes += cut->memoryBytes() + cut->units.size() * sizeof(uint32_t) +
+                 cut->documentIds.size() * sizeof(DocumentId) + sizeof(EvaluatedText);
+    identities.push_back({file.hash, file.bytes, cut->windows(), cut->units, cut->documentsUsed(),
+                          cut->documentIds});
     texts.push_back(std::move(cut).value());
   }
   if (samples() == 0)
@@ -123,15 +125,25 @@ Status EvaluationSet::readItems(std::span<const std::string> files) {
   for (uint32_t file = 0; file < files.size(); ++file) {
     MOERT_ASSIGN_OR_RETURN(std::string text, readInput(files[file]));
     const std::string name = inputName(files[file]);
-    const uint64_t before = samples();
+    identities.push_back({checksum64(std::as_bytes(std::span(text))), text.size()});
     MOERT_RETURN_IF_ERROR(metric == LossMetric::kChoice ? addChoices(text, name, file)
                                                         : addAnswers(text, name, file));
-    identities.push_back(
-        {checksum64(std::as_bytes(std::span(text))), text.size(), samples() - before});
+    identities.back().samples = identities.back().documentIds.size();
     largestFile = std::max<uint64_t>(largestFile, text.size());
   }
   heldBytes += kCopiesOfFile * largestFile;
   return {};
+}
+
+/// Identifies an item by what the model is asked: another order or form of the answers is the same
+/// item. The beginnings of prompts may be the same examples, so all of it is one hash.
+static DocumentId idOfItem(const std::string &question, std::vector<std::string> choices) {
+  std::sort(choices.begin(), choices.end());
+  std::string text = withSingleSpaces(question);
+  for (const std::string &choice : choices)
+    text += "\n" + withSingleSpaces(choice);
+  const uint64_t hash = checksum64(std::as_bytes(std::span(text)));
+  return {hash, hash};
 }
 
 Status EvaluationSet::addChoices(std::string_view text, const std::string &name, uint32_t file) {
@@ -143,6 +155,7 @@ Status EvaluationSet::addChoices(std::string_view text, const std::string &name,
       return encoded.status().withContext(place);
     MOERT_RETURN_IF_ERROR(takeLength(encoded->longestTokens(), place));
     encoded->text = file;
+    identities.back().documentIds.push_back(idOfItem(item.question, item.choices));
     heldBytes += kBytesPerItem + encoded->question.size() * sizeof(int32_t);
     for (const std::vector<int32_t> &choice : encoded->choices)
       heldBytes += choice.capacity() * sizeof(int32_t);
@@ -155,6 +168,7 @@ Status EvaluationSet::addAnswers(std::string_view text, const std::string &name,
   MOERT_ASSIGN_OR_RETURN(std::vector<AnswerItem> items, parseAnswerItems(text, name));
   for (AnswerItem &item : items) {
     const std::string place = strCat(name, " line ", item.line);
+    identities.back().documentIds.push_back(idOfItem(item.prompt, {}));
     auto encoded = encodeAnswer(std::move(item), *tokenizer);
     if (!encoded.isOk())
       return encoded.status().withContext(place);
@@ -180,6 +194,15 @@ Status EvaluationSet::takeLength(uint64_t tokens, const std::string &place) {
   }
   longestTokens = std::max(longestTokens, static_cast<uint32_t>(tokens));
   return {};
+}
+
+void EvaluationSet::keepOnly(size_t file, std::span<const uint32_t> kept) {
+  texts[file].keepOnly(kept);
+  EvaluatedText &text = identities[file];
+  text.samples = texts[file].windows();
+  text.units = texts[file].units;
+  text.documents = texts[file].documentsUsed();
+  text.documentIds = texts[file].documentIds;
 }
 
 uint64_t EvaluationSet::samples() const {

@@ -33,9 +33,10 @@ std::vector<std::pair<std::string, std::string>> itemOptionsOf(const EvaluationR
 struct EvaluatedText {
   uint64_t hash = 0; // XXH3-64 of the file's bytes.
   uint64_t bytes = 0;
-  uint64_t samples = 0;             // Windows or items.
-  std::vector<uint32_t> units = {}; // Unit per window; empty for items: each is a unit.
-  uint64_t documents = 0;           // Documents that are in a window; 0 for items.
+  uint64_t samples = 0;                     // Windows or items.
+  std::vector<uint32_t> units = {};         // Unit per window; empty for items: each is a unit.
+  uint64_t documents = 0;                   // Documents that are in a window; 0 for items.
+  std::vector<DocumentId> documentIds = {}; // All of them, or all items.
 };
 
 /// The parts of a model that reading needs. Borrows. Null tokenizer: the model has none.
@@ -70,6 +71,11 @@ public:
 
   /// One entry per file, in their order.
   std::span<const EvaluatedText> textsRead() const { return identities; }
+
+  /// For texts only: their windows, one entry per file.
+  std::span<const TextWindows> windowsOfTexts() const { return texts; }
+  /// For texts only: leaves out all other windows of a file, as TextWindows::keepOnly().
+  void keepOnly(size_t file, std::span<const uint32_t> windows);
 
   /// Bytes that it holds and that evaluate() needs, including the peak while the largest file is
   /// read. `wholeTokens`: the artifact's (LogitsSource).

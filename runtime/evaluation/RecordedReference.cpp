@@ -12,8 +12,19 @@ static std::string_view withoutDirectory(std::string_view path) {
   return path.substr(path.rfind('/') + 1); // All of it where there is no '/'.
 }
 
-static bool isSame(const MeasuredText &text, const EvaluatedText &file) {
+static bool isSame(const auto &text, const EvaluatedText &file) {
   return text.hash == file.hash && text.bytes == file.bytes;
+}
+
+bool wasAcceptedOn(const Artifact &artifact, const EvaluatedText &text) {
+  constexpr double kMeasuredConfidence = 0.95; // Tests have more.
+  auto isText = [&text](const auto &known) { return isSame(known, text); };
+  auto isAcceptedOn = [&](const Plan &plan) {
+    return plan.loss && plan.loss->confidence > kMeasuredConfidence &&
+           std::ranges::any_of(plan.loss->texts, isText);
+  };
+  return (artifact.measured && std::ranges::any_of(artifact.measured->acceptanceTexts, isText)) ||
+         std::ranges::any_of(artifact.plans, isAcceptedOn);
 }
 
 // The reason that a file has no loss.

@@ -15,6 +15,10 @@
 
 namespace moert {
 
+/// Whether the artifact's widths or a plan's miss rule were accepted on the text. Whoever reads its
+/// scores and then chooses what is accepted on it voids that acceptance (docs/accuracy.md).
+bool wasAcceptedOn(const Artifact &artifact, const EvaluatedText &text);
+
 /// Copies what it needs from the artifact. One thread.
 class RecordedReference {
 public:

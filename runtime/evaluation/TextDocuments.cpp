@@ -4,13 +4,16 @@
 #include "runtime/base/InputText.h"
 #include "runtime/evaluation/JsonLine.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
 namespace moert {
 
+static constexpr std::string_view kWhiteSpace = " \t\r\n";
+
 static bool isBlank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+  return text.find_first_not_of(kWhiteSpace) == std::string_view::npos;
 }
 
 static void dropLineBreak(std::string_view &text) {
@@ -18,6 +21,31 @@ static void dropLineBreak(std::string_view &text) {
     text.remove_suffix(1);
   if (text.ends_with('\r'))
     text.remove_suffix(1);
+}
+
+std::string withSingleSpaces(std::string_view text) {
+  std::string spaced;
+  spaced.reserve(text.size());
+  while (!isBlank(text)) {
+    text.remove_prefix(text.find_first_not_of(kWhiteSpace));
+    const std::string_view word = text.substr(0, text.find_first_of(kWhiteSpace));
+    if (!spaced.empty())
+      spaced += ' ';
+    spaced += word;
+    text.remove_prefix(word.size());
+  }
+  return spaced;
+}
+
+DocumentId documentIdOf(const TextDocument &document) {
+  if (isBlank(document.text)) {
+    const uint64_t hash = checksum64(std::as_bytes(std::span(document.ids)));
+    return {hash, hash};
+  }
+  const std::string text = withSingleSpaces(document.text);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
+  const size_t part = std::min(bytes.size(), kDocumentIdBytes);
+  return {checksum64(bytes.first(part)), checksum64(bytes.last(part))};
 }
 
 Result<std::vector<TextDocument>> parseDocumentLines(std::string_view content,

@@ -13,6 +13,7 @@
 
 #include "runtime/base/Status.h"
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -28,6 +29,23 @@ struct TextDocument {
   std::vector<int32_t> ids; // Empty: those that tokenizing the text gives.
   uint32_t line = 0;        // Where it is in a .jsonl file, from 1.
 };
+
+/// Hashes of a document's beginning and of its end: the same document in another file, at another
+/// place, with other line breaks or with more text after it shares one of them. Documents of at
+/// most kDocumentIdBytes have one hash of all their text. White space counts as one space, at the
+/// ends as nothing. A document of nothing but ids is known by these.
+struct DocumentId {
+  uint64_t begin = 0, end = 0; // XXH3-64.
+  friend auto operator<=>(const DocumentId &, const DocumentId &) = default;
+};
+
+/// More than what documents of one kind have in common at their beginning, such as a license.
+constexpr size_t kDocumentIdBytes = 4096;
+
+DocumentId documentIdOf(const TextDocument &document);
+
+/// The text with one space for each run of white space, and without any at its ends.
+std::string withSingleSpaces(std::string_view text);
 
 /// A text file that was read.
 struct TextFile {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace moert {
 
@@ -15,30 +16,31 @@ public:
     result.windowTokens = windowTokens;
   }
 
-  void add(std::span<const int32_t> document);
+  void add(std::span<const int32_t> document, DocumentId id);
   TextWindows finish() && { return std::move(result); }
 
 private:
-  void addUnit(std::span<const int32_t> tokens, uint32_t documents);
-  void pack(std::span<const int32_t> document);
+  void addUnit(std::span<const int32_t> tokens, std::span<const DocumentId> ids);
+  void pack(std::span<const int32_t> document, DocumentId id);
   void addPacked();
 
   const std::optional<int32_t> separator;
   TextWindows result;
   std::vector<int32_t> packed;
-  uint32_t packedDocuments = 0;
+  std::vector<DocumentId> packedIds;
 };
 
 } // namespace
 
-void Cut::addUnit(std::span<const int32_t> tokens, uint32_t documents) {
+void Cut::addUnit(std::span<const int32_t> tokens, std::span<const DocumentId> ids) {
   result.tokens.insert(result.tokens.end(), tokens.begin(), tokens.end());
   result.units.resize(result.tokens.size() / result.windowTokens,
                       static_cast<uint32_t>(result.documents.size()));
-  result.documents.push_back(documents);
+  result.documents.push_back(static_cast<uint32_t>(ids.size()));
+  result.documentIds.insert(result.documentIds.end(), ids.begin(), ids.end());
 }
 
-void Cut::pack(std::span<const int32_t> document) {
+void Cut::pack(std::span<const int32_t> document, DocumentId id) {
   if (separator)
     packed.push_back(*separator);
   if (packed.size() == result.windowTokens) {
@@ -47,36 +49,60 @@ void Cut::pack(std::span<const int32_t> document) {
     packed.push_back(*separator);
   }
   packed.insert(packed.end(), document.begin(), document.end());
-  ++packedDocuments;
+  packedIds.push_back(id);
   if (packed.size() >= result.windowTokens)
     addPacked();
 }
 
 void Cut::addPacked() {
-  addUnit(std::span(packed).first(result.windowTokens), packedDocuments);
+  addUnit(std::span(packed).first(result.windowTokens), packedIds);
   packed.clear();
-  packedDocuments = 0;
+  packedIds.clear();
 }
 
-void Cut::add(std::span<const int32_t> document) {
+void Cut::add(std::span<const int32_t> document, DocumentId id) {
   ++result.documentsRead;
   const size_t windows = document.size() / result.windowTokens;
   result.tokensRead += document.size() + (windows == 0 && separator ? 1 : 0);
   if (windows > 0)
-    addUnit(document.first(windows * result.windowTokens), 1);
+    addUnit(document.first(windows * result.windowTokens), {&id, 1});
   else
-    pack(document);
+    pack(document, id);
 }
 
 uint64_t TextWindows::documentsUsed() const {
   return std::accumulate(documents.begin(), documents.end(), uint64_t(0));
 }
 
+std::span<const DocumentId> TextWindows::documentsOf(uint32_t unit) const {
+  const auto first =
+      std::accumulate(documents.begin(), documents.begin() + ptrdiff_t(unit), size_t(0));
+  return std::span(documentIds).subspan(first, documents[unit]);
+}
+
+void TextWindows::keepOnly(std::span<const uint32_t> kept) {
+  TextWindows left;
+  for (uint32_t index : kept) {
+    if (left.units.empty() || units[index] != units[index - 1]) {
+      const std::span<const DocumentId> ids = documentsOf(units[index]);
+      left.documents.push_back(static_cast<uint32_t>(ids.size()));
+      left.documentIds.insert(left.documentIds.end(), ids.begin(), ids.end());
+    }
+    left.units.push_back(static_cast<uint32_t>(left.documents.size() - 1));
+    const std::span<const int32_t> ids = window(index);
+    left.tokens.insert(left.tokens.end(), ids.begin(), ids.end());
+  }
+  tokens = std::move(left.tokens);
+  units = std::move(left.units);
+  documents = std::move(left.documents);
+  documentIds = std::move(left.documentIds);
+}
+
 TextWindows cutWindows(std::span<const std::vector<int32_t>> documents,
                        std::optional<int32_t> separator, uint32_t windowTokens) {
   Cut cut(separator, windowTokens);
   for (const std::vector<int32_t> &document : documents)
-    cut.add(document);
+    cut.add(document, documentIdOf({.text = {}, .ids = document}));
   return std::move(cut).finish();
 }
 
@@ -115,7 +141,7 @@ Result<TextWindows> WindowCutter::cut(std::span<const TextDocument> documents) c
   Cut cut(separator, windowTokens);
   for (const TextDocument &document : documents) {
     MOERT_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokensOf(document));
-    cut.add(ids);
+    cut.add(ids, documentIdOf(document));
   }
   return std::move(cut).finish();
 }

@@ -27,20 +27,27 @@ namespace moert {
 /// Windows in the order of units, so that the windows of a unit are consecutive.
 struct TextWindows {
   uint32_t windowTokens = 0;
-  std::vector<int32_t> tokens;     // [windows][windowTokens]
-  std::vector<uint32_t> units;     // Unit per window, ascending from 0 without gaps.
-  std::vector<uint32_t> documents; // Per unit: how many documents are in it.
-  uint64_t documentsRead = 0;      // All documents, including those in no window.
-  uint64_t tokensRead = 0;         // Tokens of all documents, separator tokens included.
+  std::vector<int32_t> tokens;         // [windows][windowTokens]
+  std::vector<uint32_t> units;         // Unit per window, ascending from 0 without gaps.
+  std::vector<uint32_t> documents;     // Per unit: how many documents are in it.
+  std::vector<DocumentId> documentIds; // Those of the first unit, those of the second, ...
+  uint64_t documentsRead = 0;          // All documents, including those in no window.
+  uint64_t tokensRead = 0;             // Tokens of all documents, separator tokens included.
 
   uint64_t windows() const { return units.size(); }
   uint64_t documentsUsed() const;
   std::span<const int32_t> window(uint64_t index) const {
     return std::span(tokens).subspan(index * windowTokens, windowTokens);
   }
+  /// The documents of a unit.
+  std::span<const DocumentId> documentsOf(uint32_t unit) const;
+  /// Leaves out all other windows and numbers the units anew. windows: ascending, those of whole
+  /// units.
+  void keepOnly(std::span<const uint32_t> windows);
   uint64_t memoryBytes() const {
     return tokens.capacity() * sizeof(int32_t) +
-           (units.capacity() + documents.capacity()) * sizeof(uint32_t);
+           (units.capacity() + documents.capacity()) * sizeof(uint32_t) +
+           documentIds.capacity() * sizeof(DocumentId);
   }
 };
 

@@ -306,6 +306,11 @@ class TargetTest(AccuracyTest):
         self.assertRegex(done.err, r"accepting on \d+ units \(\d+ documents, \d+ windows of 512 tokens\) that are set aside")
         self.meets(self.output, 0.05)
 
+    def test_a_miss_rule_for_the_artifact_is_accepted_on_documents_that_the_compile_has_not_read(self):
+        self.refused("moec", "replan", whole()[0], "--memory", "25%", "--miss", "mask", "--accuracy-loss", "2%", "--reference",
+                     whole()[0], "--eval-text", *texts("acceptance"), "-o", self.output,
+                     mention=rf"have read {texts('calibration')[0].name}, .* expected --calibration-text with this file")
+
     def test_a_profile_stands_in_for_calibration(self):
         done = self.expect(DONE, "moec", "compile", checkpoint(), "--accuracy-loss", TARGET, "--calibration", profile(),
                            "--eval-text", *texts("acceptance"), "--solver", "uniform", "--save-module", self.scratch / "m.mlir",

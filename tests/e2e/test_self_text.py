@@ -137,7 +137,8 @@ class SelfTextTest(E2eTest):
         done = self.expect(DONE, "moec", "compile", POCKET, "-o", output, "--accuracy-loss", "10%", "--bits", 4, "--self-text", 120,
                            "--search-windows", 12, "--calibration-tokens", 2048)
         self.assertRegex(done.err, r"(?m)^ +mckp .*%  +-  +\d\.\d{4}$|^ +uniform .*%  +-  +\d\.\d{4}$")
-        self.assertIn("no expected bound: the search has 12 windows, too little text for one, which takes 20; --search-windows 20 helps\n",
+        self.assertIn("the search has 12 windows, and a bound takes 20: widths are ordered by their divergence (KL) on them, without an expected bound; "
+                      "--search-windows 20 helps\n",
                       done.err)
         measured = json.loads(self.expect(DONE, "moec", "inspect", output, "--json").out)["measured"]
         self.assertLessEqual(measured["upper_bound"], 0.1)

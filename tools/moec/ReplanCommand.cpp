@@ -79,6 +79,14 @@ void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
       ->check(someWord())
       ->type_name("FILE");
   command
+      .add_option("--calibration-text", request.calibrationTexts,
+                  "The texts that calibration and the search for widths have read: with "
+                  "--accuracy-loss, documents of --eval-text that share 16 tokens in a row with "
+                  "them, or with the profile of --calibration, are left out. An artifact that "
+                  "moec compile --accuracy-loss made needs them")
+      ->check(someWord())
+      ->type_name("FILE");
+  command
       .add_option("--profile-text", request.profileFiles,
                   "Texts on which random configurations of virtual experts are measured, so that "
                   "preset swapmoe divides the cache by an accuracy model; other ones than "
@@ -103,8 +111,8 @@ void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
   addDocumentSeparator(command, request.texts.documentSeparator);
   addRunning(command, request.threads, &replan.resume, &replan.restart);
   setGroup(command, "Experts that are missing",
-           {"--miss", "--accuracy-loss", "--reference", "--eval-text", "--profile-text", "--metric",
-            "--window", "--acceptance-log", "--document-separator"});
+           {"--miss", "--accuracy-loss", "--reference", "--eval-text", "--calibration-text",
+            "--profile-text", "--metric", "--window", "--acceptance-log", "--document-separator"});
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "tools/moert/EvalReport.h"
 #include "tools/moert/LoadedModel.h"
 
+#include "runtime/base/InputText.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/evaluation/EngineSource.h"
@@ -125,6 +126,16 @@ Status report(const EvalOptions &options, const EvaluationSet &set,
   return {};
 }
 
+/// Says what scores of acceptance texts must not be used for.
+void noteAccepted(const EvalOptions &options, const EvaluationSet &set, const Model &model) {
+  const std::vector<std::string> &files = options.request.files;
+  for (size_t i = 0; i < files.size(); ++i)
+    if (wasAcceptedOn(model.artifact(), set.textsRead()[i]))
+      printError(strCat(inputName(files[i]), " is a text that ", model.path(),
+                        " was accepted on: a target, widths or miss rules that are chosen after "
+                        "reading its scores need new documents to be accepted on"));
+}
+
 /// Says if the reference is not the checkpoint at its own precision: comparing two artifacts is
 /// useful, but the loss relates to the reference.
 void noteQuantized(const Model &reference) {
@@ -158,6 +169,7 @@ Status evaluate(const EvalOptions &options) {
   MOERT_ASSIGN_OR_RETURN(const EvaluationSet set,
                          EvaluationSet::read(options.request, *model,
                                              [](const std::string &note) { printError(note); }));
+  noteAccepted(options, set, *model);
   MOERT_ASSIGN_OR_RETURN(const std::optional<RecordedReference> recorded,
                          findRecorded(options, set, *model));
   EngineOptions engine = set.engineOptions(engineOptionsOf(options.engine));

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 
@@ -14,16 +15,22 @@ namespace {
 
 constexpr uint32_t kWindow = 32;
 
-/// A text of documents of one window each, whose token ids begin at `first` and are all different.
-SearchText textOf(std::string name, int32_t first, size_t windows) {
-  std::vector<std::vector<int32_t>> documents(windows, std::vector<int32_t>(kWindow));
+using Documents = std::vector<std::vector<int32_t>>;
+
+/// Documents of one window each, whose token ids begin at `first` and are all different.
+Documents documentsOf(int32_t first, size_t windows) {
+  Documents documents(windows, std::vector<int32_t>(kWindow));
   for (std::vector<int32_t> &document : documents) {
     std::iota(document.begin(), document.end(), first);
     first += kWindow;
   }
+  return documents;
+}
+
+SearchText textOf(std::string name, uint64_t hash, const Documents &documents) {
   SearchText text;
   text.name = std::move(name);
-  text.hash = static_cast<uint64_t>(first);
+  text.hash = hash;
   text.windows = cutWindows(documents, {}, kWindow);
   return text;
 }
@@ -41,22 +48,25 @@ struct MaterialFixture {
 
   CompileTexts texts(bool hasAcceptance) const {
     CompileTexts made;
-    made.calibration.push_back(textOf("search.txt", 1000, 400));
+    made.calibration.push_back(textOf("search.txt", 1, documentsOf(1000, 400)));
     if (hasAcceptance)
-      made.acceptance.push_back(textOf("acceptance.txt", 100000, 40));
+      made.acceptance.push_back(textOf("acceptance.txt", 2, documentsOf(100000, 40)));
     return made;
   }
 
-  SearchMaterial choose(bool hasAcceptance = true) {
-    auto chosen = chooseSearchMaterial(request, checkpoint, texts(hasAcceptance), info, session);
+  SearchMaterial choose(bool hasAcceptance = true) { return choose(texts(hasAcceptance)); }
+
+  SearchMaterial choose(const CompileTexts &given) {
+    auto chosen = chooseSearchMaterial(request, checkpoint, given, info, session);
     REQUIRE_MESSAGE(chosen.isOk(), chosen.status().message());
     return std::move(chosen).value();
   }
 
-  Result<AcceptanceTurn> take() {
+  Result<AcceptanceTurn> take() { return take(texts(true)); }
+  Result<AcceptanceTurn> take(const CompileTexts &given) {
     auto work = WorkDirectory::open(request.outputPath, LeftWork::kRemove);
     REQUIRE(work.isOk());
-    return takeAcceptanceLevels(request, checkpoint, 0, choose(), *work, session);
+    return takeAcceptanceLevels(request, checkpoint, 0, choose(given), *work, session);
   }
 
   TemporaryDirectory directory;
@@ -91,8 +101,10 @@ TEST_CASE_FIXTURE(MaterialFixture, "what gives the search more windows is known"
   request.amounts.searchWindows = 19;
   request.amounts.probeWindows = 4;
   const SearchMaterial material = choose();
-  CHECK(material.searchWindows() == 19);
+  CHECK(material.windows.searchWindows() == 19);
   CHECK(material.moreWindows == "--search-windows 20");
+  CHECK(said.find("the search has 19 windows, and a bound takes 20: widths are ordered by their "
+                  "divergence") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(MaterialFixture,
@@ -125,6 +137,38 @@ TEST_CASE_FIXTURE(MaterialFixture,
   REQUIRE(second.isOk());
   CHECK(second->compile == 2);
   CHECK(second->levels.of(AcceptanceChain::kMain) < first->levels.of(AcceptanceChain::kMain));
+}
+
+TEST_CASE_FIXTURE(MaterialFixture,
+                  "an added document, another order or a copy begins no new count") {
+  Documents documents = documentsOf(100000, 40);
+  uint64_t hash = 10;
+  uint32_t compiles = 0;
+  auto next = [&] { // Another target each time, in a file of other bytes.
+    request.target = 0.01 * ++compiles;
+    CompileTexts given = texts(false);
+    given.acceptance.push_back(textOf("acceptance.txt", ++hash, documents));
+    return take(given)->compile;
+  };
+  CHECK(next() == 1);
+  documents.push_back(documentsOf(200000, 1).front());
+  CHECK(next() == 2);
+  std::reverse(documents.begin(), documents.end());
+  CHECK(next() == 3);
+  documents.resize(1);
+  for (const std::vector<int32_t> &other : documentsOf(300000, 39))
+    documents.push_back(other);
+  CHECK(next() == 3); // Document 200000 was tested twice before.
+  documents = documentsOf(400000, 40);
+  CHECK(next() == 1);
+  CHECK(said.find("compile 3 that tests this checkpoint on these documents") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(MaterialFixture, "other acceptance texts keep what the search has measured") {
+  const uint64_t fingerprint = choose().fingerprint;
+  CompileTexts other = texts(false);
+  other.acceptance.push_back(textOf("other.txt", 3, documentsOf(500000, 30)));
+  CHECK(choose(other).fingerprint == fingerprint);
 }
 
 TEST_CASE_FIXTURE(MaterialFixture, "used-up texts are refused, and the work directory is kept") {

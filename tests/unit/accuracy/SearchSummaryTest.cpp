@@ -35,14 +35,10 @@ TEST_CASE("a large loss is shown whole, and one that was cut off as such") {
   CHECK(formatLoss(kMostLoss, LossMetric::kKl) == "1e+09 nats or more");
 }
 
-TEST_CASE("missing bounds are explained with what helps, present ones need no words") {
-  WidthSearchOutcome outcome;
-  outcome.measured.resize(2);
-  CHECK(missingBoundText(outcome, 13, "a larger --self-text").empty());
-  outcome.measured[1].measurement.hasBound = false;
-  CHECK(missingBoundText(outcome, 13, "a larger --self-text") ==
-        "no expected bound: the search has 13 windows, too little text for one, which takes 20; "
-        "a larger --self-text helps");
+TEST_CASE("a search on few windows is explained with what helps") {
+  CHECK(fewWindowsText(13, "a larger --self-text") ==
+        "the search has 13 windows, and a bound takes 20: widths are ordered by their divergence "
+        "(KL) on them, without an expected bound; a larger --self-text helps");
 }
 
 static AcceptanceScores found(std::vector<SampleScore> samples) {

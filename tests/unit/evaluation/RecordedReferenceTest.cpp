@@ -70,6 +70,20 @@ static std::vector<SampleScore> evaluated(const std::vector<EvaluatedText> &text
   return samples;
 }
 
+TEST_CASE(
+    "texts are known that widths or a miss rule were accepted on, not those of a measurement") {
+  Artifact artifact;
+  artifact.plans.resize(2);
+  CHECK_FALSE(wasAcceptedOn(artifact, kMath));
+  artifact.measured = measuredTexts();
+  CHECK(wasAcceptedOn(artifact, kMath));
+  CHECK_FALSE(wasAcceptedOn(artifact, kNews));
+  artifact.plans[1].loss.emplace().texts = {{"news.txt", kNews.hash, kNews.bytes}};
+  CHECK_FALSE(wasAcceptedOn(artifact, kNews));
+  artifact.plans[1].loss->confidence = 0.964;
+  CHECK(wasAcceptedOn(artifact, kNews));
+}
+
 TEST_CASE("recorded windows get the reference's losses, in the artifact's order of texts") {
   std::vector<EvaluatedText> texts = {kNews, kBooks, kMath};
   Found found = find(measuredTexts(), {"news.txt", "there/books.txt", "math.txt"}, texts);

@@ -117,6 +117,25 @@ TEST_CASE("the file's name decides how it is read, and its bytes decide its iden
   CHECK(fromText->name == "'" + text + "'");
 }
 
+TEST_CASE("a document is known in any file, at any place, and with text after it") {
+  auto idOf = [](std::string text) { return documentIdOf({.text = std::move(text), .ids = {}}); };
+  const DocumentId known = idOf("one two\n\nthree");
+  CHECK(known.begin == known.end);
+  CHECK(idOf(" one\ttwo\r\nthree\n") == known);
+  CHECK(idOf("one two four") != known);
+  std::string text;
+  for (int i = 0; text.size() < 2 * kDocumentIdBytes; ++i)
+    text += strCat(i, " ");
+  const DocumentId whole = idOf(text), longer = idOf(text + "and a line\n"),
+                   later = idOf("first " + text);
+  CHECK(whole.begin != whole.end);
+  CHECK(longer.begin == whole.begin);
+  CHECK(longer.end != whole.end);
+  CHECK(later.end == whole.end);
+  CHECK(later.begin != whole.begin);
+  CHECK(documentIdOf({.text = " ", .ids = {1, 2}}) != documentIdOf({.text = " ", .ids = {1, 3}}));
+}
+
 TEST_CASE("files that cannot be read as text are refused by name") {
   TemporaryDirectory directory;
   for (const std::string &path :

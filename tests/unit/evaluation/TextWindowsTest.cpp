@@ -61,6 +61,10 @@ TEST_CASE("a document's windows stay together, and packing goes on across it") {
   const TextWindows windows = cutWindows(documents, 7, 10);
   CHECK(windows.units == std::vector<uint32_t>{0, 0, 1});
   CHECK(windows.documents == std::vector<uint32_t>{1, 2});
+  std::vector<DocumentId> ids; // Unit after unit.
+  for (size_t document : {1, 0, 2})
+    ids.push_back(documentIdOf({.text = {}, .ids = documents[document]}));
+  CHECK(windows.documentIds == ids);
   CHECK(windows.window(0).front() == 200); // No separator before a document of whole windows.
   CHECK(windows.window(2)[5] == 7);
 }

@@ -350,17 +350,33 @@ TEST_CASE("what the log answers is reported as known, not as windows that were e
   CHECK(evaluated == 0);
 }
 
-TEST_CASE("fewer than 20 windows give a measurement no bound, also from the log") {
+TEST_CASE("what a log of another level answers has the bounds of this level") {
+  Fixture fixture, other;
+  REQUIRE(fixture.judge()->measure({1}).isOk());
+  fixture.options.levels = other.options.levels = {0.0002, 0.0001};
+  auto resumed = fixture.judge()->measure({1}), anew = other.judge()->measure({1});
+  REQUIRE_MESSAGE(resumed.isOk(), resumed.status().message());
+  CHECK(*resumed == *anew);
+  CHECK(fixture.artifacts == 1);
+}
+
+TEST_CASE("fewer than 20 windows order by their divergence without a bound, also from the log") {
   Fixture fixture;
   CHECK(fixture.judge()->measure({1})->hasBound);
   RandomStream random(4);
   fixture.windows.rest = randomWindows(random, {8, 7}); // 19 with the probe's 4.
   ++fixture.options.fingerprint;
+  std::vector<SampleScore> all = sideBySide(fixture, fixture.windows.rest);
+  for (const SampleScore &score : sideBySide(fixture, fixture.windows.probe))
+    all.push_back(score);
+  const SampleScore sum = sumOf(all);
   for (int run = 0; run < 2; ++run) {
     auto measured = fixture.judge()->measure({1});
     REQUIRE_MESSAGE(measured.isOk(), measured.status().message());
     CHECK_FALSE(measured->hasBound);
-    CHECK(measured->predictedBound > 1e6); // Meets no target.
+    CHECK_FALSE(measured->spread);
+    CHECK(measured->predictedBound == doctest::Approx(sum.kl()).epsilon(1e-12));
+    CHECK(measured->loss == doctest::Approx(*lossOf(sum, LossMetric::kPerplexity)).epsilon(1e-12));
   }
   CHECK(fixture.artifacts == 2);
 }

@@ -135,10 +135,11 @@ TEST_CASE("windows for probes, for the rest of the search and set aside have not
 }
 
 TEST_CASE("what is set aside is not searched where the text repeats it") {
-  SearchText text = textOf("a", 0, 25 * kWindow);
+  SearchText text = textOf("a", 0, 50 * kWindow);
   append(text, Ids(text.windows.tokens));
   const SearchWindows windows = chosen({text}, {});
   CHECK(windows.acceptance.windows == 24);
+  CHECK(windows.searchWindows() == 20);
   std::set<int32_t> accepted(windows.acceptance.ids[0].begin(), windows.acceptance.ids[0].end());
   for (const WindowSet *set : {&windows.probe, &windows.rest})
     for (int32_t token : set->ids[0])
@@ -323,6 +324,21 @@ TEST_CASE("the same text twice is refused, under whatever name") {
   CHECK(status.code() == moert::StatusCode::kInvalidInput);
   CHECK(status.message().find("y/c") != std::string::npos);
   CHECK(status.message().find("x/a") != std::string::npos);
+}
+
+TEST_CASE("a copy of a unit is no unit of the acceptance, and units come with their documents") {
+  const std::vector<SearchText> texts = {textOf("a", 0, 20 * kWindow)};
+  SearchText copied = textOf("b", 10000, 30 * kWindow);
+  const SearchWindows once = chosen(texts, {copied});
+  CHECK(once.acceptance.unitCount() == 30);
+  CHECK(once.acceptance.documentIds == copied.windows.documentIds);
+  append(copied, numbered(10000, 25 * kWindow));
+  const SearchWindows windows = chosen(texts, {copied});
+  CHECK(windows.acceptance.unitCount() == 30);
+  CHECK(windows.acceptance.documentIds == once.acceptance.documentIds);
+  // Between two files as well, of which one has more.
+  SearchText longer = textOf("c", 10000, 31 * kWindow);
+  CHECK(chosen(texts, {textOf("b", 10000, 30 * kWindow), longer}).acceptance.unitCount() == 31);
 }
 
 TEST_CASE("too few windows for the search and too few units for the acceptance are refused") {

@@ -1,0 +1,77 @@
+#include "compiler/search/AcceptanceTurn.h"
+
+#include "runtime/base/Checksum.h"
+
+#include <bit>
+#include <cstdio>
+#include <span>
+#include <utility>
+
+using namespace moert;
+
+namespace moec {
+
+static AcceptanceRecord recordOf(const AcceptanceSubject &subject) {
+  const uint64_t decisive[] = {subject.candidates, subject.samples, uint64_t(subject.metric),
+                               std::bit_cast<uint64_t>(subject.target)};
+  return {subject.checkpoint, checksum64(std::as_bytes(std::span(decisive))), subject.files,
+          subject.documents};
+}
+
+std::string AcceptanceTurn::text() const {
+  return strCat("compile ", compile, " that tests this checkpoint on these documents (", logPath,
+                ")");
+}
+
+static Result<AcceptanceTurn> turnOf(const std::string &given, const AcceptanceSubject &subject,
+                                     Result<uint32_t> (*number)(const std::string &,
+                                                                const AcceptanceRecord &)) {
+  AcceptanceTurn turn;
+  turn.logPath = given;
+  if (given.empty()) {
+    MOERT_ASSIGN_OR_RETURN(turn.logPath, defaultAcceptanceLog());
+  }
+  MOERT_ASSIGN_OR_RETURN(turn.compile, number(turn.logPath, recordOf(subject)));
+  const std::optional<AcceptanceLevels> levels = acceptanceLevels(turn.compile);
+  if (!levels)
+    return invalidInput(kMaxCompilesOfText,
+                        " compiles have tested this checkpoint on documents of "
+                        "these texts (",
+                        turn.logPath,
+                        "), which leaves no probability of error for another one; expected new "
+                        "documents: --eval-text, or --self-text with another --seed");
+  turn.levels = *levels;
+  return turn;
+}
+
+Result<AcceptanceTurn> findAcceptanceTurn(const std::string &logPath,
+                                          const AcceptanceSubject &subject) {
+  return turnOf(logPath, subject, numberInAcceptanceLog);
+}
+
+Result<AcceptanceTurn> takeAcceptanceTurn(const std::string &logPath,
+                                          const AcceptanceSubject &subject) {
+  return turnOf(logPath, subject, addToAcceptanceLog);
+}
+
+static std::string percentText(double fraction) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g%%", fraction * 100);
+  return text;
+}
+
+Result<double> confidenceOfChains(const AcceptanceTurn &turn, size_t chains) {
+  const double error = turn.levels.main / double(chains);
+  if (error >= kLeastError)
+    return 1 - error;
+  const std::string found = strCat(
+      chains, " series of tests, plan by plan, have an error of ", percentText(turn.levels.main),
+      " together, and no bound has less than ", percentText(kLeastError), " for each");
+  if (turn.compile > 1)
+    return invalidInput(found, ". This is ", turn.text(),
+                        ", and the first has used most of their error; expected new documents with "
+                        "--eval-text");
+  return invalidInput(found, "; expected fewer of --memory and --preset");
+}
+
+} // namespace moec
