@@ -1,16 +1,12 @@
 #include "runtime/grammar/Grammar.h"
 
+#include "runtime/base/Status.h"
+
 #include <algorithm>
 
 namespace moert {
 
-/// A text that is nested deeper may not go on to nest.
-constexpr size_t kMostDepth = 256;
-/// Ways to continue, and tries to find them, after one byte; only a grammar of many equal
-/// beginnings has more.
-constexpr size_t kMostStacks = 4096;
-constexpr uint32_t kMostTries = 65536;
-/// Rules that begin with each other: each is a call.
+/// Rules that begin with each other: each is a step to find the ways to continue a text.
 constexpr uint32_t kMostBeginnings = 2048;
 
 void ByteSet::add(unsigned char first, unsigned char last) {
@@ -24,145 +20,154 @@ uint32_t Grammar::addRule() {
 }
 
 void Grammar::addAlternative(uint32_t rule, const Sequence &sequence) {
-  rules[rule].push_back(static_cast<uint32_t>(elements.size()));
+  const auto added = static_cast<uint32_t>(alternatives.size());
+  alternatives.push_back({static_cast<uint32_t>(elements.size()), kNoAlternative});
+  Rule &changed = rules[rule];
+  if (changed.first == kNoAlternative)
+    changed.first = added;
+  else
+    alternatives[changed.last].next = added;
+  changed.last = added;
   elements.insert(elements.end(), sequence.begin(), sequence.end());
   elements.push_back({});
 }
 
 Grammar::Element Grammar::bytes(const ByteSet &set) {
-  sets.push_back(set);
-  return {Element::Kind::kBytes, static_cast<uint32_t>(sets.size() - 1)};
+  const auto [found, isNew] = setIndices.try_emplace(set, static_cast<uint32_t>(sets.size()));
+  if (isNew)
+    sets.push_back(set);
+  return {Element::Kind::kBytes, found->second};
 }
 
 void Grammar::appendText(Sequence &sequence, std::string_view text) {
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (singles[byte] == 0) {
-      ByteSet set;
-      set.add(byte);
-      singles[byte] = bytes(set).index + 1;
-    }
-    sequence.push_back({Element::Kind::kBytes, singles[byte] - 1});
+  for (char byte : text) {
+    ByteSet set;
+    set.add(static_cast<unsigned char>(byte));
+    sequence.push_back(bytes(set));
   }
 }
 
-bool Grammar::canBeEmpty(uint32_t rule, const std::vector<bool> &empty) const {
-  return std::any_of(rules[rule].begin(), rules[rule].end(), [&](uint32_t first) {
+void Grammar::shrink() {
+  elements.shrink_to_fit();
+  rules.shrink_to_fit();
+  alternatives.shrink_to_fit();
+  sets.shrink_to_fit();
+  setIndices.clear();
+}
+
+uint64_t Grammar::memoryBytes() const {
+  return sizeof(Grammar) + elements.capacity() * sizeof(Element) + rules.capacity() * sizeof(Rule) +
+         alternatives.capacity() * sizeof(Alternative) + sets.capacity() * sizeof(ByteSet);
+}
+
+bool Grammar::anyAlternative(uint32_t rule, const std::function<bool(uint32_t)> &isFound) const {
+  for (uint32_t i = rules[rule].first; i != kNoAlternative; i = alternatives[i].next)
+    if (isFound(alternatives[i].element))
+      return true;
+  return false;
+}
+
+std::vector<bool> Grammar::emptyRules() const {
+  std::vector<bool> empty(rules.size(), false);
+  auto isEmpty = [&](uint32_t first) {
     while (elements[first].kind == Element::Kind::kRule && empty[elements[first].index])
       ++first;
     return elements[first].kind == Element::Kind::kEnd;
-  });
-}
-
-std::vector<std::vector<uint32_t>> Grammar::beginnings() const {
-  std::vector<bool> empty(rules.size(), false);
+  };
   for (bool changed = true; changed;) {
     changed = false;
     for (uint32_t rule = 0; rule < rules.size(); ++rule)
-      if (!empty[rule] && canBeEmpty(rule, empty))
+      if (!empty[rule] && anyAlternative(rule, isEmpty))
         changed = empty[rule] = true;
   }
-  // A rule can begin with those before its first element that cannot be empty.
-  std::vector<std::vector<uint32_t>> found(rules.size());
-  for (uint32_t rule = 0; rule < rules.size(); ++rule)
-    for (uint32_t first : rules[rule])
+  return empty;
+}
+
+// A rule can begin with those before its first element that cannot be empty. Rules are taken once
+// all that they can begin with are; what is left begins with itself.
+Grammar::Order Grammar::orderOfBeginnings() const {
+  Order order;
+  order.empty = emptyRules();
+  struct Edge {
+    uint32_t first, user;
+  };
+  std::vector<Edge> edges; // Later by the first rule.
+  std::vector<uint32_t> waitsFor(rules.size());
+  order.calls.assign(rules.size(), 1);
+  for (uint32_t rule = 0; rule < rules.size(); ++rule) {
+    anyAlternative(rule, [&](uint32_t first) {
       for (; elements[first].kind == Element::Kind::kRule; ++first) {
-        found[rule].push_back(elements[first].index);
-        if (!empty[elements[first].index])
+        edges.push_back({elements[first].index, rule});
+        ++waitsFor[rule];
+        if (!order.empty[elements[first].index])
           break;
       }
-  return found;
-}
-
-// Rules are taken out once all that they can begin with are; what is left begins with itself.
-Status Grammar::check() const {
-  const std::vector<std::vector<uint32_t>> begins = beginnings();
-  std::vector<std::vector<uint32_t>> users(rules.size());
-  std::vector<size_t> waitsFor(rules.size());
-  std::vector<uint32_t> calls(rules.size(), 1), done;
-  for (uint32_t rule = 0; rule < rules.size(); ++rule) {
-    waitsFor[rule] = begins[rule].size();
-    for (uint32_t first : begins[rule])
-      users[first].push_back(rule);
+      return false;
+    });
     if (waitsFor[rule] == 0)
-      done.push_back(rule);
+      order.rules.push_back(rule);
   }
-  uint32_t most = 0;
-  for (size_t next = 0; next < done.size(); ++next) {
-    most = std::max(most, calls[done[next]]);
-    for (uint32_t user : users[done[next]]) {
-      calls[user] = std::max(calls[user], calls[done[next]] + 1);
-      if (--waitsFor[user] == 0)
-        done.push_back(user);
+  std::sort(edges.begin(), edges.end(),
+            [](const Edge &a, const Edge &b) { return a.first < b.first; });
+  for (size_t next = 0; next < order.rules.size(); ++next) {
+    const uint32_t rule = order.rules[next];
+    auto edge = std::lower_bound(edges.begin(), edges.end(), rule,
+                                 [](const Edge &a, uint32_t b) { return a.first < b; });
+    for (; edge != edges.end() && edge->first == rule; ++edge) {
+      order.calls[edge->user] = std::max(order.calls[edge->user], order.calls[rule] + 1);
+      if (--waitsFor[edge->user] == 0)
+        order.rules.push_back(edge->user);
     }
   }
-  if (done.size() < rules.size())
-    return invalidInput("it refers to itself without any text between");
-  if (most > kMostBeginnings)
-    return invalidInput(most, " rules begin with each other, expected at most ", kMostBeginnings);
-  return {};
+  return order;
 }
 
-GrammarState::GrammarState(const Grammar &matched) : grammar(&matched) {
-  for (uint32_t first : matched.rules[0])
-    expand({first}, 0);
-  std::sort(stacks.begin(), stacks.end());
-  stacks.erase(std::unique(stacks.begin(), stacks.end()), stacks.end());
+// The rule with the fewest of too many ways: others contain it.
+std::optional<Grammar::Fault> Grammar::findFault() const {
+  const Order order = orderOfBeginnings();
+  if (order.rules.size() < rules.size()) {
+    std::vector<bool> isOrdered(rules.size(), false);
+    for (uint32_t rule : order.rules)
+      isOrdered[rule] = true;
+    const auto rule = std::find(isOrdered.begin(), isOrdered.end(), false) - isOrdered.begin();
+    return Fault{static_cast<uint32_t>(rule), "it refers to itself without any text between"};
+  }
+  const std::vector<uint32_t> ways = waysToBegin(order);
+  std::optional<uint32_t> wide;
+  for (uint32_t rule = 0; rule < rules.size(); ++rule) {
+    if (order.calls[rule] > kMostBeginnings)
+      return Fault{rule,
+                   strCat(order.calls[rule], " rules begin with each other, expected at most ",
+                          kMostBeginnings)};
+    if (ways[rule] > kMostWays && (!wide || ways[rule] < ways[*wide]))
+      wide = rule;
+  }
+  if (!wide)
+    return {};
+  return Fault{*wide, strCat("a text can begin in ", ways[*wide], " ways, expected at most ",
+                             kMostWays, "; fewer alternatives or optional properties help")};
 }
 
-void GrammarState::expand(Stack stack, uint32_t calls) {
-  using Kind = Grammar::Element::Kind;
-  if (++tries > kMostTries || stacks.size() >= kMostStacks || calls > kMostBeginnings) {
-    lostWays = true;
-    return;
-  }
-  while (!stack.empty() && grammar->elements[stack.back()].kind == Kind::kEnd)
-    stack.pop_back();
-  if (stack.empty()) {
-    ends = true;
-    return;
-  }
-  const Grammar::Element next = grammar->elements[stack.back()];
-  if (next.kind == Kind::kBytes) {
-    stacks.push_back(std::move(stack));
-    return;
-  }
-  ++stack.back();
-  // An element at the end of its alternative has nothing to come back to.
-  if (grammar->elements[stack.back()].kind == Kind::kEnd)
-    stack.pop_back();
-  if (stack.size() >= kMostDepth)
-    return;
-  for (uint32_t first : grammar->rules[next.index]) {
-    stack.push_back(first);
-    expand(stack, calls + 1);
-    stack.pop_back();
-  }
+std::vector<uint32_t> Grammar::waysToBegin() const {
+  return waysToBegin(orderOfBeginnings());
 }
 
-size_t GrammarState::size() const {
-  size_t elements = 0;
-  for (const Stack &stack : stacks)
-    elements += stack.size() + sizeof(Stack) / sizeof(uint32_t);
-  return elements;
-}
-
-bool GrammarState::take(unsigned char byte) {
-  std::vector<Stack> before = std::move(stacks);
-  stacks.clear();
-  ends = false;
-  tries = 0;
-  for (Stack &stack : before) {
-    if (!grammar->sets[grammar->elements[stack.back()].index].has(byte))
-      continue;
-    ++stack.back();
-    expand(std::move(stack), 0);
+std::vector<uint32_t> Grammar::waysToBegin(const Order &order) const {
+  std::vector<uint32_t> ways(rules.size(), 0);
+  for (uint32_t rule : order.rules) {
+    uint64_t sum = 0;
+    anyAlternative(rule, [&](uint32_t first) {
+      for (; elements[first].kind != Element::Kind::kEnd; ++first) {
+        const bool isBytes = elements[first].kind == Element::Kind::kBytes;
+        sum += isBytes ? 1 : ways[elements[first].index];
+        if (isBytes || !order.empty[elements[first].index])
+          break;
+      }
+      return false;
+    });
+    ways[rule] = static_cast<uint32_t>(std::min<uint64_t>(sum, UINT32_MAX));
   }
-  if (stacks.size() > 1) {
-    std::sort(stacks.begin(), stacks.end());
-    stacks.erase(std::unique(stacks.begin(), stacks.end()), stacks.end());
-  }
-  return ends || !stacks.empty();
+  return ways;
 }
 
 } // namespace moert

@@ -1,15 +1,16 @@
-// Context-free grammars over bytes, and the state of matching a text byte by byte: which bytes may
-// come next, and whether the text may end. For constraining generated text; it parses nothing.
+// Context-free grammars over bytes. For constraining generated text; they parse nothing.
 //
-// A rule is a list of alternatives, each a sequence of elements: a set of bytes, or another rule. A
-// state is the set of all ways to continue: stacks of the elements that are still to be matched.
+// A rule is a list of alternatives, each a sequence of elements: a set of bytes, or another rule.
+// GrammarAutomaton.h matches texts by a grammar.
 #pragma once
 
-#include "runtime/base/Status.h"
-
 #include <array>
+#include <compare>
 #include <cstdint>
-#include <span>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,8 @@ public:
   void add(unsigned char first, unsigned char last);
   void add(unsigned char byte) { add(byte, byte); }
   bool has(unsigned char byte) const { return (words[byte / 64] >> (byte % 64) & 1) != 0; }
+
+  friend auto operator<=>(const ByteSet &, const ByteSet &) = default;
 
 private:
   std::array<uint64_t, 4> words{};
@@ -36,6 +39,10 @@ public:
   };
   using Sequence = std::vector<Element>;
 
+  /// Ways to continue a text at one place. Only a grammar of many alternatives that begin alike has
+  /// more.
+  static constexpr uint32_t kMostWays = 1024;
+
   // Building. Rule 0 is the text.
   uint32_t addRule();
   void addAlternative(uint32_t rule, const Sequence &sequence);
@@ -45,60 +52,51 @@ public:
   void appendText(Sequence &sequence, std::string_view text);
   /// Elements so far: what a grammar's memory grows with.
   size_t size() const { return elements.size(); }
-  /// Refuses a rule that can begin with itself, which no text could end, and more rules that begin
-  /// with each other than a state follows.
-  Status check() const;
+  uint32_t ruleCount() const { return static_cast<uint32_t>(rules.size()); }
+  /// A rule that no automaton follows: it can begin with itself, which no text could end, or in
+  /// more ways or by more rules than a state may have.
+  struct Fault {
+    uint32_t rule = 0;
+    std::string reason;
+  };
+  std::optional<Fault> findFault() const;
+  /// Ways to begin each rule's text, at most; UINT32_MAX: so many or more.
+  std::vector<uint32_t> waysToBegin() const;
+  /// Gives back what building left over.
+  void shrink();
+  uint64_t memoryBytes() const;
 
 private:
-  friend class GrammarState;
+  friend class GrammarAutomaton;
 
-  bool canBeEmpty(uint32_t rule, const std::vector<bool> &empty) const;
-  /// The rules that a text of each rule can begin with.
-  std::vector<std::vector<uint32_t>> beginnings() const;
+  static constexpr uint32_t kNoAlternative = UINT32_MAX;
+  struct Rule {
+    uint32_t first = kNoAlternative, last = kNoAlternative;
+  };
+  struct Alternative {
+    uint32_t element; // The first one.
+    uint32_t next;    // The same rule's.
+  };
 
-  std::vector<Element> elements;            // All alternatives, each followed by kEnd.
-  std::vector<std::vector<uint32_t>> rules; // The alternatives' first elements.
+  /// Calls back with the first element of each alternative, until one returns true.
+  bool anyAlternative(uint32_t rule, const std::function<bool(uint32_t)> &isFound) const;
+  /// Whether each rule's text can be empty.
+  std::vector<bool> emptyRules() const;
+  /// Each rule after all those that its text can begin with; without rules that can begin with
+  /// themselves.
+  struct Order {
+    std::vector<bool> empty;
+    std::vector<uint32_t> rules;
+    std::vector<uint32_t> calls; // Rules that begin with each other, from each one on.
+  };
+  Order orderOfBeginnings() const;
+  std::vector<uint32_t> waysToBegin(const Order &order) const;
+
+  std::vector<Element> elements; // All alternatives, each followed by kEnd.
+  std::vector<Rule> rules;
+  std::vector<Alternative> alternatives;
   std::vector<ByteSet> sets;
-  std::array<uint32_t, 256> singles{}; // One more than the set of a single byte; 0: none so far.
-};
-
-/// Owned by one sequence; copied to try a token. The grammar must outlive it.
-class GrammarState {
-public:
-  explicit GrammarState(const Grammar &matched);
-
-  /// Matches one byte. Returns false, and keeps no way to continue, if it may not come next.
-  bool take(unsigned char byte);
-  /// Whether the text may end here.
-  bool canEnd() const { return ends; }
-  /// Whether more may follow.
-  bool canContinue() const { return !stacks.empty(); }
-  /// Whether there were more ways to continue than a state keeps: it takes only some of the texts.
-  bool hasLostWays() const { return lostWays; }
-  /// Steps that the last byte took.
-  uint32_t work() const { return tries; }
-  /// What the state's memory grows with.
-  size_t size() const;
-
-  friend bool operator==(const GrammarState &a, const GrammarState &b) {
-    return a.ends == b.ends && a.stacks == b.stacks;
-  }
-  friend bool operator<(const GrammarState &a, const GrammarState &b) {
-    return a.ends != b.ends ? a.ends < b.ends : a.stacks < b.stacks;
-  }
-
-private:
-  /// Elements to match, the next one last. It is a set of bytes.
-  using Stack = std::vector<uint32_t>;
-
-  /// Adds all ways to match the stack's next element. calls: how deep this call is.
-  void expand(Stack stack, uint32_t calls);
-
-  const Grammar *grammar;
-  std::vector<Stack> stacks; // Sorted, without duplicates.
-  bool ends = false;
-  bool lostWays = false;
-  uint32_t tries = 0; // To expand stacks, since the last byte.
+  std::map<ByteSet, uint32_t> setIndices; // While it is built.
 };
 
 } // namespace moert

@@ -1,6 +1,7 @@
 #include "runtime/grammar/JsonSchema.h"
 
 #include "runtime/base/Excerpt.h"
+#include "runtime/grammar/JsonRules.h"
 
 #include <nlohmann/json.hpp>
 
@@ -20,13 +21,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Sequence = Grammar::Sequence;
-using Element = Grammar::Element;
 
-/// Digits of a number before and after its point: all that a double keeps.
-constexpr uint32_t kDigits = 16;
-constexpr uint32_t kIndent = 20; // Most spaces of white space after a line break.
-/// What a grammar may hold; a schema of 1 MiB has far less.
-constexpr size_t kMostElements = 400'000;
+/// What a grammar may hold, and one enumeration has in texts; kGrammarBuildBytes counts it. Schemas
+/// of programs have some thousands.
+constexpr size_t kMostElements = 100'000;
 constexpr uint64_t kMostItems = 1024; // Largest bound of a length or a number of items.
 constexpr uint32_t kMostNesting = 64;
 constexpr size_t kMostProperties = 1024; // In one object.
@@ -48,150 +46,6 @@ const std::map<std::string, std::set<std::string>> kKeywords = {
     {"boolean", {}},
     {"null", {}}};
 
-/// The grammar of JSON without a schema, whose rules those of a schema refer to.
-class JsonRules {
-public:
-  explicit JsonRules(Grammar &built) : grammar(built) {
-    space = newRule({{}, text(" ")});
-    Sequence line = text("\n");
-    line.push_back(upTo(kIndent, set(" ")));
-    grammar.addAlternative(space, line);
-    makeString();
-    makeNumbers();
-    makeValues();
-  }
-
-  uint32_t newRule(const std::vector<Sequence> &alternatives) const {
-    const uint32_t rule = grammar.addRule();
-    for (const Sequence &alternative : alternatives)
-      grammar.addAlternative(rule, alternative);
-    return rule;
-  }
-  Sequence text(std::string_view bytes) const {
-    Sequence sequence;
-    grammar.appendText(sequence, bytes);
-    return sequence;
-  }
-  static Sequence join(const std::vector<Sequence> &parts) {
-    Sequence all;
-    for (const Sequence &part : parts)
-      all.insert(all.end(), part.begin(), part.end());
-    return all;
-  }
-  static Sequence one(uint32_t rule) { return {Grammar::ruleOf(rule)}; }
-
-  /// {"key": value, ...} with any keys.
-  uint32_t freeObject(uint32_t valueRule) const {
-    const uint32_t pair = newRule({join({one(string), text(":"), one(space), one(valueRule)})});
-    return list("{", pair, "}");
-  }
-  uint32_t freeArray(uint32_t valueRule) const { return list("[", valueRule, "]"); }
-
-  /// One of the texts from their byte `begin` on, before which they are equal; sorted, without
-  /// duplicates. Equal beginnings are written once, so that a state has one way to follow them.
-  uint32_t oneOf(std::span<const std::string> texts, size_t begin) const {
-    const uint32_t rule = grammar.addRule();
-    for (size_t first = 0, last = 0; first < texts.size(); first = last) {
-      const std::string_view text = std::string_view(texts[first]).substr(begin);
-      if (text.empty()) {
-        grammar.addAlternative(rule, {});
-        last = first + 1;
-        continue;
-      }
-      while (last < texts.size() && texts[last].size() > begin && texts[last][begin] == text[0])
-        ++last;
-      // Sorted: what the first and the last share, all between them share.
-      const std::string_view other = std::string_view(texts[last - 1]).substr(begin);
-      const auto differ = std::mismatch(text.begin(), text.end(), other.begin(), other.end());
-      const auto shared = static_cast<size_t>(differ.first - text.begin());
-      Sequence sequence = this->text(text.substr(0, shared));
-      if (last - first > 1)
-        sequence.push_back(
-            Grammar::ruleOf(oneOf(texts.subspan(first, last - first), begin + shared)));
-      grammar.addAlternative(rule, sequence);
-    }
-    return rule;
-  }
-
-  Grammar &grammar;
-  uint32_t space = 0, character = 0, characters = 0, string = 0, integer = 0, number = 0,
-           boolean = 0, null = 0, value = 0, object = 0, array = 0;
-
-private:
-  Element set(std::string_view bytes) const {
-    ByteSet wanted;
-    for (char byte : bytes)
-      wanted.add(static_cast<unsigned char>(byte));
-    return grammar.bytes(wanted);
-  }
-  Element range(unsigned char first, unsigned char last) const {
-    ByteSet wanted;
-    wanted.add(first, last);
-    return grammar.bytes(wanted);
-  }
-  /// At most `count` times the element.
-  Element upTo(uint32_t count, Element element) const {
-    uint32_t rest = newRule({{}});
-    for (uint32_t i = 0; i < count; ++i)
-      rest = newRule({{element, Grammar::ruleOf(rest)}, {}});
-    return Grammar::ruleOf(rest);
-  }
-
-  uint32_t list(std::string_view open, uint32_t item, std::string_view close) const {
-    const uint32_t more = grammar.addRule();
-    grammar.addAlternative(more, join({text(","), one(space), one(item), one(more)}));
-    grammar.addAlternative(more, {});
-    const uint32_t items = newRule({join({one(item), one(more)}), {}});
-    return newRule({join({text(open), one(space), one(items), one(space), text(close)})});
-  }
-
-  // Valid UTF-8 without control characters, and escapes that are no half of a surrogate pair.
-  void makeString() {
-    const Element tail = range(0x80, 0xBF), hex = set("0123456789abcdefABCDEF");
-    ByteSet plain;
-    plain.add(0x20, 0x21);
-    plain.add(0x23, 0x5B);
-    plain.add(0x5D, 0x7E);
-    const Sequence escape = text("\\"), unicode = text("\\u");
-    character = newRule({{grammar.bytes(plain)},
-                         {range(0xC2, 0xDF), tail},
-                         {range(0xE0, 0xE0), range(0xA0, 0xBF), tail},
-                         {range(0xE1, 0xEC), tail, tail},
-                         {range(0xED, 0xED), range(0x80, 0x9F), tail},
-                         {range(0xEE, 0xEF), tail, tail},
-                         {range(0xF0, 0xF0), range(0x90, 0xBF), tail, tail},
-                         {range(0xF1, 0xF3), tail, tail, tail},
-                         {range(0xF4, 0xF4), range(0x80, 0x8F), tail, tail},
-                         join({escape, {set("\"\\/bfnrt")}}),
-                         join({unicode, {set("0123456789abcefABCEF"), hex, hex, hex}}),
-                         join({unicode, {set("dD"), set("01234567"), hex, hex}})});
-    characters = grammar.addRule();
-    grammar.addAlternative(characters, join({one(character), one(characters)}));
-    grammar.addAlternative(characters, {});
-    string = newRule({join({text("\""), one(characters), text("\"")})});
-  }
-
-  void makeNumbers() {
-    const Element digit = range('0', '9'), nonZero = range('1', '9');
-    const Element sign = Grammar::ruleOf(newRule({{}, text("-")}));
-    integer = newRule({join({{sign}, text("0")}), {sign, nonZero, upTo(kDigits - 1, digit)}});
-    const uint32_t fraction = newRule({{}, join({text("."), {digit, upTo(kDigits - 1, digit)}})});
-    const Element exponentSign = Grammar::ruleOf(newRule({{}, {set("+-")}}));
-    const uint32_t exponent = newRule({{}, {set("eE"), exponentSign, digit, upTo(1, digit)}});
-    number = newRule({join({one(integer), one(fraction), one(exponent)})});
-  }
-
-  void makeValues() {
-    boolean = newRule({text("true"), text("false")});
-    null = newRule({text("null")});
-    value = grammar.addRule();
-    object = freeObject(value);
-    array = freeArray(value);
-    for (uint32_t rule : {object, array, string, number, boolean, null})
-      grammar.addAlternative(value, one(rule));
-  }
-};
-
 bool isOfType(const Json &value, const std::string &type) {
   if (type == "object")
     return value.is_object();
@@ -208,24 +62,29 @@ bool isOfType(const Json &value, const std::string &type) {
   return type == "null" && value.is_null();
 }
 
+/// The place in a schema that made a rule: building the same grammar another time finds it.
+struct RulePlace {
+  uint32_t rule;
+  std::string path = {};
+};
+
 /// Compiles one schema. References are compiled after the place that needs them, so that schemas
 /// can refer to themselves.
 class SchemaCompiler {
 public:
-  SchemaCompiler(const Json &schema, Grammar &built)
-      : root(schema), grammar(built), top(grammar.addRule()), rules(grammar) {}
+  SchemaCompiler(const Json &schema, Grammar &built, const JsonRules &jsonRules,
+                 RulePlace *wantedPlace)
+      : root(schema), grammar(built), rules(jsonRules), wanted(wantedPlace) {}
 
   /// The rule of the schema's values.
   Result<uint32_t> compile() {
-    MOERT_ASSIGN_OR_RETURN(uint32_t rule, ruleOf(root, "schema"));
-    grammar.addAlternative(top, JsonRules::one(rule));
+    MOERT_ASSIGN_OR_RETURN(uint32_t top, ruleOf(root, "schema"));
     while (!pending.empty()) {
       const Reference next = pending.front();
       pending.pop_front();
       MOERT_ASSIGN_OR_RETURN(uint32_t found, ruleOf(*next.schema, next.name));
       grammar.addAlternative(next.rule, JsonRules::one(found));
     }
-    MOERT_RETURN_IF_ERROR(grammar.check().withContext("schema"));
     return top;
   }
 
@@ -240,8 +99,13 @@ private:
     if (depth == kMostNesting)
       return invalidInput(path, ": nested more than ", kMostNesting, " levels deep");
     ++depth;
+    const uint32_t first = grammar.ruleCount();
     Result<uint32_t> rule = ruleWithin(schema, path);
     --depth;
+    // The innermost part of the schema returns first.
+    if (wanted && wanted->path.empty() && wanted->rule >= first &&
+        wanted->rule < grammar.ruleCount())
+      wanted->path = path;
     return rule;
   }
 
@@ -279,7 +143,10 @@ private:
       return invalidInput(path, ": 'allOf' of ", value.size(),
                           " schemas is not supported, only of 1");
     const uint32_t rule = grammar.addRule();
+    std::set<std::string> seen;
     for (size_t i = 0; i < value.size(); ++i) {
+      if (!seen.insert(value[i].dump()).second)
+        continue; // Another way to read the same texts.
       MOERT_ASSIGN_OR_RETURN(uint32_t one, ruleOf(value[i], strCat(path, ".", name, "[", i, "]")));
       grammar.addAlternative(rule, JsonRules::one(one));
     }
@@ -324,13 +191,18 @@ private:
   Result<uint32_t> values(const Json &list, const Json &schema, const std::string &path) {
     MOERT_ASSIGN_OR_RETURN(std::vector<std::string> types, typesOf(schema, path));
     std::vector<std::string> texts;
+    size_t bytes = 0;
     for (const Json &value : list) {
       if (!types.empty() && std::none_of(types.begin(), types.end(), [&](const std::string &type) {
             return isOfType(value, type);
           }))
         continue;
       texts.push_back(value.dump());
+      bytes += texts.back().size();
     }
+    if (bytes > kMostElements)
+      return invalidInput(path, ": the values have ", bytes, " bytes, expected at most ",
+                          kMostElements);
     if (texts.empty())
       return invalidInput(path, ": no value has the type that 'type' asks for");
     std::sort(texts.begin(), texts.end());
@@ -422,14 +294,21 @@ private:
 
   Result<uint32_t> string(const Json &schema, const std::string &path) {
     MOERT_ASSIGN_OR_RETURN(Bounds bounds, boundsOf(schema, "minLength", "maxLength", path));
-    uint32_t rest = bounds.most ? rules.newRule({{}}) : rules.characters;
-    const uint64_t last = bounds.most.value_or(bounds.least);
-    for (uint64_t i = last; i-- > 0;) {
-      const Sequence more = {Grammar::ruleOf(rules.character), Grammar::ruleOf(rest)};
-      rest = i < bounds.least ? rules.newRule({more}) : rules.newRule({more, {}});
-    }
+    uint32_t rest = bounds.most ? upToCharacters(*bounds.most - bounds.least) : rules.characters;
+    for (uint64_t i = 0; i < bounds.least; ++i)
+      rest = rules.newRule({{Grammar::ruleOf(rules.character), Grammar::ruleOf(rest)}});
     return rules.newRule(
         {JsonRules::join({rules.text("\""), JsonRules::one(rest), rules.text("\"")})});
+  }
+
+  /// At most so many characters: one rule for all strings that end alike.
+  uint32_t upToCharacters(uint64_t count) {
+    if (upTo.empty())
+      upTo.push_back(rules.newRule({{}}));
+    while (upTo.size() <= count)
+      upTo.push_back(
+          rules.newRule({{Grammar::ruleOf(rules.character), Grammar::ruleOf(upTo.back())}, {}}));
+    return upTo[count];
   }
 
   Result<uint32_t> array(const Json &schema, const std::string &path) {
@@ -550,13 +429,28 @@ private:
 
   const Json &root;
   Grammar &grammar;
-  const uint32_t top;
-  JsonRules rules;
+  const JsonRules &rules;
+  RulePlace *const wanted; // nullptr: none.
   std::map<std::string, uint32_t> references;
+  std::vector<uint32_t> upTo; // Entry i: at most i characters.
   std::deque<Reference> pending;
   uint32_t depth = 0;
   uint64_t compared = 0; // Members, for references.
 };
+
+/// Builds a grammar twice where it has a fault, the second time to name the place.
+template <class Build> Result<Grammar> checkedGrammar(const Build &build) {
+  Grammar grammar;
+  MOERT_RETURN_IF_ERROR(build(grammar, nullptr));
+  if (const std::optional<Grammar::Fault> fault = grammar.findFault()) {
+    grammar = Grammar();
+    RulePlace place = {fault->rule};
+    MOERT_RETURN_IF_ERROR(build(grammar, &place));
+    return invalidInput(place.path.empty() ? "schema" : place.path, ": ", fault->reason);
+  }
+  grammar.shrink();
+  return grammar;
+}
 
 } // namespace
 
@@ -565,34 +459,44 @@ Grammar grammarOfJsonObject() {
   const uint32_t top = grammar.addRule();
   const JsonRules rules(grammar);
   grammar.addAlternative(top, JsonRules::one(rules.object));
+  grammar.shrink();
   return grammar;
 }
 
 Result<Grammar> grammarOfSchema(const nlohmann::ordered_json &schema) {
-  Grammar grammar;
-  MOERT_RETURN_IF_ERROR(SchemaCompiler(schema, grammar).compile().status());
-  return grammar;
+  return checkedGrammar([&](Grammar &grammar, RulePlace *place) -> Status {
+    const uint32_t text = grammar.addRule();
+    const JsonRules rules(grammar);
+    MOERT_ASSIGN_OR_RETURN(uint32_t top, SchemaCompiler(schema, grammar, rules, place).compile());
+    grammar.addAlternative(text, JsonRules::one(top));
+    return {};
+  });
 }
 
 Result<Grammar> grammarOfCall(std::span<const FunctionSchema> functions) {
   static const Json kNoParameters = {
       {"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
-  Grammar grammar;
-  const uint32_t call = grammar.addRule();
-  for (const FunctionSchema &function : functions) {
-    const Json &parameters = function.parameters ? *function.parameters : kNoParameters;
-    Result<uint32_t> arguments = SchemaCompiler(parameters, grammar).compile();
-    if (!arguments.isOk())
-      return Status(arguments.status())
-          .withContext(strCat("function '", excerpt(function.name), "'"));
-    Sequence sequence;
-    grammar.appendText(sequence,
-                       strCat("{\"name\": ", Json(function.name).dump(), ", \"arguments\": "));
-    sequence.push_back(Grammar::ruleOf(*arguments));
-    grammar.appendText(sequence, "}");
-    grammar.addAlternative(call, sequence);
-  }
-  return grammar;
+  return checkedGrammar([&](Grammar &grammar, RulePlace *place) -> Status {
+    const uint32_t call = grammar.addRule();
+    const JsonRules rules(grammar);
+    for (const FunctionSchema &function : functions) {
+      const std::string context = strCat("function '", excerpt(function.name), "'");
+      const bool wasPlaced = place && !place->path.empty();
+      const Json &parameters = function.parameters ? *function.parameters : kNoParameters;
+      Result<uint32_t> arguments = SchemaCompiler(parameters, grammar, rules, place).compile();
+      if (!arguments.isOk())
+        return Status(arguments.status()).withContext(context);
+      if (place && !place->path.empty() && !wasPlaced)
+        place->path = context + ": " + place->path;
+      Sequence sequence;
+      grammar.appendText(sequence,
+                         strCat("{\"name\": ", Json(function.name).dump(), ", \"arguments\": "));
+      sequence.push_back(Grammar::ruleOf(*arguments));
+      grammar.appendText(sequence, "}");
+      grammar.addAlternative(call, sequence);
+    }
+    return {};
+  });
 }
 
 } // namespace moert

@@ -6,14 +6,19 @@
 // short. A keyword that would not be kept is refused by its name.
 #pragma once
 
+#include "runtime/base/Status.h"
 #include "runtime/grammar/Grammar.h"
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
 #include <span>
 #include <string>
 
 namespace moert {
+
+/// What building a grammar allocates at most, the grammar included.
+constexpr uint64_t kGrammarBuildBytes = uint64_t(4) << 20;
 
 /// Any JSON object.
 Grammar grammarOfJsonObject();

@@ -4,18 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 namespace moert {
 
 /// Sets of tokens that a sequence remembers.
 constexpr size_t kMostKnown = 16;
-/// Elements of a state that is remembered; one inside a string has some 200.
-constexpr size_t kMostKnownSize = 16384;
-/// Steps to find the allowed tokens: for each byte of the vocabulary, and at least. A text in a
-/// string takes 16 for a byte.
-constexpr uint64_t kMostWorkPerByte = 128, kLeastWork = 4'000'000;
+/// Steps for states that the automaton does not know yet. A string of a bounded length, in which
+/// each place has states of its own, takes some ten thousand; kMostWays strings at once ten
+/// million.
+constexpr uint64_t kMostStateSteps = 16'000'000;
 
 static Status tooManyWays() {
   return invalidInput("the format has too many ways to continue the text, expected fewer "
@@ -62,101 +60,136 @@ void TokenTexts::sort() {
     return x != y ? x < y : a < b;
   });
   shared.resize(sorted.size());
+  distinct = bytes.size();
   for (size_t i = 1; i < sorted.size(); ++i) {
     const std::string_view before = textOf(sorted[i - 1]), text = textOf(sorted[i]);
     const auto differ = std::mismatch(before.begin(), before.end(), text.begin(), text.end());
     shared[i] = static_cast<uint32_t>(differ.first - before.begin());
+    distinct -= shared[i];
   }
 }
 
 TokenConstraint::TokenConstraint(std::shared_ptr<const Grammar> textGrammar,
                                  const TokenTexts &tokenTexts, std::vector<int32_t> endTokens)
     : grammar(std::move(textGrammar)), texts(tokenTexts), ends(std::move(endTokens)),
-      state(*grammar) {}
+      automaton(*grammar), state(automaton.start()) {}
+
+uint64_t TokenConstraint::mostSteps(const TokenTexts &texts) {
+  return texts.tokens() + texts.distinctBytes() + kMostStateSteps;
+}
+
+uint64_t TokenConstraint::memoryBytes(uint32_t vocabularySize) {
+  return GrammarAutomaton::kMostBytes + (kMostKnown + 1) * (uint64_t(vocabularySize) / 8 + 128);
+}
 
 bool TokenConstraint::isEndToken(int32_t token) const {
   return std::find(ends.begin(), ends.end(), token) != ends.end();
 }
 
-bool TokenConstraint::allows(int32_t token) const {
+bool TokenConstraint::allows(int32_t token) {
   if (isEndToken(token))
-    return state.canEnd();
+    return automaton.canEnd(state);
   const std::string_view text = texts.textOf(token);
-  GrammarState tried = state;
-  return !text.empty() && std::all_of(text.begin(), text.end(), [&](char byte) {
-    return tried.take(static_cast<unsigned char>(byte));
-  });
+  State tried = state;
+  for (char byte : text) {
+    if (automaton.isFull())
+      compact(&tried);
+    tried = automaton.next(tried, static_cast<unsigned char>(byte));
+  }
+  return !text.empty() && tried != GrammarAutomaton::kNone;
 }
 
-// Goes through the sorted texts. states[d] is the state after the first d bytes of the last text
-// that was matched; its first `failed` bytes fit, and texts that share more with it do not.
-Result<TokenConstraint::TokenSet> TokenConstraint::allowedTokens() const {
-  const uint64_t mostWork = std::max(kLeastWork, kMostWorkPerByte * texts.bytes.size());
-  uint64_t work = 0;
-  TokenSet allowed(texts.begins.size(), false);
-  std::vector<GrammarState> states = {state};
-  size_t failed = std::numeric_limits<size_t>::max();
-  size_t common = 0; // Bytes shared with the last text that was matched.
-  for (size_t i = 0; i < texts.sorted.size(); ++i) {
-    common = i == 0 ? 0 : std::min<size_t>(common, texts.shared[i]);
-    if (common > failed)
-      continue;
-    const std::string_view text = texts.textOf(texts.sorted[i]);
-    states.resize(common + 1, state);
-    failed = std::numeric_limits<size_t>::max();
-    for (size_t depth = common; depth < text.size(); ++depth) {
-      states.push_back(states.back());
-      const bool fits = states.back().take(static_cast<unsigned char>(text[depth]));
-      work += states.back().work();
-      if (states.back().hasLostWays() || work > mostWork)
-        return tooManyWays();
-      if (fits)
-        continue;
-      states.pop_back();
-      failed = depth;
+void TokenConstraint::compact(State *also) {
+  std::vector<State> kept = {state};
+  if (search)
+    kept.insert(kept.end(), search->path.begin(), search->path.end());
+  if (also)
+    kept.push_back(*also);
+  automaton.compact(kept);
+  known.clear();
+  state = kept[0];
+  if (search)
+    std::copy_n(kept.begin() + 1, search->path.size(), search->path.begin());
+  if (also)
+    *also = kept.back();
+}
+
+// Texts that share more bytes with the last one than it could be matched for do not fit either.
+void TokenConstraint::matchNext() {
+  const size_t index = search->next++;
+  ++visited;
+  search->common = std::min<size_t>(search->common, texts.shared[index]);
+  if (search->common > search->failed)
+    return;
+  const int32_t token = texts.sorted[index];
+  const std::string_view text = texts.textOf(token);
+  search->path.resize(search->common + 1);
+  search->failed = SIZE_MAX;
+  for (size_t depth = search->common; depth < text.size(); ++depth) {
+    if (automaton.isFull())
+      compact(nullptr);
+    const State next = automaton.next(search->path.back(), static_cast<unsigned char>(text[depth]));
+    if (next == GrammarAutomaton::kNone) {
+      search->failed = depth;
       break;
     }
-    allowed[static_cast<size_t>(texts.sorted[i])] = failed == std::numeric_limits<size_t>::max();
-    common = text.size();
+    search->path.push_back(next);
   }
-  return allowed;
+  search->allowed[static_cast<size_t>(token)] = search->failed == SIZE_MAX;
+  search->common = text.size();
 }
 
-Status TokenConstraint::mask(std::span<float> logits) {
-  const auto found = known.find(state);
-  if (found != known.end())
-    return mask(logits, found->second);
-  if (state.hasLostWays())
+Result<bool> TokenConstraint::findAllowed(uint64_t most) {
+  if (known.contains(state))
+    return true;
+  if (!search) {
+    search.emplace();
+    search->path = {state};
+    search->allowed.resize(texts.tokens(), false);
+    search->begin = steps();
+  }
+  const uint64_t end = steps() + most, last = search->begin + mostSteps(texts);
+  while (search->next < texts.sorted.size() && !automaton.hasLostWays() && steps() <= last) {
+    if (steps() >= end)
+      return false;
+    matchNext();
+  }
+  if (automaton.hasLostWays() || steps() > last) {
+    search.reset();
     return tooManyWays();
-  MOERT_ASSIGN_OR_RETURN(TokenSet allowed, allowedTokens());
-  MOERT_RETURN_IF_ERROR(mask(logits, allowed));
-  if (state.size() > kMostKnownSize)
-    return {};
+  }
   if (known.size() == kMostKnown)
     known.clear();
-  known.emplace(state, std::move(allowed));
-  return {};
+  for (int32_t token : ends)
+    if (static_cast<size_t>(token) < search->allowed.size())
+      search->allowed[static_cast<size_t>(token)] = automaton.canEnd(state);
+  known.emplace(state, std::move(search->allowed));
+  search.reset();
+  return true;
 }
 
-Status TokenConstraint::mask(std::span<float> logits, const TokenSet &allowed) const {
+Status TokenConstraint::mask(std::span<float> logits) const {
+  const TokenSet &allowed = known.at(state);
   bool isAny = false;
-  for (size_t token = 0; token < logits.size(); ++token) {
-    const bool isEnd = isEndToken(static_cast<int32_t>(token));
-    if (isEnd ? state.canEnd() : token < allowed.size() && allowed[token])
+  for (size_t token = 0; token < logits.size(); ++token)
+    if (token < allowed.size() && allowed[token])
       isAny = true;
     else
       logits[token] = -INFINITY;
-  }
-  if (!isAny)
-    return invalidInput("no token of the vocabulary continues the text as its format requires");
-  return {};
+  return isAny ? Status()
+               : invalidInput("no token of the vocabulary continues the text as its "
+                              "format requires");
 }
 
 void TokenConstraint::take(int32_t token) {
   if (isEndToken(token))
     return;
-  for (char byte : texts.textOf(token))
-    state.take(static_cast<unsigned char>(byte));
+  search.reset(); // It was for the text before.
+  for (char byte : texts.textOf(token)) {
+    if (automaton.isFull())
+      compact(nullptr);
+    state = automaton.next(state, static_cast<unsigned char>(byte));
+  }
 }
 
 } // namespace moert

@@ -2,11 +2,16 @@
 
 namespace moert {
 
+static uint64_t bytesOf(const TokenScore &score) {
+  return sizeof score + score.top.capacity() * sizeof(score.top[0]);
+}
+
 AnswerNews Answer::take(std::chrono::milliseconds most) {
   std::unique_lock<std::mutex> lock(mutex);
   changed.wait_for(lock, most, [&] { return news.end || !news.pieces.empty(); });
   AnswerNews taken = std::move(news);
   news = {};
+  unreadBytes = 0;
   news.end = taken.end;
   news.status = taken.status;
   news.cachedTokens = taken.cachedTokens;
@@ -15,12 +20,14 @@ AnswerNews Answer::take(std::chrono::milliseconds most) {
 
 void Answer::addPromptScore(TokenScore score) {
   const std::lock_guard<std::mutex> lock(mutex);
+  unreadBytes += bytesOf(score);
   news.promptScores.push_back(std::move(score));
 }
 
 void Answer::addPiece(AnswerPiece piece) {
   {
     const std::lock_guard<std::mutex> lock(mutex);
+    unreadBytes += sizeof piece + piece.text.size() + (piece.score ? bytesOf(*piece.score) : 0);
     news.pieces.push_back(std::move(piece));
   }
   changed.notify_one();

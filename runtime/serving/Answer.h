@@ -59,6 +59,7 @@ enum class AnswerEnd {
   kStop,      // A stop text, or a token that ends a text.
   kCancelled, // By the client, or by the end of the program.
   kRejected,  // The request's grammar cannot be followed; see the status.
+  kNoMemory,  // See the status; it may work later.
   kFailed,    // See the status.
 };
 
@@ -67,7 +68,7 @@ struct AnswerNews {
   std::vector<TokenScore> promptScores = {}; // From the prompt's second token on.
   std::vector<AnswerPiece> pieces = {};
   std::optional<AnswerEnd> end = {};
-  Status status = {};        // An error after kRejected and kFailed.
+  Status status = {};        // An error after kRejected, kNoMemory and kFailed.
   uint32_t cachedTokens = 0; // Prompt tokens taken from an earlier sequence.
 };
 
@@ -75,11 +76,18 @@ struct AnswerNews {
 /// releases it last destroys it.
 class Answer {
 public:
+  /// Bytes of pieces and scores from which on isFull(). One step adds a piece, or the scores of a
+  /// chunk of the prompt.
+  static constexpr uint64_t kFullBytes = 32 * 1024;
+
   /// Waits until something was added, at most that long.
   AnswerNews take(std::chrono::milliseconds most);
   /// Ends the sequence before its next token.
   void cancel() { cancelled.store(true, std::memory_order_relaxed); }
   bool isCancelled() const { return cancelled.load(std::memory_order_relaxed); }
+
+  /// Whether so much was not taken that no more is to be added: the sequence pauses.
+  bool isFull() const { return unreadBytes.load(std::memory_order_relaxed) >= kFullBytes; }
 
   void addPromptScore(TokenScore score);
   void addPiece(AnswerPiece piece);
@@ -90,7 +98,8 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   std::atomic<bool> cancelled = false;
-  AnswerNews news; // Guarded by the mutex.
+  std::atomic<uint64_t> unreadBytes = 0; // In the news.
+  AnswerNews news;                       // Guarded by the mutex.
 };
 
 } // namespace moert

@@ -14,8 +14,14 @@ static uint32_t commonTokens(const std::vector<int32_t> &a, const std::vector<in
                                a.begin());
 }
 
-Scheduler::Scheduler(Engine &loadedEngine, const SchedulerLimits &schedulerLimits)
-    : engine(loadedEngine), limits(schedulerLimits) {}
+/// Steps to find allowed tokens between two looks at the clock: a few ten microseconds.
+constexpr uint64_t kChoosingSteps = 4096;
+/// How long they are looked for while there is nothing to compute, between looks at what arrives.
+constexpr uint64_t kIdleChoosingNs = 10'000'000;
+
+Scheduler::Scheduler(Engine &loadedEngine, const SchedulerLimits &schedulerLimits,
+                     Clock engineClock)
+    : engine(loadedEngine), limits(schedulerLimits), clock(engineClock) {}
 
 Scheduler::~Scheduler() {
   cancelAll();
@@ -35,6 +41,7 @@ void Scheduler::countEnd(AnswerEnd end) {
   case AnswerEnd::kRejected:
     ++counts.rejected;
     break;
+  case AnswerEnd::kNoMemory:
   case AnswerEnd::kFailed:
     ++counts.failed;
     break;
@@ -59,6 +66,14 @@ void Scheduler::cancelAll() {
   for (const auto &sequence : waiting)
     sequence->answer().cancel();
   dropCancelled();
+}
+
+void Scheduler::failRunning() {
+  for (const auto &sequence : running) {
+    sequence->endAs(AnswerEnd::kNoMemory, outOfMemory());
+    countEnd(AnswerEnd::kNoMemory);
+  }
+  running.clear();
 }
 
 uint64_t Scheduler::keptTokens() const {
@@ -282,19 +297,22 @@ bool Scheduler::begin(Sequence &sequence) {
     return session;
   };
   Result<std::unique_ptr<Session>> session = create();
-  if (!session.isOk()) {
-    sequence.endAs(AnswerEnd::kFailed, session.status());
-    countEnd(AnswerEnd::kFailed);
+  auto fail = [&](AnswerEnd how, const Status &status) {
+    sequence.endAs(how, status);
+    countEnd(how);
     waiting.pop_front();
     return true;
-  }
+  };
+  if (!session.isOk())
+    return fail(AnswerEnd::kFailed, session.status());
   // What was used is ended last.
   const auto used = std::find_if(kept.begin(), kept.end(),
                                  [&](const Kept &one) { return one.id == prefix.keptId; });
   if (used != kept.end())
     std::rotate(used, used + 1, kept.end());
   sequence.place.stops = stopsFor(sequence, prefix);
-  sequence.begin(std::move(session).value());
+  if (const Status begun = sequence.begin(std::move(session).value()); !begun.isOk())
+    return fail(AnswerEnd::kNoMemory, begun);
   if (sequence.place.arrival == 0)
     sequence.place.arrival = ++lastArrival;
   sequence.place.reserved = tokens;
@@ -353,11 +371,14 @@ void Scheduler::makeBatch() {
     return static_cast<uint32_t>(batch.back().tokens.size());
   };
   uint32_t room = engine.prefillChunk();
+  auto hasPart = [](const Sequence &sequence) {
+    return !sequence.isChoosing() && !sequence.isPaused();
+  };
   for (const auto &sequence : running)
-    if (!sequence->isPrefilling())
+    if (!sequence->isPrefilling() && hasPart(*sequence))
       room -= append(*sequence, 1);
   for (const auto &sequence : running)
-    if (room > 0 && sequence->isPrefilling()) {
+    if (room > 0 && sequence->isPrefilling() && hasPart(*sequence)) {
       const uint32_t count = append(*sequence, std::min(room, tokensToStop(*sequence)));
       room -= count;
       counts.promptTokens += count;
@@ -375,25 +396,56 @@ Status Scheduler::onLogits(Session &session, uint32_t position, std::span<const 
   return {};
 }
 
+void Scheduler::finish(Sequence &sequence) {
+  const uint32_t before = sequence.generatedTokens();
+  const std::optional<AnswerEnd> end = sequence.finishStep();
+  counts.generatedTokens += sequence.generatedTokens() - before;
+  if (!end)
+    return;
+  countEnd(*end);
+  if (*end == AnswerEnd::kStop || *end == AnswerEnd::kLength)
+    keep(sequence);
+  std::erase_if(running, [&](const auto &other) { return other.get() == &sequence; });
+}
+
 void Scheduler::finishStep(const Status &computed) {
   for (Sequence *sequence : stepping) {
-    const uint32_t before = sequence->generatedTokens();
-    std::optional<AnswerEnd> end;
-    if (!computed.isOk()) {
-      sequence->endAs(AnswerEnd::kFailed, computed);
-      end = AnswerEnd::kFailed;
-    } else {
+    if (computed.isOk()) {
       takeStops(*sequence);
-      end = sequence->finishStep();
-    }
-    counts.generatedTokens += sequence->generatedTokens() - before;
-    if (!end)
+      finish(*sequence);
       continue;
-    countEnd(*end);
-    if (*end == AnswerEnd::kStop || *end == AnswerEnd::kLength)
-      keep(*sequence);
+    }
+    sequence->endAs(AnswerEnd::kFailed, computed);
+    countEnd(AnswerEnd::kFailed);
     std::erase_if(running, [&](const auto &other) { return other.get() == sequence; });
   }
+}
+
+// In turn, so that no sequence waits for the end of a longer search; each has a part at least.
+bool Scheduler::chooseTokens(uint64_t availableNs) {
+  std::vector<Sequence *> choosing;
+  for (const auto &sequence : running)
+    if (sequence->isChoosing())
+      choosing.push_back(sequence.get());
+  const bool isAny = !choosing.empty();
+  const uint64_t begin = clock();
+  while (!choosing.empty()) {
+    std::erase_if(choosing, [&](Sequence *sequence) {
+      sequence->choose(kChoosingSteps, maskedLogits);
+      if (sequence->isChoosing())
+        return false;
+      finish(*sequence);
+      return true;
+    });
+    if (clock() - begin >= availableNs)
+      break;
+  }
+  return isAny;
+}
+
+bool Scheduler::hasPaused() const {
+  return std::any_of(running.begin(), running.end(),
+                     [](const auto &sequence) { return sequence->isPaused(); });
 }
 
 bool Scheduler::step() {
@@ -402,10 +454,11 @@ bool Scheduler::step() {
   admit();
   makeBatch();
   if (batch.empty())
-    return false;
-  const uint64_t begin = monotonicNs();
+    return chooseTokens(kIdleChoosingNs);
+  const uint64_t begin = clock();
   const Status computed = engine.step(batch, *this);
-  counts.stepNs += monotonicNs() - begin;
+  const uint64_t stepNs = clock() - begin;
+  counts.stepNs += stepNs;
   ++counts.steps;
   for (const LayerProfile &layer : engine.lastStep()) {
     counts.bytesRead += layer.bytesRead;
@@ -413,6 +466,7 @@ bool Scheduler::step() {
     counts.misses += layer.misses;
   }
   finishStep(computed);
+  chooseTokens(stepNs / 2);
   return true;
 }
 

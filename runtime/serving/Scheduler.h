@@ -18,11 +18,16 @@
 // earlier sequence differs, and where a waiting one does. At the first two a copy of the session is
 // kept.
 //
+// The tokens that a format allows are found after a step, in parts that take half as long as the
+// step together: a sequence with a hard format waits several steps for its token, and the others
+// only one and a half. A sequence whose client does not take its tokens pauses.
+//
 // An answer does not depend on what is computed beside it: results are batch-invariant
 // (docs/numbers.md), and every sequence has a sampler of its own.
 #pragma once
 
 #include "moert/Engine.h"
+#include "runtime/base/Clock.h"
 #include "runtime/serving/Sequence.h"
 
 #include <cstdint>
@@ -62,7 +67,8 @@ struct SchedulerLimits {
 /// Used by the engine's thread. The engine must outlive it and have no sessions of others.
 class Scheduler : private StepObserver {
 public:
-  Scheduler(Engine &loadedEngine, const SchedulerLimits &schedulerLimits);
+  Scheduler(Engine &loadedEngine, const SchedulerLimits &schedulerLimits,
+            Clock engineClock = monotonicNs);
   ~Scheduler() override;
 
   /// The sequence's mostTokens() must be within the engine's context.
@@ -71,9 +77,13 @@ public:
   /// Ends cancelled sequences, admits waiting ones and computes one batch. Returns false if there
   /// was nothing to compute.
   bool step();
+  /// Whether a sequence waits for its client to take tokens.
+  bool hasPaused() const;
 
   /// Ends all sequences.
   void cancelAll();
+  /// Ends those that are computed, for lack of memory.
+  void failRunning();
 
   SchedulerNumbers numbers() const;
 
@@ -119,6 +129,10 @@ private:
   uint64_t runningTokens() const;
   void makeBatch();
   void finishStep(const Status &computed);
+  /// Takes a sequence's results, and the sequence out if it has ended.
+  void finish(Sequence &sequence);
+  /// Finds allowed tokens for some time. Returns whether there were any to find.
+  bool chooseTokens(uint64_t availableNs);
   void countEnd(AnswerEnd end);
 
   Engine &engine;
@@ -137,6 +151,8 @@ private:
   uint64_t lastKeptId = 0, lastArrival = 0;
   std::vector<Sequence *> stepping; // Entry i of the batch.
   std::vector<SessionTokens> batch;
+  std::vector<float> maskedLogits; // While a sequence chooses.
+  Clock clock;
   SchedulerNumbers counts;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <utility>
 
 namespace moert {
@@ -31,10 +32,13 @@ Result<TokenScore> scoreToken(std::span<const float> logits, int32_t token, uint
   return result;
 }
 
+Status outOfMemory() {
+  return Status(StatusCode::kFailed, "the system has no memory left");
+}
+
 Sequence::Sequence(const Model &used, AnswerRequest request, std::shared_ptr<Answer> answer,
-                   Sampler tokenSampler, StopText stops)
-    : model(used), asked(std::move(request)), shared(std::move(answer)),
-      sampler(std::move(tokenSampler)), all(asked.prompt) {
+                   StopText stops)
+    : model(used), asked(std::move(request)), shared(std::move(answer)), all(asked.prompt) {
   if (used.tokenizer())
     text.emplace(*used.tokenizer(), std::move(stops));
 }
@@ -49,22 +53,29 @@ Result<std::unique_ptr<Sequence>> Sequence::create(const Model &model, AnswerReq
   for (int32_t token : request.prompt)
     if (token < 0 || static_cast<uint32_t>(token) >= info.vocabularySize)
       return invalidInput("token id ", token, ", expected 0 to ", info.vocabularySize - 1);
-  MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(request.sampling, info.vocabularySize));
+  MOERT_RETURN_IF_ERROR(check(request.sampling, info.vocabularySize));
   MOERT_ASSIGN_OR_RETURN(StopText stops, StopText::create(request.stopTexts));
-  return std::unique_ptr<Sequence>(new Sequence(model, std::move(request), std::move(answer),
-                                                std::move(sampler), std::move(stops)));
+  return std::unique_ptr<Sequence>(
+      new Sequence(model, std::move(request), std::move(answer), std::move(stops)));
 }
 
-void Sequence::begin(std::unique_ptr<Session> created) {
+Status Sequence::begin(std::unique_ptr<Session> created) {
   assert(created->length() < all.size());
   ownSession = std::move(created);
+  heldLogits.clear(); // They are computed again.
   if (std::exchange(hasBegun, true))
-    return;
-  // Not before: it takes memory, and more of the stack than other threads have.
-  if (asked.grammar)
-    constraint.emplace(asked.grammar, *asked.tokenTexts, model.artifact().model.eosTokens);
+    return {};
+  try {
+    MOERT_ASSIGN_OR_RETURN(sampler,
+                           Sampler::create(asked.sampling, model.artifact().model.vocabularySize));
+    if (asked.grammar)
+      constraint.emplace(asked.grammar, *asked.tokenTexts, model.artifact().model.eosTokens);
+  } catch (const std::bad_alloc &) {
+    return outOfMemory();
+  }
   shared->setCachedTokens(ownSession->length());
-  sampler.addPrompt(asked.prompt);
+  sampler->addPrompt(asked.prompt);
+  return {};
 }
 
 SessionTokens Sequence::part(uint32_t most) {
@@ -78,21 +89,29 @@ SessionTokens Sequence::part(uint32_t most) {
           isPrefilling()};
 }
 
-Result<int32_t> Sequence::sample(std::span<const float> logits) {
+Result<std::optional<int32_t>> Sequence::sample(std::span<const float> logits) {
   const SamplingOptions &options = asked.sampling;
   const bool cuts =
       options.temperature > 0 && (options.topK != 0 || options.topP < 1 || options.minP > 0);
-  if (!constraint || !cuts) {
-    Result<int32_t> token = sampler.sample(logits);
-    if (!constraint || !token.isOk() || constraint->allows(*token))
-      return token;
+  if (constraint && cuts)
+    return std::optional<int32_t>();
+  MOERT_ASSIGN_OR_RETURN(int32_t token, sampler->sample(logits));
+  return !constraint || constraint->allows(token) ? std::optional(token) : std::nullopt;
+}
+
+Status Sequence::takeToken(int32_t token, std::span<const float> logits) {
+  sampled = token;
+  if (asked.topScores) {
+    MOERT_ASSIGN_OR_RETURN(score, scoreToken(logits, token, *asked.topScores));
   }
-  maskedLogits.assign(logits.begin(), logits.end());
-  if (Status masked = constraint->mask(maskedLogits); !masked.isOk()) {
-    errorEnd = AnswerEnd::kRejected;
-    return masked;
-  }
-  return sampler.sample(maskedLogits);
+  return {};
+}
+
+void Sequence::fail(Status status, AnswerEnd how, uint32_t position) {
+  if (!error.isOk())
+    return;
+  error = std::move(status).withContext(strCat("after token ", position));
+  errorEnd = how;
 }
 
 void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {
@@ -106,15 +125,40 @@ void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {
       shared->addPromptScore(std::move(scored));
       return {};
     }
-    MOERT_ASSIGN_OR_RETURN(int32_t token, sample(logits));
-    sampled = token;
-    if (asked.topScores) {
-      MOERT_ASSIGN_OR_RETURN(score, scoreToken(logits, token, *asked.topScores));
-    }
+    MOERT_ASSIGN_OR_RETURN(std::optional<int32_t> token, sample(logits));
+    if (token)
+      return takeToken(*token, logits);
+    heldLogits.assign(logits.begin(), logits.end());
+    heldPosition = position;
     return {};
   };
-  if (Status taken = take(); !taken.isOk() && error.isOk())
-    error = std::move(taken).withContext(strCat("after token ", position));
+  try {
+    if (Status taken = take(); !taken.isOk())
+      fail(std::move(taken), AnswerEnd::kFailed, position);
+  } catch (const std::bad_alloc &) {
+    fail(outOfMemory(), AnswerEnd::kNoMemory, position);
+  }
+}
+
+void Sequence::choose(uint64_t steps, std::vector<float> &scratch) {
+  auto end = [&](Status status, AnswerEnd how) {
+    if (!status.isOk())
+      fail(std::move(status), how, heldPosition);
+    heldLogits.clear();
+  };
+  try {
+    Result<bool> isKnown = constraint->findAllowed(steps);
+    if (isKnown.isOk() && !*isKnown)
+      return;
+    scratch.assign(heldLogits.begin(), heldLogits.end());
+    if (Status masked = isKnown.isOk() ? constraint->mask(scratch) : isKnown.status();
+        !masked.isOk())
+      return end(std::move(masked), AnswerEnd::kRejected);
+    Result<int32_t> token = sampler->sample(scratch);
+    end(token.isOk() ? takeToken(*token, heldLogits) : token.status(), AnswerEnd::kFailed);
+  } catch (const std::bad_alloc &) {
+    end(outOfMemory(), AnswerEnd::kNoMemory);
+  }
 }
 
 bool Sequence::isEndToken(int32_t token) const {
@@ -138,6 +182,8 @@ std::optional<AnswerEnd> Sequence::finishStep() {
     endAs(errorEnd, error);
     return errorEnd;
   }
+  if (isChoosing())
+    return std::nullopt;
   if (!sampled)
     return rest() == 0 ? std::optional(end(AnswerEnd::kLength)) : std::nullopt;
   const int32_t token = *sampled;
@@ -145,7 +191,7 @@ std::optional<AnswerEnd> Sequence::finishStep() {
   if (isEndToken(token))
     return end(AnswerEnd::kStop);
   all.push_back(token);
-  sampler.addGenerated(token);
+  sampler->addGenerated(token);
   if (constraint)
     constraint->take(token);
   AnswerPiece piece = {token, {}, std::move(score)};

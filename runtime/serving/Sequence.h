@@ -51,8 +51,9 @@ public:
 
   /// Call before the first part. The session has the first tokens if they were computed before, for
   /// this or for another sequence. Call again, with another session, to continue a sequence that
-  /// gave its session up: the answer is the same.
-  void begin(std::unique_ptr<Session> created);
+  /// gave its session up: the answer is the same. The first call allocates what sampling needs: a
+  /// sequence that waits has none of it.
+  Status begin(std::unique_ptr<Session> created);
   /// Continues with another session that has the same tokens.
   void moveTo(std::unique_ptr<Session> larger) { ownSession = std::move(larger); }
   Session *session() { return ownSession.get(); }
@@ -62,8 +63,18 @@ public:
   bool isPrefilling() const { return rest() > 1 || generatedTokens() == 0; }
 
   /// The next tokens, at most that many, and which logits it needs of them. Valid until the step is
-  /// over.
+  /// over. Not while it is choosing.
   SessionTokens part(uint32_t most);
+
+  /// Whether the allowed tokens have to be found before the next one is sampled.
+  bool isChoosing() const { return !heldLogits.empty(); }
+  /// Goes on to find them, for about so many steps, and samples one once they are known; see
+  /// finishStep() then. scratch: for a row of logits, the same for all sequences.
+  void choose(uint64_t steps, std::vector<float> &scratch);
+  /// Whether what sampling needs is allocated.
+  bool hasSampler() const { return sampler.has_value(); }
+  /// Whether the client has not taken what was generated: nothing more is computed until it does.
+  bool isPaused() const { return shared->isFull(); }
 
   /// Logits after the token at `position`, during a step. An error concerns this sequence alone and
   /// appears in finishStep().
@@ -83,15 +94,19 @@ public:
 
 private:
   Sequence(const Model &used, AnswerRequest request, std::shared_ptr<Answer> answer,
-           Sampler tokenSampler, StopText stops);
+           StopText stops);
 
   /// Tokens that its session lacks.
   uint32_t rest() const { return static_cast<uint32_t>(all.size()) - ownSession->length(); }
   bool isEndToken(int32_t token) const;
   /// Samples among the tokens that the grammar allows: top-k, top-p and min-p cut these alone.
   /// Without cuts one among all tokens is tried first, and among the allowed ones only if it is not
-  /// allowed, which few are: the probabilities are the same.
-  Result<int32_t> sample(std::span<const float> logits);
+  /// allowed, which few are: the probabilities are the same. No value: the logits are held until
+  /// the allowed tokens are known.
+  Result<std::optional<int32_t>> sample(std::span<const float> logits);
+  Status takeToken(int32_t token, std::span<const float> logits);
+  /// An error of this sequence; memory that is missing is one too.
+  void fail(Status status, AnswerEnd how, uint32_t position);
   /// Passes on the held-back text and ends the answer. Returns the end.
   AnswerEnd end(AnswerEnd end);
 
@@ -99,10 +114,11 @@ private:
   AnswerRequest asked;
   // Shared with the client's thread.
   std::shared_ptr<Answer> shared;
-  Sampler sampler;
+  std::optional<Sampler> sampler;    // Once it has begun.
   std::optional<GeneratedText> text; // With a tokenizer.
   std::optional<TokenConstraint> constraint;
-  std::vector<float> maskedLogits; // With a constraint.
+  std::vector<float> heldLogits; // While it is choosing.
+  uint32_t heldPosition = 0;
   std::unique_ptr<Session> ownSession;
   bool hasBegun = false;
   std::optional<int32_t> sampled; // By the step under way.
@@ -111,6 +127,9 @@ private:
   AnswerEnd errorEnd = AnswerEnd::kFailed; // How the error ends the sequence.
   std::vector<int32_t> all;                // The prompt's and generated tokens.
 };
+
+/// The error of an allocation that failed.
+Status outOfMemory();
 
 /// Scores `token` by a row of logits, with the `count` most probable tokens, the best first, ties
 /// to the lowest index.

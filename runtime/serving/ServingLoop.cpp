@@ -1,11 +1,14 @@
 #include "runtime/serving/ServingLoop.h"
 
 #include <algorithm>
+#include <new>
 
 namespace moert {
 
 /// How long the idle loop waits before it looks at the stop flag, which a signal handler sets.
 constexpr std::chrono::milliseconds kIdleWait{100};
+/// The same where a sequence waits for its client to take tokens.
+constexpr std::chrono::milliseconds kPausedWait{5};
 
 ServingLoop::ServingLoop(Engine &loadedEngine, const ServingLimits &servingLimits)
     : engine(loadedEngine), bounds(servingLimits),
@@ -58,7 +61,8 @@ Submission ServingLoop::submit(std::vector<AnswerRequest> requests) {
 void ServingLoop::takeNew(bool isIdle) {
   std::unique_lock<std::mutex> lock(mutex);
   if (isIdle)
-    arrived.wait_for(lock, kIdleWait, [&] { return !inbox.empty(); });
+    arrived.wait_for(lock, scheduler.hasPaused() ? kPausedWait : kIdleWait,
+                     [&] { return !inbox.empty(); });
   for (auto &sequence : inbox)
     scheduler.add(std::move(sequence));
   inbox.clear();
@@ -83,7 +87,11 @@ void ServingLoop::run(const std::atomic<bool> &stop, std::chrono::milliseconds g
     if (hooks.beforeStep)
       hooks.beforeStep();
     takeNew(isIdle && !end);
-    isIdle = !scheduler.step();
+    try {
+      isIdle = !scheduler.step();
+    } catch (const std::bad_alloc &) {
+      scheduler.failRunning(); // Others may need less.
+    }
   }
   takeNew(false);
   scheduler.cancelAll();

@@ -1,5 +1,6 @@
 // Any bytes as a schema, and the rest of the input as choices among the bytes that its grammar
 // allows: what is generated is JSON, unless the choices end before the text does.
+#include "runtime/grammar/GrammarAutomaton.h"
 #include "runtime/grammar/JsonSchema.h"
 
 #include <cstdlib>
@@ -15,17 +16,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Result<Grammar> grammar = grammarOfSchema(schema);
   if (!grammar.isOk())
     return 0;
-  GrammarState state(*grammar);
+  GrammarAutomaton automaton(*grammar);
+  GrammarAutomaton::State state = automaton.start();
   std::string text;
-  for (size_t i = end + 1; i < size && state.canContinue(); ++i) {
-    const auto byte = static_cast<unsigned char>(data[i]);
-    GrammarState next = state;
-    if (!next.take(byte))
+  for (size_t i = end + 1; i < size && automaton.canContinue(state); ++i) {
+    if (automaton.isFull())
+      automaton.compact({&state, 1});
+    const auto next = automaton.next(state, data[i]);
+    if (next == GrammarAutomaton::kNone)
       continue;
     state = next;
-    text += static_cast<char>(byte);
+    text += static_cast<char>(data[i]);
   }
-  if (state.canEnd() && !nlohmann::json::accept(text))
+  if (automaton.canEnd(state) && !nlohmann::json::accept(text))
     std::abort();
   return 0;
 }

@@ -1,19 +1,12 @@
-#include "runtime/grammar/Grammar.h"
+#include "tests/unit/grammar/Matching.h"
 
 #include <doctest/doctest.h>
 #include <string>
 
 using namespace moert;
+using namespace moert::test;
 
 namespace {
-
-bool matches(const Grammar &grammar, std::string_view text) {
-  GrammarState state(grammar);
-  for (char byte : text)
-    if (!state.take(static_cast<unsigned char>(byte)))
-      return false;
-  return state.canEnd();
-}
 
 /// Rule 0: "(" rule 0 ")" rule 0, or nothing.
 Grammar brackets() {
@@ -33,7 +26,7 @@ Grammar brackets() {
 
 TEST_CASE("a text is matched byte by byte, and its end is known") {
   const Grammar grammar = brackets();
-  REQUIRE(grammar.check().isOk());
+  REQUIRE_FALSE(grammar.findFault());
   for (const char *text : {"", "()", "(())()", "((()())(()))"})
     CHECK(matches(grammar, text));
   for (const char *text : {"(", ")", "(()", "())", "(x)"})
@@ -52,24 +45,23 @@ TEST_CASE("alternatives with the same beginning are followed together") {
   CHECK(matches(grammar, "try"));
   CHECK(matches(grammar, "tr"));
   CHECK_FALSE(matches(grammar, "tru"));
-  GrammarState state(grammar);
-  CHECK_FALSE(state.canEnd());
-  CHECK(state.take('t'));
-  CHECK(state.take('r'));
-  CHECK(state.canEnd());
-  CHECK(state.canContinue());
-  CHECK(state.take('y'));
-  CHECK(state.canEnd());
-  CHECK_FALSE(state.canContinue());
-  CHECK_FALSE(state.take('y'));
-  CHECK_FALSE(state.canEnd());
+  GrammarAutomaton automaton(grammar);
+  CHECK_FALSE(automaton.canEnd(automaton.start()));
+  const auto tr = stateAfter(automaton, "tr"), all = stateAfter(automaton, "try");
+  CHECK(automaton.canEnd(tr));
+  CHECK(automaton.canContinue(tr));
+  CHECK(automaton.canEnd(all));
+  CHECK_FALSE(automaton.canContinue(all));
+  CHECK(stateAfter(automaton, "tryy") == GrammarAutomaton::kNone);
+  CHECK_FALSE(automaton.canEnd(GrammarAutomaton::kNone));
 }
 
 TEST_CASE("a deep text stays bounded: it may not nest any deeper") {
   const Grammar grammar = brackets();
-  GrammarState state(grammar);
+  GrammarAutomaton automaton(grammar);
+  auto state = automaton.start();
   uint32_t depth = 0;
-  while (depth < 10'000 && state.take('('))
+  while (depth < 10'000 && (state = automaton.next(state, '(')) != GrammarAutomaton::kNone)
     ++depth;
   CHECK(depth > 100);
   CHECK(depth < 1000);
@@ -79,13 +71,13 @@ TEST_CASE("a rule that can begin with itself is refused, also by way of others a
   Grammar direct;
   direct.addRule();
   direct.addAlternative(0, {Grammar::ruleOf(0)});
-  CHECK_FALSE(direct.check().isOk());
+  CHECK(direct.findFault());
   Grammar hidden;
   const uint32_t top = hidden.addRule(), empty = hidden.addRule(), middle = hidden.addRule();
   hidden.addAlternative(top, {Grammar::ruleOf(empty), Grammar::ruleOf(middle)});
   hidden.addAlternative(empty, {});
   hidden.addAlternative(middle, {Grammar::ruleOf(empty), Grammar::ruleOf(top)});
-  CHECK(hidden.check().message() == "it refers to itself without any text between");
+  CHECK(hidden.findFault().value().reason == "it refers to itself without any text between");
 }
 
 TEST_CASE("many equal beginnings take a bounded time") {
@@ -100,4 +92,35 @@ TEST_CASE("many equal beginnings take a bounded time") {
   grammar.appendText(text, "x");
   grammar.addAlternative(40, text);
   CHECK(matches(grammar, "x"));
+}
+
+TEST_CASE(
+    "a byte is looked up once its state is known, and states are forgotten but those in use") {
+  const Grammar grammar = brackets();
+  GrammarAutomaton automaton(grammar);
+  stateAfter(automaton, "((()))");
+  const uint64_t before = automaton.steps();
+  const auto state = stateAfter(automaton, "((()");
+  CHECK(automaton.steps() - before == 4);
+  GrammarAutomaton::State kept[] = {state, GrammarAutomaton::kNone};
+  automaton.compact(kept);
+  CHECK(kept[1] == GrammarAutomaton::kNone);
+  CHECK_FALSE(automaton.canEnd(kept[0]));
+  auto last = automaton.next(automaton.next(kept[0], ')'), ')');
+  CHECK(automaton.canEnd(last));
+  CHECK(automaton.next(last, ')') == GrammarAutomaton::kNone);
+  CHECK(matches(grammar, "(((())))"));
+}
+
+TEST_CASE("the ways to begin a rule's text are counted, also past empty rules") {
+  Grammar grammar;
+  const uint32_t top = grammar.addRule(), empty = grammar.addRule(), two = grammar.addRule();
+  Grammar::Sequence text;
+  grammar.appendText(text, "x");
+  grammar.addAlternative(empty, {});
+  grammar.addAlternative(empty, text);
+  grammar.addAlternative(two, {Grammar::ruleOf(empty), Grammar::ruleOf(empty), text[0]});
+  grammar.addAlternative(top, {Grammar::ruleOf(two)});
+  grammar.addAlternative(top, {Grammar::ruleOf(two), text[0]});
+  CHECK(grammar.waysToBegin() == std::vector<uint32_t>{6, 1, 3});
 }

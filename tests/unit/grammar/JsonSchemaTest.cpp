@@ -1,5 +1,6 @@
 // Schemas: the texts that their grammars take and refuse, and the keywords that are refused.
 #include "runtime/grammar/JsonSchema.h"
+#include "tests/unit/grammar/Matching.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -7,17 +8,10 @@
 #include <vector>
 
 using namespace moert;
+using namespace moert::test;
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-bool matches(const Grammar &grammar, std::string_view text) {
-  GrammarState state(grammar);
-  for (char byte : text)
-    if (!state.take(static_cast<unsigned char>(byte)))
-      return false;
-  return state.canEnd();
-}
 
 void check(const char *schema, const std::vector<const char *> &fitting,
            const std::vector<const char *> &others) {
@@ -179,7 +173,7 @@ TEST_CASE("an enumeration of many values that begin alike keeps all of them") {
 
 TEST_CASE("without a schema any object is described") {
   const Grammar grammar = grammarOfJsonObject();
-  REQUIRE(grammar.check().isOk());
+  REQUIRE_FALSE(grammar.findFault());
   CHECK(matches(grammar, R"({"a": [1, 2.5, "x", null, {"b": true}]})"));
   CHECK(matches(grammar, "{}"));
   CHECK_FALSE(matches(grammar, "[]"));
@@ -202,4 +196,45 @@ TEST_CASE("a call names one of the functions and has arguments of its schema") {
   const FunctionSchema refused[] = {{"wait"}, {"sail", &pattern}};
   CHECK(grammarOfCall(refused).status().message() ==
         "function 'sail': schema: the keyword 'pattern' is not supported");
+}
+
+TEST_CASE("a part of a schema that begins in too many ways is refused with its place") {
+  std::string nested;
+  for (int i = 0; i < 40; ++i) {
+    nested += R"({"anyOf": [{"type": "string"})";
+    for (int j = 0; j < 40; ++j)
+      nested += strCat(R"(, {"const": )", i * 40 + j, "}");
+    nested += "]},";
+  }
+  nested.pop_back();
+  CHECK(refusalOf(
+            (R"({"type": "object", "properties": {"x": {"anyOf": [)" + nested + "]}}}").c_str()) ==
+        "schema.properties.x: a text can begin in 1640 ways, expected at most 1024; fewer "
+        "alternatives or optional properties help");
+  const Json schema = Json::parse("{\"anyOf\": [" + nested + "]}");
+  const FunctionSchema functions[] = {{"wait"}, {"sail", &schema}};
+  CHECK(grammarOfCall(functions).status().message().find("function 'sail': schema: a text can") ==
+        0);
+  // The same alternative again is no other way.
+  std::string same;
+  for (int i = 0; i < 2000; ++i)
+    same += R"({"type": "array", "items": {"type": "null"}},)";
+  same.pop_back();
+  CHECK(grammarOfSchema(Json::parse("{\"anyOf\": [" + same + "]}")).isOk());
+}
+
+TEST_CASE("a grammar's memory is known and bounded") {
+  const Grammar small = grammarOfJsonObject();
+  CHECK(small.memoryBytes() < 32 * 1024);
+  Json values = Json::array();
+  for (int i = 0; i < 8'000; ++i)
+    values.push_back(i * 7919);
+  const auto large = grammarOfSchema({{"enum", values}});
+  REQUIRE(large.isOk());
+  CHECK(large->memoryBytes() > small.memoryBytes());
+  CHECK(large->memoryBytes() < kGrammarBuildBytes / 2);
+  for (int i = 0; i < 30'000; ++i)
+    values.push_back(strCat("text ", i));
+  CHECK(grammarOfSchema({{"enum", values}}).status().message().find("expected at most 100000") !=
+        std::string::npos);
 }

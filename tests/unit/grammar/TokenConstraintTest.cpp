@@ -1,6 +1,7 @@
 #include "runtime/grammar/TokenConstraint.h"
 #include "runtime/grammar/JsonSchema.h"
 
+#include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -21,8 +22,12 @@ std::shared_ptr<const Grammar> grammarOf(const char *schema) {
       grammarOfSchema(nlohmann::ordered_json::parse(schema)).value());
 }
 
+/// Steps for all that there is to do.
+constexpr uint64_t kAllSteps = uint64_t(1) << 60;
+
 std::vector<int32_t> allowedOf(TokenConstraint &constraint) {
   std::vector<float> logits(kTexts.size(), 1);
+  REQUIRE(constraint.findAllowed(kAllSteps).value());
   const bool isAny = constraint.mask(logits).isOk();
   std::vector<int32_t> allowed;
   for (size_t token = 0; token < logits.size(); ++token) {
@@ -32,6 +37,23 @@ std::vector<int32_t> allowedOf(TokenConstraint &constraint) {
   }
   CHECK(isAny == !allowed.empty());
   return allowed;
+}
+
+/// Token 0 ends texts; the next ones are the printable characters, and then words, some of them
+/// with JSON's characters, as a vocabulary of source code has.
+std::vector<std::string> largeVocabulary(size_t tokens) {
+  std::vector<std::string> texts = {""};
+  for (char c = ' '; c <= '~'; ++c)
+    texts.emplace_back(1, c);
+  const std::string_view parts[] = {"a",  "in",  "th", "e",  " s",       "name", "\": \"", "\", \"",
+                                    "12", "{\"", "[[", "]}", "\xC3\xA9", "\\n",  "    ",   "\n"};
+  for (size_t i = 0; texts.size() < tokens; ++i) {
+    std::string text;
+    for (size_t rest = i; text.empty() || rest > 0; rest /= 16)
+      text += parts[rest % 16];
+    texts.push_back(std::move(text));
+  }
+  return texts;
 }
 
 } // namespace
@@ -79,6 +101,7 @@ TEST_CASE("a vocabulary without a token that fits allows none") {
   const TokenTexts texts({"", "x"});
   TokenConstraint constraint(grammarOf(R"({"type": "integer"})"), texts, {kEnd});
   std::vector<float> logits(2, 1);
+  REQUIRE(constraint.findAllowed(kAllSteps).value());
   CHECK(constraint.mask(logits).message().find("no token of the vocabulary") == 0);
   CHECK(std::isinf(logits[1]));
 }
@@ -87,8 +110,8 @@ TEST_CASE(
     "a schema of many alternatives that begin alike is given up instead of followed for ever") {
   // 8 ways to read each bracket, and tokens of many brackets.
   std::string alternatives;
-  for (int i = 0; i < 8; ++i)
-    alternatives += R"({"type": "array", "minItems": 1, "items": {"$ref": "#"}},)";
+  for (int i = 1; i <= 8; ++i)
+    alternatives += strCat(R"({"type": "array", "minItems": )", i, R"(, "items": {"$ref": "#"}},)");
   alternatives.back() = ']';
   std::vector<std::string> brackets = {""};
   for (size_t i = 1; i <= 64; ++i)
@@ -96,6 +119,84 @@ TEST_CASE(
   const TokenTexts texts(brackets);
   TokenConstraint constraint(grammarOf(("{\"anyOf\": [" + alternatives + "}").c_str()), texts,
                              {kEnd});
-  std::vector<float> logits(brackets.size(), 1);
-  CHECK(constraint.mask(logits).message().find("too many ways to continue") != std::string::npos);
+  CHECK(constraint.findAllowed(kAllSteps).status().message().find("too many ways to continue") !=
+        std::string::npos);
+  CHECK(constraint.steps() < TokenConstraint::mostSteps(texts));
+}
+
+TEST_CASE("the tokens are found a part of the steps at a time, and are those found at once") {
+  const TokenTexts texts(largeVocabulary(5000));
+  const auto grammar = grammarOf(R"({"type": "string", "maxLength": 9})");
+  TokenConstraint whole(grammar, texts, {kEnd}), parts(grammar, texts, {kEnd});
+  for (char character : {'"', 'a', 'b'}) {
+    REQUIRE(whole.findAllowed(kAllSteps).value());
+    int pauses = 0;
+    uint64_t before = parts.steps();
+    while (!parts.findAllowed(500).value()) {
+      CHECK(parts.steps() - before < 5000); // One token more, and the states that it needs.
+      before = parts.steps();
+      ++pauses;
+    }
+    CHECK(pauses > 0);
+    std::vector<float> a(texts.tokens(), 1), b = a;
+    CHECK(whole.mask(a).isOk() == parts.mask(b).isOk());
+    CHECK(a == b);
+    whole.take(character - ' ' + 1);
+    parts.take(character - ' ' + 1);
+  }
+}
+
+TEST_CASE("schemas at the limits take bounded steps for a token of 150,000") {
+  const TokenTexts texts(largeVocabulary(150'000));
+  std::string lengths, optional, values, nested = R"({"type": "string"})";
+  for (int i = 0; i < 64; ++i)
+    lengths += strCat(R"({"type": "string", "maxLength": )", 100 + i, "},");
+  for (int i = 0; i < 500; ++i)
+    optional += strCat("\"name", i * 7919 % 1000, R"(": {"type": "string"},)");
+  for (int i = 0; i < 2000; ++i)
+    values += strCat("\"", std::string(static_cast<size_t>(i % 40), 'a'), i, "\",");
+  for (int i = 0; i < 20; ++i)
+    nested = R"({"type": "array", "items": )" + nested + "}";
+  lengths.pop_back();
+  optional.pop_back();
+  values.pop_back();
+  const std::string schemas[] = {
+      R"({"type": "object"})",
+      R"({"type": "string", "minLength": 1000, "maxLength": 1024})",
+      R"({"anyOf": [)" + lengths + "]}",
+      R"({"enum": [)" + values + "]}",
+      nested,
+      R"({"type": "object", "additionalProperties": false, "properties": {)" + optional + "}}",
+      R"({"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "object",
+          "additionalProperties": {"$ref": "#"}}, {"type": "number"}, {"type": "string"}]})"};
+  for (const std::string &schema : schemas) {
+    CAPTURE(schema.substr(0, 80));
+    TokenConstraint constraint(grammarOf(schema.c_str()), texts, {kEnd});
+    uint64_t most = 0;
+    for (int step = 0; step < 6 && !constraint.hasEnded(); ++step) {
+      const uint64_t before = constraint.steps();
+      REQUIRE(constraint.findAllowed(kAllSteps).value());
+      most = std::max(most, constraint.steps() - before);
+      std::vector<float> logits(texts.tokens(), 0);
+      REQUIRE(constraint.mask(logits).isOk());
+      auto taken = std::find(logits.begin() + 40 * step, logits.end(), 0);
+      if (taken == logits.end())
+        taken = std::find(logits.begin(), logits.end(), 0);
+      constraint.take(static_cast<int32_t>(taken - logits.begin()));
+    }
+    CHECK(most < TokenConstraint::mostSteps(texts));
+    CHECK((schema.starts_with("{\"anyOf\": [{\"type\": \"string\"") || most < 1'000'000));
+    MESSAGE("most steps for a token: ", most);
+  }
+}
+
+TEST_CASE("a text in a string finds its tokens again without a step") {
+  const TokenTexts texts(largeVocabulary(5000));
+  TokenConstraint constraint(grammarOf(R"({"type": "string"})"), texts, {kEnd});
+  constraint.take('"' - ' ' + 1); // The characters begin with token 1.
+  REQUIRE(constraint.findAllowed(kAllSteps).value());
+  constraint.take('a' - ' ' + 1);
+  const uint64_t before = constraint.steps();
+  REQUIRE(constraint.findAllowed(kAllSteps).value());
+  CHECK(constraint.steps() == before);
 }

@@ -65,3 +65,36 @@ TEST_CASE("a format that cannot be followed ends its sequence as the request's f
   CHECK(served.message ==
         "after token 17: no token of the vocabulary continues the text as its format requires");
 }
+
+TEST_CASE("the tokens of a hard format are found beside the steps of other sequences") {
+  // A clock by which a step takes no time, so that one part of the search follows each.
+  static uint64_t now = 0;
+  const Clock clock = [] { return ++now; };
+  std::vector<std::string> longTexts;
+  for (uint32_t token = 0; token < kVocabulary; ++token)
+    longTexts.push_back(strCat("\"", token, std::string(1000, 'x')));
+  const TokenTexts texts(longTexts);
+  AnswerRequest hard = requestOf(kPrompt, 1);
+  hard.grammar = std::make_shared<const Grammar>(
+      grammarOfSchema(nlohmann::ordered_json::parse(R"({"type": "string"})")).value());
+  hard.tokenTexts = &texts;
+  hard.sampling.temperature = 1;
+  hard.sampling.topK = 3;
+  hard.topScores = 2;
+  ServedModel model(servingOptions(2));
+  Scheduler scheduler(*model.loaded.engine, {2, 0, 128}, clock);
+  const auto constrained = model.add(scheduler, hard);
+  const auto other = model.add(scheduler, requestOf({1, 2, 3}, 40));
+  Served first, second;
+  while (!first.end) {
+    REQUIRE(scheduler.step());
+    takeInto(first, *constrained);
+    takeInto(second, *other);
+  }
+  CHECK(second.tokens.size() > 10);
+  CHECK(first.end == AnswerEnd::kLength);
+  const Served alone = model.alone(hard);
+  CHECK(first.tokens == alone.tokens);
+  REQUIRE(first.scores.size() == 1);
+  CHECK(first.scores[0].logProbability == alone.scores[0].logProbability);
+}

@@ -352,3 +352,44 @@ TEST_CASE("requests that no sequence can answer are refused") {
   CHECK(refusal(hot) == "temperature -1, expected a finite number of at least 0 (0 is greedy)");
   CHECK(refusal(stop) == "stop texts for a model without a tokenizer, expected none");
 }
+
+TEST_CASE("a sequence whose client takes nothing pauses, and the others continue") {
+  ServedModel model(servingOptions(2));
+  Scheduler scheduler(*model.loaded.engine, {2, 0, 128});
+  AnswerRequest request = requestOf({1, 2}, 60);
+  request.topScores = kVocabulary; // 60 tokens have more than an answer holds.
+  const auto unread = model.add(scheduler, request);
+  const auto other = model.add(scheduler, requestOf({3, 4}, 60));
+  while (scheduler.step()) {
+  }
+  CHECK(scheduler.hasPaused());
+  CHECK(unread->isFull());
+  Served served, slow;
+  takeInto(served, *other);
+  CHECK(served.tokens.size() == 60);
+  while (!slow.end) {
+    takeInto(slow, *unread);
+    CHECK((slow.end || scheduler.step()));
+  }
+  CHECK(slow.tokens == model.alone(requestOf({1, 2}, 60)).tokens);
+}
+
+TEST_CASE("a sequence that waits has no memory for sampling") {
+  ServedModel model(servingOptions(1));
+  Scheduler scheduler(*model.loaded.engine, {1, 0, 64});
+  AnswerRequest request = requestOf({1, 2}, 4);
+  request.sampling.temperature = 1;
+  request.sampling.topP = 0.5f;
+  request.sampling.presencePenalty = 1;
+  auto answer = std::make_shared<Answer>();
+  auto sequence = Sequence::create(*model.loaded.model, request, answer).value();
+  CHECK_FALSE(sequence->hasSampler());
+  Sequence &waiting = *sequence;
+  const auto first = model.add(scheduler, requestOf({3, 4}, 2));
+  scheduler.add(std::move(sequence));
+  REQUIRE(scheduler.step());
+  CHECK_FALSE(waiting.hasSampler());
+  REQUIRE(scheduler.step());
+  REQUIRE(scheduler.step());
+  CHECK(waiting.hasSampler());
+}

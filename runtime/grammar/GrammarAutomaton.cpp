@@ -1,0 +1,199 @@
+#include "runtime/grammar/GrammarAutomaton.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace moert {
+
+/// A text that is nested deeper may not go on to nest.
+constexpr uint32_t kMostDepth = 256;
+/// Nodes that are tried to find the ways after one byte; those of kMostWays are far fewer.
+constexpr size_t kMostTries = 4096;
+/// From which on compact() is due. Expansions add kMostTries nodes twice, kMostWays ways and one
+/// state at most, for which there is room beyond these.
+constexpr size_t kFullNodes = 16384, kFullWays = 32768, kFullFollowers = 65536, kFullStates = 4096;
+constexpr size_t kNodeSlots = 32768, kStateSlots = 2 * kFullStates;
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15;
+  return hash ^ hash >> 29;
+}
+
+/// The place of a thing with this hash, or the free one where it belongs.
+template <class Same>
+static uint32_t &slotOf(std::vector<uint32_t> &table, uint64_t hash, const Same &isSame) {
+  size_t slot = hash & (table.size() - 1);
+  while (table[slot] != 0 && !isSame(table[slot] - 1))
+    slot = (slot + 1) & (table.size() - 1);
+  return table[slot];
+}
+
+GrammarAutomaton::GrammarAutomaton(const Grammar &matched) : grammar(matched) {
+  // Each set divides the classes so far into what it has and what it lacks.
+  classes = 1;
+  for (const ByteSet &set : grammar.sets) {
+    std::array<int, 512> parts;
+    parts.fill(-1);
+    classes = 0;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      int &part = parts[size_t(classOf[byte]) * 2 + set.has(static_cast<unsigned char>(byte))];
+      if (part < 0)
+        part = static_cast<int>(classes++);
+      classOf[byte] = static_cast<uint8_t>(part);
+    }
+  }
+  clear();
+}
+
+void GrammarAutomaton::clear() {
+  nodes.clear();
+  nodes.reserve(kFullNodes + 2 * kMostTries);
+  nodes.push_back({0, kTextEnd, 0, 0});
+  states.clear();
+  states.reserve(kFullStates + 1);
+  states.push_back({0, 0, false});
+  ways.clear();
+  ways.reserve(kFullWays + Grammar::kMostWays);
+  followers.clear();
+  followers.reserve(kFullFollowers + classes);
+  followers.resize(classes, kNone);
+  nodeTable.assign(kNodeSlots, 0);
+  stateTable.assign(kStateSlots, 0);
+  expansion = 0;
+  beginExpansion();
+  reachRule(0, kTextEnd);
+  startState = endExpansion();
+}
+
+uint32_t GrammarAutomaton::nodeOf(uint32_t element, uint32_t parent) {
+  uint32_t &slot = slotOf(nodeTable, mix(mix(0, element), parent), [&](uint32_t node) {
+    return nodes[node].element == element && nodes[node].parent == parent;
+  });
+  if (slot == 0) {
+    nodes.push_back({element, parent, nodes[parent].depth + 1, 0});
+    slot = static_cast<uint32_t>(nodes.size());
+  }
+  return slot - 1;
+}
+
+GrammarAutomaton::State GrammarAutomaton::stateOfFound() {
+  if (found.empty() && !foundEnd)
+    return kNone;
+  std::sort(found.begin(), found.end());
+  uint64_t hash = foundEnd;
+  for (uint32_t way : found)
+    hash = mix(hash, way);
+  uint32_t &slot = slotOf(stateTable, hash, [&](State state) {
+    const StateEntry &entry = states[state];
+    return entry.ends == foundEnd && entry.wayCount == found.size() &&
+           std::equal(found.begin(), found.end(), ways.begin() + entry.firstWay);
+  });
+  if (slot == 0) {
+    states.push_back(
+        {static_cast<uint32_t>(ways.size()), static_cast<uint32_t>(found.size()), foundEnd});
+    ways.insert(ways.end(), found.begin(), found.end());
+    followers.resize(followers.size() + classes, kUnknown);
+    slot = static_cast<uint32_t>(states.size());
+  }
+  return slot - 1;
+}
+
+void GrammarAutomaton::beginExpansion() {
+  ++expansion;
+  tries = 0;
+  found.clear();
+  pending.clear();
+  foundEnd = false;
+}
+
+void GrammarAutomaton::reach(uint32_t element, uint32_t parent) {
+  using Kind = Grammar::Element::Kind;
+  for (; grammar.elements[element].kind == Kind::kEnd; parent = nodes[parent].parent) {
+    if (parent == kTextEnd) {
+      foundEnd = true;
+      return;
+    }
+    element = nodes[parent].element;
+  }
+  if (++tries > kMostTries)
+    return;
+  const uint32_t node = nodeOf(element, parent);
+  if (std::exchange(nodes[node].lastSeen, expansion) != expansion)
+    (grammar.elements[element].kind == Kind::kBytes ? found : pending).push_back(node);
+}
+
+void GrammarAutomaton::reachRule(uint32_t rule, uint32_t parent) {
+  for (uint32_t i = grammar.rules[rule].first; i != Grammar::kNoAlternative && tries <= kMostTries;
+       i = grammar.alternatives[i].next)
+    reach(grammar.alternatives[i].element, parent);
+}
+
+GrammarAutomaton::State GrammarAutomaton::endExpansion() {
+  while (!pending.empty() && tries <= kMostTries) {
+    const Node node = nodes[pending.back()];
+    pending.pop_back();
+    // After the last element of an alternative there is nothing to come back to.
+    const bool isLast = grammar.elements[node.element + 1].kind == Grammar::Element::Kind::kEnd;
+    const uint32_t parent = isLast ? node.parent : nodeOf(node.element + 1, node.parent);
+    if (nodes[parent].depth < kMostDepth)
+      reachRule(grammar.elements[node.element].index, parent);
+  }
+  stepCount += tries;
+  if (tries > kMostTries || found.size() > Grammar::kMostWays) {
+    lostWays = true;
+    return kNone;
+  }
+  return stateOfFound();
+}
+
+GrammarAutomaton::State GrammarAutomaton::next(State state, unsigned char byte) {
+  ++stepCount;
+  const size_t place = size_t(state) * classes + classOf[byte];
+  if (followers[place] != kUnknown)
+    return followers[place];
+  const StateEntry entry = states[state];
+  stepCount += entry.wayCount;
+  beginExpansion();
+  for (uint32_t i = 0; i < entry.wayCount; ++i) {
+    const Node way = nodes[ways[entry.firstWay + i]];
+    if (grammar.sets[grammar.elements[way.element].index].has(byte))
+      reach(way.element + 1, way.parent);
+  }
+  return followers[place] = endExpansion();
+}
+
+bool GrammarAutomaton::isFull() const {
+  return nodes.size() >= kFullNodes || ways.size() >= kFullWays || states.size() >= kFullStates ||
+         followers.size() >= kFullFollowers;
+}
+
+void GrammarAutomaton::compact(std::span<State> kept) {
+  const std::vector<Node> oldNodes = std::move(nodes);
+  const std::vector<StateEntry> oldStates = std::move(states);
+  const std::vector<uint32_t> oldWays = std::move(ways);
+  clear();
+  std::vector<uint32_t> copies(oldNodes.size(), kTextEnd);
+  // Parents have lower numbers than their children, so that they are copied before these.
+  const std::function<uint32_t(uint32_t)> copy = [&](uint32_t node) {
+    if (node != kTextEnd && copies[node] == kTextEnd)
+      copies[node] = nodeOf(oldNodes[node].element, copy(oldNodes[node].parent));
+    return copies[node];
+  };
+  for (State &state : kept) {
+    const StateEntry &entry = oldStates[state];
+    if (lostWays || isFull()) {
+      lostWays = true;
+      state = kNone;
+      continue;
+    }
+    beginExpansion();
+    foundEnd = entry.ends;
+    for (uint32_t i = 0; i < entry.wayCount; ++i)
+      found.push_back(copy(oldWays[entry.firstWay + i]));
+    state = stateOfFound();
+  }
+  lostWays = lostWays || isFull();
+}
+
+} // namespace moert
