@@ -103,6 +103,46 @@ class Client:
         self.reset()
 
 
+def until_stopped(server, stop, body):
+    """Asks again and again; refusals for lack of room are answers too."""
+    while not stop.is_set():
+        with contextlib.suppress(OSError), socket.create_connection(server.address, timeout=60) as client:
+            client.sendall(with_body(body))
+            client.settimeout(0.2)
+            while not stop.is_set():
+                with contextlib.suppress(socket.timeout):
+                    if not client.recv(65536):
+                        break
+
+
+def benign(server, stop):
+    until_stopped(server, stop, request(stream=True, max_tokens=300, ignore_eos=True))
+
+
+def penalties(server, stop):
+    until_stopped(server, stop, request(n=4, max_tokens=300, ignore_eos=True, presence_penalty=1, top_p=0.5, temperature=1,
+                                        logit_bias={str(token): 1 for token in range(2000)}))
+
+
+def hard_format(server, stop):
+    """A schema of many strings with bounds, which begin alike."""
+    schema = {"anyOf": [{"type": "string", "minLength": 100, "maxLength": 200 + i} for i in range(60)]}
+    body = json.dumps({"model": "pocket", "messages": [{"role": "user", "content": "x"}], "max_tokens": 300, "temperature": 1,
+                       "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}}).encode()
+    while not stop.is_set():
+        with contextlib.suppress(OSError), socket.create_connection(server.address, timeout=60) as client:
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                           b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            stop.wait(1)
+
+
+def unread_scores(server, stop):
+    """A long answer with scores that nobody reads."""
+    with contextlib.suppress(OSError), socket.create_connection(server.address, timeout=60) as client:
+        client.sendall(with_body(request(stream=True, max_tokens=400, logprobs=5, ignore_eos=True)))
+        stop.wait()
+
+
 def resident_bytes(process):
     """Memory of its own, without files and what it shares."""
     status = Path(f"/proc/{process.pid}/status").read_text()
@@ -140,6 +180,53 @@ class HostileTest(E2eTest):
                 self.attack(server, CLIENTS, 24 if FULL else 3)
                 self.assertEqual(server.end(), DONE, server.log)
             self.assertEqual((group.times_at_limit(), group.oom_kills()), (0, 0), f"peak {group.peak()} of {budget}")
+
+    def test_a_budget_holds_among_requests_at_their_limits(self):
+        """Waiting requests with penalties, hard formats and clients that do not read, in a control group of the budget's size. The gaps
+        between the tokens of other streams are compared with those beside as many streams that read."""
+        if reason := cgroups.unavailable():
+            self.skipTest(reason)
+        limits = ("--context", "512", "--sessions", "4", "--queue", "128", "--kv-tokens", "4096")
+        budget = cgroups.whole_pages(smallest_budget("serve", pocket(), "--port", "0", *limits) + (4 << 20))
+        with cgroups.Group(budget) as group:
+            cgroups.drop_page_cache()
+            with Server(*limits, "--memory", f"{budget}B", preexec_fn=group.join) as server:
+                tokens = 400 if FULL else 150
+                before = self.gaps(server, [benign] * 2, tokens)
+                after = self.gaps(server, [penalties, hard_format, unread_scores] * (21 if FULL else 6), tokens)
+                self.assertEqual(server.ask("/health")[0], 200)
+                server.stop()
+                self.assertEqual(server.end(), DONE, server.log)
+            self.assertEqual((group.times_at_limit(), group.oom_kills()), (0, 0), f"peak {group.peak()} of {budget}")
+        p99 = [sorted(gaps)[len(gaps) * 99 // 100] for gaps in (before, after)]
+        print(f"p99 between tokens: {p99[0] * 1000:.1f} ms beside streams, {p99[1] * 1000:.1f} ms beside requests at their limits")
+        if FULL:
+            self.assertLessEqual(p99[1], 2 * p99[0])
+
+    def gaps(self, server, others, tokens):
+        """Seconds between the tokens of two streams that run beside other clients."""
+        stop = threading.Event()
+        streams = [server.begin_stream(tokens) for _ in range(2)]
+        threads = [threading.Thread(target=other, args=(server, stop)) for other in others]
+        found = []
+
+        def read(response):
+            last = time.monotonic()
+            while line := response.readline():
+                if line.startswith(b"data: {"):
+                    now = time.monotonic()
+                    found.append(now - last)
+                    last = now
+
+        readers = [threading.Thread(target=read, args=(response,)) for _, response in streams]
+        for thread in threads + readers:
+            thread.start()
+        for thread in readers:
+            thread.join()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        return found
 
     def flat(self, warm, requests):
         """Memory after the first `warm` requests, after half of the others and after all: a leak grows in both halves. Two connections'

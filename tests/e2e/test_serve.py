@@ -462,6 +462,46 @@ class LifeTest(E2eTest):
                 server.wait_for("moert_sequences_running", 1)
             server.wait_for('moert_sequences_total{end="cancelled"}', 2)
 
+    def test_a_client_that_sends_no_more_still_gets_its_answer(self):
+        with Server("--sessions", "1") as server:
+            for fields in ({"max_tokens": 8}, {"max_tokens": 8, "stream": True}, {"max_tokens": 500, "ignore_eos": True}):
+                with self.subTest(fields), socket.create_connection(server.address, timeout=120) as client:
+                    body = json.dumps({"model": "pocket", "prompt": PROMPT, "temperature": 0, **fields}).encode()
+                    client.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                                   b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                    client.shutdown(socket.SHUT_WR)
+                    received = b""
+                    while piece := client.recv(65536):
+                        received += piece
+                    self.assertRegex(received, rb"(?m)^HTTP/1.1 200 ")
+                    self.assertIn(b'"finish_reason":"length"', received)
+            self.assertEqual(server.metric('moert_sequences_total{end="cancelled"}'), 0)
+
+    def test_health_is_answered_whatever_the_others_do(self):
+        """Idle connections, headers and bodies that do not come, and calls that take every thread."""
+        post = b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n"
+        with Server("--connections", "4", "--context", "256") as server, contextlib.ExitStack() as stack:
+            def connect(sent):
+                client = stack.enter_context(socket.create_connection(server.address, timeout=20))
+                client.sendall(sent)
+
+            for sent in (b"", b"GET /hea", post, post + b"Content-Length: 9\r\n\r\n{"):
+                for _ in range(64):
+                    with contextlib.suppress(OSError):
+                        connect(sent)
+                self.assertEqual(server.ask("/health")[0], 200)
+
+    def test_a_request_of_as_many_choices_as_there_may_be_leaves_the_server_well(self):
+        with Server("--context", "256") as server:
+            body = {"model": "pocket", "prompt": PROMPT, "n": 72, "max_tokens": 12, "ignore_eos": True, "temperature": 1}
+            thread = threading.Thread(target=server.ask, args=(TEXT, body))
+            thread.start()
+            server.wait_until("moert_sequences_running", lambda running: running > 0)
+            self.assertEqual(server.ask("/health")[0], 200)
+            status, reply = server.ask(TEXT, {"model": "pocket", "prompt": PROMPT, "max_tokens": 1})
+            self.assertIn(status, (200, 429))
+            thread.join()
+
     def test_a_stream_that_is_given_up_ends_within_a_token(self):
         """The client leaves while the server is stopped, so that all tokens from before are counted."""
         with Server("--sessions", "1", "--threads", "1") as server:

@@ -4,6 +4,7 @@
 #include "runtime/base/Utf8.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace moert::serve {
 
@@ -60,6 +61,8 @@ void ApiReply::fail(const Choice &choice, const Status &status) {
   error.status = 500;
   error.type = "server_error";
   error.message = "The model could not complete the request: " + status.message();
+  if (choice.end == AnswerEnd::kNoMemory)
+    error.status = 503;
   if (choice.end == AnswerEnd::kCancelled) {
     error.status = 503;
     error.message = "The server is stopping and did not complete the request.";
@@ -76,17 +79,32 @@ bool ApiReply::collect(std::chrono::milliseconds most) {
     most = std::chrono::milliseconds(0);
     for (AnswerPiece &piece : news.pieces) {
       choice.tokens += piece.token.has_value();
-      choice.pieces.push_back(std::move(piece));
+      collectedText += piece.text.size();
+      collectedScores += piece.score ? piece.score->top.size() + 1 : 0;
+      // Without scores, tokens are of no more use than their text.
+      if (!choice.pieces.empty() && !call.givesScores)
+        choice.pieces.back().text += piece.text;
+      else
+        choice.pieces.push_back(std::move(piece));
     }
-    for (TokenScore &score : news.promptScores)
+    for (TokenScore &score : news.promptScores) {
+      collectedScores += score.top.size() + 1;
       choice.promptScores.push_back(std::move(score));
+    }
     choice.cachedTokens = news.cachedTokens;
     choice.end = news.end;
     if (choice.end == AnswerEnd::kRejected || choice.end == AnswerEnd::kFailed ||
-        choice.end == AnswerEnd::kCancelled)
+        choice.end == AnswerEnd::kNoMemory || choice.end == AnswerEnd::kCancelled)
       fail(choice, news.status);
   }
   return hasEnded();
+}
+
+uint64_t ApiReply::takeGrowth(uint64_t scoreBytes) {
+  // A text by itself, in the object and as JSON, where a character takes up to six bytes.
+  constexpr uint64_t kTextCopies = 8;
+  return std::exchange(collectedText, 0) * kTextCopies +
+         std::exchange(collectedScores, 0) * scoreBytes;
 }
 
 Json ApiReply::headOf(const char *object) const {

@@ -35,6 +35,10 @@ public:
   /// Waits for news, at most that long, and takes them. Returns true once all choices have ended.
   bool collect(std::chrono::milliseconds most);
 
+  /// Bytes that the reply holds for its choices since the last call, and takes to write them.
+  /// scoreBytes: of a score.
+  uint64_t takeGrowth(uint64_t scoreBytes);
+
   /// The reply as a JSON object; call when all have ended.
   std::string whole();
 
@@ -75,6 +79,7 @@ private:
   const Tokenizer &tokenizer;
   std::vector<Choice> choices;
   std::optional<ApiError> failure;
+  uint64_t collectedText = 0, collectedScores = 0; // Since takeGrowth().
 };
 
 } // namespace moert::serve

@@ -3,20 +3,22 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <optional>
 #include <poll.h>
 #include <string_view>
 #include <strings.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace moert::serve {
 
 namespace {
 
-/// How often a wait looks at the stop flag.
-constexpr std::chrono::milliseconds kPoll{100};
 constexpr std::chrono::milliseconds kFinish{1000};
 constexpr size_t kReceiveBytes = 4096;
+/// A client that reads more slowly than this, over all of an answer, is given up.
+constexpr size_t kLeastBytesPerSecond = 4096;
 constexpr std::string_view kHeaderEnd = "\r\n\r\n", kLength = "content-length";
 
 // cpp-httplib calls a handler with a request and a response, and nothing that leads to the
@@ -54,30 +56,32 @@ void Connection::setCurrent(Connection *connection) {
   currentConnection = connection;
 }
 
-Connection::Wait Connection::waitReadable(Clock::time_point end, bool endsOnStop) const {
+Connection::~Connection() {
+  ::close(file);
+}
+
+bool Connection::isReadableBefore(Clock::time_point end) const {
   while (true) {
-    if (endsOnStop && stop.load(std::memory_order_relaxed))
-      return Wait::kStopped;
-    const auto left = until(end);
-    if (left.count() <= 0)
-      return Wait::kTimeout;
     pollfd waiting = {file, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(std::min(left, kPoll).count()));
-    if (ready > 0)
-      return Wait::kReady;
+    const auto left = std::max<int64_t>(until(end).count(), 0);
+    const int ready = ::poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, INT_MAX)));
+    if (ready >= 0 || errno != EINTR)
+      return ready > 0;
   }
 }
 
-bool Connection::receiveSome() {
+Connection::Received Connection::receiveSome() {
   char bytes[kReceiveBytes];
   ssize_t count = 0;
   do
-    count = ::recv(file, bytes, sizeof bytes, 0);
+    count = ::recv(file, bytes, sizeof bytes, MSG_DONTWAIT);
   while (count < 0 && errno == EINTR);
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    return Received::kNothing;
   if (count <= 0)
-    return false;
+    return Received::kEnd;
   buffer.append(bytes, static_cast<size_t>(count));
-  return true;
+  return Received::kSome;
 }
 
 Connection::Arrival Connection::filterHeader(size_t headerEnd) {
@@ -108,48 +112,64 @@ Connection::Arrival Connection::filterHeader(size_t headerEnd) {
   return Arrival::kRequest;
 }
 
-Connection::Arrival Connection::awaitRequest() {
+void Connection::expectRequest() {
   buffer.erase(0, taken);
+  buffer.shrink_to_fit();
   taken = 0;
-  if (buffer.empty()) {
-    if (waitReadable(Clock::now() + limits.idle, true) != Wait::kReady || !receiveSome())
-      return Arrival::kNone;
-  }
-  const Clock::time_point end = Clock::now() + limits.header;
-  size_t found = 0;
-  while ((found = buffer.find(kHeaderEnd)) == std::string::npos) {
-    if (buffer.size() > limits.headerBytes)
-      return Arrival::kHeaderTooLarge;
-    const Wait wait = waitReadable(end, false);
-    if (wait == Wait::kTimeout)
-      return Arrival::kTooSlow;
-    if (!receiveSome())
-      return Arrival::kNone;
-  }
-  if (found > limits.headerBytes)
+  isImpatient = false;
+  lastSent = Clock::now();
+  waitsUntil = lastSent + (isClosing ? kFinish : buffer.empty() ? limits.idle : limits.header);
+}
+
+Connection::Arrival Connection::receive() {
+  if (!isClosing && !buffer.empty())
+    if (const Arrival arrival = examine(); arrival != Arrival::kPartial)
+      return arrival;
+  const bool wasIdle = buffer.empty();
+  const Received received = receiveSome();
+  if (received == Received::kEnd)
+    return Arrival::kNone;
+  if (isClosing)
+    buffer.clear();
+  if (isClosing || received == Received::kNothing)
+    return Arrival::kPartial;
+  if (wasIdle)
+    waitsUntil = Clock::now() + limits.header;
+  return examine();
+}
+
+Connection::Arrival Connection::examine() {
+  const size_t found = buffer.find(kHeaderEnd);
+  if (found == std::string::npos ? buffer.size() > limits.headerBytes : found > limits.headerBytes)
     return Arrival::kHeaderTooLarge;
+  if (found == std::string::npos)
+    return Arrival::kPartial;
   if (const Arrival checked = filterHeader(found + 2); checked != Arrival::kRequest)
     return checked;
   // A chunked body has some bytes more than its content.
   bodyLeft = buffer.size() + limits.bodyBytes + limits.bodyBytes / 2 + kReceiveBytes;
   bodyEnd = Clock::now() + limits.body;
+  ++requestCount;
   return Arrival::kRequest;
 }
 
 bool Connection::isAlive() const {
-  char byte = 0;
-  const ssize_t count = ::recv(file, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return count > 0 || (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+  pollfd state = {file, 0, 0};
+  return ::poll(&state, 1, 0) <= 0 || (state.revents & (POLLERR | POLLHUP | POLLNVAL)) == 0;
 }
 
-void Connection::finish() {
+bool Connection::isHalfClosed() const {
+  char byte = 0;
+  return ::recv(file, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+bool Connection::needsProbe() const {
+  return Clock::now() >= lastSent + limits.probe && isHalfClosed();
+}
+
+void Connection::beginClose() {
   ::shutdown(file, SHUT_WR);
-  const Clock::time_point end = Clock::now() + kFinish;
-  while (waitReadable(end, true) == Wait::kReady) {
-    buffer.clear();
-    if (!receiveSome())
-      return;
-  }
+  isClosing = true;
 }
 
 bool Connection::is_writable() const {
@@ -161,7 +181,10 @@ ssize_t Connection::read(char *data, size_t size) {
     buffer.clear();
     taken = 0;
     isBodyTooLarge = bodyLeft == 0;
-    if (isBodyTooLarge || waitReadable(bodyEnd, false) != Wait::kReady || !receiveSome()) {
+    Received received = isBodyTooLarge ? Received::kEnd : Received::kNothing;
+    while (received == Received::kNothing && isReadableBefore(bodyEnd))
+      received = receiveSome();
+    if (received != Received::kSome) {
       closes = true;
       return -1;
     }
@@ -177,9 +200,14 @@ ssize_t Connection::read(char *data, size_t size) {
 
 ssize_t Connection::write(const char *data, size_t size) {
   size_t written = 0;
+  lastSent = Clock::now();
+  const Clock::time_point last =
+      lastSent + limits.write + std::chrono::seconds(size / kLeastBytesPerSecond);
   while (written < size) {
     pollfd waiting = {file, POLLOUT, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(limits.write.count()));
+    const int64_t left = std::min(limits.write.count(), until(last).count());
+    const int ready =
+        ::poll(&waiting, 1, isImpatient ? 0 : static_cast<int>(std::max<int64_t>(left, 0)));
     if (ready < 0 && errno == EINTR)
       continue;
     const ssize_t count =

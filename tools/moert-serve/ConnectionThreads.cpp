@@ -2,7 +2,8 @@
 
 namespace moert::serve {
 
-ConnectionThreads::ConnectionThreads(uint32_t count) : mostWaiting(count) {
+ConnectionThreads::ConnectionThreads(uint32_t count, size_t mostWaitingTasks)
+    : mostWaiting(mostWaitingTasks) {
   threads.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
     Result<WorkerThread> thread = WorkerThread::start(work, this);
@@ -24,18 +25,19 @@ void *ConnectionThreads::work(void *self) {
       serve = std::move(queue.waiting.front());
       queue.waiting.pop_front();
     }
-    queue.taken.notify_one();
     serve();
   }
 }
 
-void ConnectionThreads::enqueue(std::function<void()> serve) {
+bool ConnectionThreads::enqueue(std::function<void()> serve) {
   {
-    std::unique_lock<std::mutex> lock(mutex);
-    taken.wait(lock, [&] { return isStopping || waiting.size() < mostWaiting; });
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (isStopping || waiting.size() >= mostWaiting)
+      return false;
     waiting.push_back(std::move(serve));
   }
   arrived.notify_one();
+  return true;
 }
 
 void ConnectionThreads::shutdown() {
@@ -44,7 +46,6 @@ void ConnectionThreads::shutdown() {
     isStopping = true;
   }
   arrived.notify_all();
-  taken.notify_all();
   threads.clear(); // Joins.
 }
 

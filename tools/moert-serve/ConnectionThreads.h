@@ -1,9 +1,7 @@
-// The threads that serve connections: a fixed number, with small stacks that the budget counts.
+// Threads that serve connections: a fixed number, with small stacks that the budget counts.
 #pragma once
 
 #include "runtime/base/WorkerThread.h"
-
-#include <httplib.h>
 
 #include <condition_variable>
 #include <cstdint>
@@ -14,22 +12,25 @@
 
 namespace moert::serve {
 
-/// Owned by the library's server. While all threads are busy, accepted connections wait: as many as
-/// there are threads; further ones are not accepted.
-class ConnectionThreads : public httplib::TaskQueue {
+/// While all threads are busy, so many connections wait.
+class ConnectionThreads {
 public:
-  explicit ConnectionThreads(uint32_t count);
-  ~ConnectionThreads() override { shutdown(); }
+  /// Fewer threads where the system refuses more.
+  ConnectionThreads(uint32_t count, size_t mostWaitingTasks);
+  ~ConnectionThreads() { shutdown(); }
 
-  void enqueue(std::function<void()> serve) override;
-  void shutdown() override;
+  size_t size() const { return threads.size(); }
+  /// Returns false if too many wait. The function must not throw.
+  bool enqueue(std::function<void()> serve);
+  /// Returns once what waits is served.
+  void shutdown();
 
 private:
   static void *work(void *self);
 
   const size_t mostWaiting;
   std::mutex mutex;
-  std::condition_variable arrived, taken;
+  std::condition_variable arrived;
   std::deque<std::function<void()>> waiting;
   bool isStopping = false;
   std::vector<WorkerThread> threads;

@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <fcntl.h>
+#include <new>
 #include <string_view>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 namespace moert::serve {
@@ -18,11 +21,22 @@ namespace {
 constexpr const char *kJson = "application/json";
 /// How often a waiting handler looks whether its client is still there.
 constexpr std::chrono::milliseconds kNews{100};
+/// A comment of a stream of events, and an answer before the answer: clients ignore both.
+constexpr std::string_view kComment = ":\n\n", kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 /// Connections that the system may hold until they are accepted; the library's 5 lose bursts.
 constexpr int kBacklog = 128;
 /// On one connection.
 constexpr size_t kMostRequests = 10'000;
 constexpr int kTooLarge = 413; // The HTTP status.
+
+/// Requests other than calls that wait for their thread.
+constexpr size_t kMostOthers = 256;
+
+/// Bytes that a score takes as JSON, until it is text: an object with the token, its bytes and its
+/// value.
+constexpr uint64_t kScoreBytes = 768;
+/// The parts of a choice that do not depend on its tokens.
+constexpr uint64_t kChoiceBytes = 4096;
 
 /// How long clients have to read the end of an answer when the program ends.
 constexpr std::chrono::seconds kLastWrites{5};
@@ -53,6 +67,8 @@ std::pair<int, const char *> statusOf(Connection::Arrival arrival) {
     return {431, "Request Header Fields Too Large"};
   case Connection::Arrival::kBodyTooLarge:
     return {kTooLarge, "Payload Too Large"};
+  case Connection::Arrival::kBusy:
+    return {503, "Service Unavailable"};
   default:
     return {400, "Bad Request"};
   }
@@ -102,12 +118,39 @@ std::string hexOf(uint64_t value) {
 
 } // namespace
 
-HttpServer::HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop, ServedModelInfo modelInfo)
-    : options(std::move(httpOptions)), loop(servingLoop), info(std::move(modelInfo)),
-      created(std::time(nullptr)) {
-  new_task_queue = [this] { return new ConnectionThreads(options.connections); };
+/// What a call holds from its reading to its end: the prompt in the call, in the sequence and with
+/// the generated tokens, options, the grammar, and what of the answer is not sent yet. A whole
+/// answer grows beyond that.
+static uint64_t bytesOf(const ApiCall &call) {
+  uint64_t bytes = 0;
+  for (const AnswerRequest &one : call.sequences) {
+    const uint64_t perToken = 128 + (one.topScores ? kScoreBytes * (*one.topScores + 1) : 0);
+    bytes += kChoiceBytes + one.prompt.size() * 4 * sizeof(int32_t) +
+             one.maxTokens * 2 * sizeof(int32_t);
+    bytes += 3 * one.sampling.logitBias.size() * sizeof(TokenBias);
+    for (const std::string &text : one.stopTexts)
+      bytes += 4 * text.size();
+    const uint64_t held = Answer::kFullBytes * (one.topScores ? 5 : 2);
+    bytes += std::min<uint64_t>(held, (one.maxTokens + (one.scoresPrompt ? one.prompt.size() : 0)) *
+                                          perToken);
+  }
+  for (const std::string &prompt : call.prompts)
+    bytes += prompt.size();
+  if (!call.sequences.empty() && call.sequences[0].grammar)
+    bytes += call.sequences[0].grammar->memoryBytes();
+  return bytes;
+}
+
+HttpServer::HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop,
+                       ServingMemory &servingMemory, ServedModelInfo modelInfo)
+    : options(std::move(httpOptions)), loop(servingLoop), memory(servingMemory),
+      info(std::move(modelInfo)), created(std::time(nullptr)),
+      reception({options.idleConnections()}, options.limits,
+                [this](std::unique_ptr<Connection> connection, Connection::Arrival arrival) {
+                  dispatch(std::move(connection), arrival);
+                }),
+      callThreads(options.connections, options.connections), otherThreads(1, kMostOthers) {
   set_payload_max_length(options.limits.bodyBytes);
-  set_tcp_nodelay(true); // Tokens are small.
   // Only what the Keep-Alive header promises; Connection decides.
   set_keep_alive_timeout(
       std::chrono::duration_cast<std::chrono::seconds>(options.limits.idle).count());
@@ -136,8 +179,11 @@ Result<uint32_t> HttpServer::start() {
     return invalidInput("cannot listen at ", options.host, ", port ", options.port,
                         errno != 0 ? strCat(": ", std::generic_category().message(errno)) : "",
                         "; --host and --port give another address");
+  if (callThreads.size() == 0 || otherThreads.size() == 0)
+    return Status(StatusCode::kFailed, "the system allows no threads to serve connections");
   ::listen(svr_sock_, kBacklog);
-  thread = std::thread([this] { listen_after_bind(); });
+  ::fcntl(svr_sock_, F_SETFL, ::fcntl(svr_sock_, F_GETFL) | O_NONBLOCK);
+  reception.start(svr_sock_, isStopping);
   return static_cast<uint32_t>(port);
 }
 
@@ -146,51 +192,64 @@ void HttpServer::stopAccepting() {
 }
 
 void HttpServer::join() {
-  if (!thread.joinable())
-    return;
-  // The library's stop() cuts streams off; what clients read within a moment is still sent.
+  // Closing the listener cuts streams off; what clients read within a moment is still sent.
   const auto end = std::chrono::steady_clock::now() + kLastWrites;
-  while (connected > 0 && std::chrono::steady_clock::now() < end)
+  while (serving > 0 && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(kStopPoll);
-  while (!is_running())
-    std::this_thread::yield(); // The library ignores stop() before it has begun.
-  stop();
-  thread.join();
-}
-
-bool HttpServer::process_and_close_socket(socket_t sock) {
-  ++connected;
-  serveConnection(sock);
-  ::close(sock);
-  --connected;
-  return true;
+  reception.stop();
+  if (const socket_t listener = svr_sock_.exchange(INVALID_SOCKET); listener != INVALID_SOCKET)
+    ::close(listener); // The library ends its streams then.
+  callThreads.shutdown();
+  otherThreads.shutdown();
 }
 
 void HttpServer::refuse(Connection &connection, Connection::Arrival arrival) const {
   const auto [status, reason] = statusOf(arrival);
   const std::string body = bodyOf(errorOf({}, status));
   connection.write(strCat("HTTP/1.1 ", status, " ", reason, "\r\nContent-Type: ", kJson,
-                          "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n",
-                          body));
+                          "\r\nContent-Length: ", body.size(),
+                          arrival == Connection::Arrival::kBusy ? "\r\nRetry-After: 1" : "",
+                          "\r\nConnection: close\r\n\r\n", body));
 }
 
-void HttpServer::serveConnection(socket_t sock) {
-  Connection connection(sock, options.limits, isStopping);
-  Connection::setCurrent(&connection);
-  for (size_t served = 0; served < kMostRequests && !connection.closesAfterRequest(); ++served) {
-    const Connection::Arrival arrival = connection.awaitRequest();
-    if (arrival == Connection::Arrival::kNone)
-      break;
-    if (arrival != Connection::Arrival::kRequest) {
-      refuse(connection, arrival);
-      break;
-    }
-    bool isClosed = false;
-    if (!process_request(connection, isStopping, isClosed, nullptr) || isClosed)
-      break;
+void HttpServer::dispatch(std::unique_ptr<Connection> connection, Connection::Arrival arrival) {
+  ++serving;
+  auto enqueue = [&](ConnectionThreads &threads, Connection::Arrival what) {
+    Connection *const served = connection.get(); // Functions are copied, so they cannot own it.
+    const bool isTaken = threads.enqueue(
+        [this, served, what] { serveRequest(std::unique_ptr<Connection>(served), what); });
+    if (isTaken)
+      (void)connection.release();
+    return isTaken;
+  };
+  if (arrival == Connection::Arrival::kRequest && connection->isCall()) {
+    if (enqueue(callThreads, arrival))
+      return;
+    arrival = Connection::Arrival::kBusy;
   }
-  connection.finish();
-  Connection::setCurrent(nullptr);
+  connection->setImpatient(true);
+  if (!enqueue(otherThreads, arrival))
+    --serving; // The connection is closed.
+}
+
+void HttpServer::serveRequest(std::unique_ptr<Connection> connection, Connection::Arrival arrival) {
+  Connection::setCurrent(connection.get());
+  try {
+    bool isClosed = arrival != Connection::Arrival::kRequest;
+    if (isClosed) {
+      refuse(*connection, arrival);
+    } else {
+      const bool isLast = isStopping || connection->requests() >= kMostRequests;
+      isClosed = !process_request(*connection, isLast, isClosed, nullptr) || isClosed || isLast;
+    }
+    if (isClosed || connection->closesAfterRequest())
+      connection->beginClose();
+    Connection::setCurrent(nullptr);
+    reception.wait(std::move(connection));
+  } catch (...) {
+    Connection::setCurrent(nullptr); // Without memory for an answer the connection is closed.
+  }
+  --serving;
 }
 
 bool HttpServer::hasKey(const Request &request) const {
@@ -249,6 +308,9 @@ ApiError HttpServer::errorOf(const Request &request, int status) const {
     error.message =
         strCat("The request is too large, expected at most ", options.limits.bodyBytes, " bytes.");
     error.code = "request_too_large";
+  } else if (status == 503) {
+    error.type = "server_error";
+    error.message = "The server is busy or has no memory for your request. Please try again later.";
   } else if (status >= 500) {
     error.type = "server_error";
     error.message = "The server had an error while processing your request.";
@@ -258,6 +320,8 @@ ApiError HttpServer::errorOf(const Request &request, int status) const {
 
 void HttpServer::sendError(const ApiError &error, Response &response) const {
   response.status = error.status;
+  if (error.status == 429 || error.status == 503)
+    response.set_header("Retry-After", "1");
   response.set_content(bodyOf(error), kJson);
 }
 
@@ -283,9 +347,18 @@ void HttpServer::addRoutes() {
     sendError(errorOf(request, isTooLarge ? kTooLarge : response.status), response);
     Connection::current()->closeAfterRequest();
   });
-  set_exception_handler([this](const Request &request, Response &response, std::exception_ptr) {
-    sendError(errorOf(request, 500), response);
-  });
+  set_exception_handler(
+      [this](const Request &request, Response &response, const std::exception_ptr &thrown) {
+        int status = 500;
+        try {
+          std::rethrow_exception(thrown);
+        } catch (const std::bad_alloc &) {
+          status = 503;
+        } catch (...) {
+        }
+        sendError(errorOf(request, status), response);
+        Connection::current()->closeAfterRequest(); // Its body may not have been read.
+      });
   Get("/health", [](const Request &, Response &response) {
     response.set_content(textOf({{"status", "ok"}}), kJson);
   });
@@ -297,28 +370,82 @@ void HttpServer::addRoutes() {
     response.set_content(textOf({{"object", "list"}, {"data", Json::array({modelEntry()})}}),
                          kJson);
   });
-  Post("/v1/chat/completions",
-       [this](const Request &request, Response &response) { answerCall(request, response, true); });
-  Post("/v1/completions", [this](const Request &request, Response &response) {
-    answerCall(request, response, false);
-  });
+  for (const bool isChat : {false, true})
+    Post(isChat ? "/v1/chat/completions" : "/v1/completions",
+         [this, isChat](const Request &request, Response &response,
+                        const httplib::ContentReader &reader) {
+           answerCall(request, response, reader, isChat);
+         });
 }
 
 Json HttpServer::modelEntry() const {
   return {{"id", info.name}, {"object", "model"}, {"created", created}, {"owned_by", "moert"}};
 }
 
-void HttpServer::answerCall(const Request &request, Response &response, bool isChat) {
-  // A connection lets a body in chunks have more bytes: their lengths are among them.
-  if (request.body.size() > options.limits.bodyBytes)
-    return sendError(errorOf(request, kTooLarge), response);
-  ApiCall call;
+ApiError HttpServer::noRoom(uint64_t bytes) const {
+  ApiError error;
+  if (bytes > memory.capacity() + kOwnBytes) {
+    error.message = strCat("The request needs ", bytes, " bytes of memory, expected at most ",
+                           memory.capacity() + kOwnBytes,
+                           ". Please ask for fewer choices, tokens or log probabilities.");
+    return error;
+  }
+  error.status = 503;
+  error.type = "server_error";
+  error.message = strCat("The server has no memory for the request: it needs ", bytes,
+                         " bytes, and others hold ", memory.used(), " of ", memory.capacity(),
+                         ". Please try again later.");
+  return error;
+}
+
+std::optional<ApiError> HttpServer::readBody(const httplib::ContentReader &reader,
+                                             Reservation &reservation, std::string &body) const {
   std::optional<ApiError> error;
-  parser.run([&] {
-    Json body;
-    error = parseBody(request.body, options.json, body);
+  const bool isRead = reader([&](const char *data, size_t size) {
+    const size_t needed = body.size() + size;
+    if (needed > options.limits.bodyBytes) {
+      error = errorOf({}, kTooLarge);
+    } else if (needed > body.capacity()) {
+      // Both strings exist while the bytes are moved.
+      const size_t larger = std::max(needed, 2 * body.capacity());
+      if (reservation.resize(body.capacity() + larger))
+        body.reserve(larger);
+      else
+        error = noRoom(body.capacity() + larger);
+    }
     if (!error)
-      error = isChat ? readChatCall(body, info, call) : readCompletionCall(body, info, call);
+      body.append(data, size);
+    return !error;
+  });
+  if (!isRead)
+    Connection::current()->closeAfterRequest();
+  if (!isRead && !error)
+    error = errorOf({}, Connection::current()->hadLargeBody() ? kTooLarge : 400);
+  return error;
+}
+
+void HttpServer::answerCall(const Request &request, Response &response,
+                            const httplib::ContentReader &reader, bool isChat) {
+  auto reservation = std::make_unique<Reservation>(memory, kOwnBytes);
+  ApiCall call;
+  std::string body;
+  std::optional<ApiError> error = readBody(reader, *reservation, body);
+  if (error)
+    return sendError(*error, response);
+  parser.run([&] {
+    Json parsed;
+    error = parseBody(body, options.json, parsed);
+    if (!error)
+      error = isChat ? readChatCall(parsed, info, call) : readCompletionCall(parsed, info, call);
+    if (error)
+      return;
+    // Before the next body is parsed: one call at a time is not counted.
+    const uint64_t bytes = bytesOf(call);
+    std::string().swap(body);
+    if (!reservation->resize(bytes)) {
+      error = noRoom(bytes);
+      call = {};
+    }
   });
   if (error)
     return sendError(*error, response);
@@ -331,39 +458,57 @@ void HttpServer::answerCall(const Request &request, Response &response, bool isC
   auto reply = std::make_unique<ApiReply>(std::move(head), std::move(call),
                                           *info.model->tokenizer(), std::move(submission.answers));
   if (isStreamed)
-    streamReply(std::move(reply), response);
+    streamReply(std::move(reply), std::move(reservation), response);
   else
-    sendWhole(*reply, response);
+    sendWhole(*reply, *reservation, request, response);
 }
 
-void HttpServer::sendWhole(ApiReply &reply, Response &response) const {
-  while (!reply.collect(kNews)) {
+void HttpServer::sendWhole(ApiReply &reply, Reservation &reservation, const Request &request,
+                           Response &response) {
+  Connection &connection = *Connection::current();
+  for (bool hasEnded = false; !hasEnded;) {
+    hasEnded = reply.collect(kNews);
     if (reply.error())
       break;
-    if (!Connection::current()->isAlive()) {
+    if (const uint64_t bytes = reply.takeGrowth(kScoreBytes); !reservation.add(bytes))
+      return sendError(noRoom(reservation.bytes() + bytes), response);
+    const bool isLost = !hasEnded && request.version == "HTTP/1.1" && connection.needsProbe() &&
+                        connection.write(kContinue.data(), kContinue.size()) < 0;
+    if (isLost || (!hasEnded && !connection.isAlive())) {
       response.status = 499; // Nobody reads it.
-      Connection::current()->closeAfterRequest();
+      connection.closeAfterRequest();
       return;
     }
   }
   if (reply.error())
     return sendError(*reply.error(), response);
+  const std::lock_guard<std::mutex> lock(rendering);
   response.set_content(reply.whole(), kJson);
 }
 
-void HttpServer::streamReply(std::unique_ptr<ApiReply> reply, Response &response) const {
+void HttpServer::streamReply(std::unique_ptr<ApiReply> reply,
+                             std::unique_ptr<Reservation> reservation, Response &response) {
   response.set_header("Cache-Control", "no-cache");
-  // The library copies the function; the reply ends, and is cancelled, with the last copy.
+  // The library copies the function; the reply ends, and is cancelled, with the last copy. The
+  // reservation is given back after it.
+  std::shared_ptr<Reservation> held = std::move(reservation);
   std::shared_ptr<ApiReply> shared = std::move(reply);
   response.set_chunked_content_provider(
-      "text/event-stream", [shared](size_t, httplib::DataSink &sink) {
+      "text/event-stream", [this, held, shared](size_t, httplib::DataSink &sink) {
         const bool hasEnded = shared->collect(kNews);
-        const std::string events = shared->takeEvents();
+        std::string events;
+        {
+          const std::lock_guard<std::mutex> lock(rendering);
+          events = shared->takeEvents();
+        }
+        Connection &connection = *Connection::current();
+        if (events.empty() && connection.needsProbe())
+          events = kComment;
         if (!events.empty() && !sink.write(events.data(), events.size()))
           return false;
         if (hasEnded || shared->error())
           sink.done();
-        return Connection::current()->isAlive();
+        return connection.isAlive();
       });
 }
 

@@ -2,19 +2,21 @@
 #pragma once
 
 #include "runtime/serving/ServingLoop.h"
+#include "runtime/serving/ServingMemory.h"
 #include "tools/moert-serve/ApiCall.h"
 #include "tools/moert-serve/Connection.h"
 #include "tools/moert-serve/ConnectionThreads.h"
 #include "tools/moert-serve/ParsingThread.h"
+#include "tools/moert-serve/Reception.h"
 
 #include <httplib.h>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
 namespace moert::serve {
 
@@ -22,15 +24,24 @@ struct HttpOptions {
   std::string host = "127.0.0.1";
   uint32_t port = 8080; // 0: one that is free.
   std::optional<std::string> apiKey = {};
-  uint32_t connections = 64; // Threads that serve them.
+  uint32_t connections = 64; // Threads that serve calls; so many more calls wait.
   ConnectionLimits limits = {};
   JsonLimits json = {};
+
+  /// Connections that wait for a request.
+  uint32_t idleConnections() const { return 2 * connections; }
 };
 
-/// The loop must outlive it. Handlers run in the connections' threads.
+/// The loop and the memory must outlive it. Handlers run in the connections' threads: calls, which
+/// take long, in as many as the options say, and all else in one more, so that no number of calls
+/// keeps the server from saying that it is well.
 class HttpServer : private httplib::Server {
 public:
-  HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop, ServedModelInfo modelInfo);
+  /// What a request has without reserving any of the shared memory.
+  static constexpr uint64_t kOwnBytes = 64 * 1024;
+
+  HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop, ServingMemory &servingMemory,
+             ServedModelInfo modelInfo);
   ~HttpServer() override;
 
   /// Binds the address and serves it in a thread of its own. Returns the port.
@@ -44,8 +55,9 @@ private:
   using Request = httplib::Request;
   using Response = httplib::Response;
 
-  bool process_and_close_socket(socket_t sock) override;
-  void serveConnection(socket_t sock);
+  /// Passes a request on to the threads that serve such.
+  void dispatch(std::unique_ptr<Connection> connection, Connection::Arrival arrival);
+  void serveRequest(std::unique_ptr<Connection> connection, Connection::Arrival arrival);
   /// Answers a request that does not reach the library.
   void refuse(Connection &connection, Connection::Arrival arrival) const;
 
@@ -55,21 +67,32 @@ private:
   bool hasKey(const Request &request) const;
   /// What is wrong with a request that the library answered with a bare status.
   ApiError errorOf(const Request &request, int status) const;
-  void answerCall(const Request &request, Response &response, bool isChat);
-  void streamReply(std::unique_ptr<class ApiReply> reply, Response &response) const;
-  void sendWhole(ApiReply &reply, Response &response) const;
+  using Reservation = ServingMemory::Reservation;
+  /// Reads a body into memory of the reservation.
+  std::optional<ApiError> readBody(const httplib::ContentReader &reader, Reservation &reservation,
+                                   std::string &body) const;
+  void answerCall(const Request &request, Response &response, const httplib::ContentReader &reader,
+                  bool isChat);
+  void streamReply(std::unique_ptr<class ApiReply> reply, std::unique_ptr<Reservation> reservation,
+                   Response &response);
+  void sendWhole(ApiReply &reply, Reservation &reservation, const Request &request,
+                 Response &response);
+  ApiError noRoom(uint64_t bytes) const;
   Json modelEntry() const;
   void sendError(const ApiError &error, Response &response) const;
 
   const HttpOptions options;
   ServingLoop &loop;
+  ServingMemory &memory;
   const ServedModelInfo info;
   const int64_t created; // Unix time in seconds.
   std::atomic<bool> isStopping = false;
   std::atomic<uint64_t> replies = 0;
-  std::atomic<uint32_t> connected = 0;
+  std::atomic<uint32_t> serving = 0; // Requests.
   ParsingThread parser;
-  std::thread thread;
+  std::mutex rendering; // One answer at a time becomes JSON, which takes many times its memory.
+  Reception reception;
+  ConnectionThreads callThreads, otherThreads;
 };
 
 } // namespace moert::serve

@@ -1,5 +1,7 @@
 #include "tools/moert-serve/ParsingThread.h"
 
+#include <utility>
+
 namespace moert::serve {
 
 ParsingThread::~ParsingThread() {
@@ -20,7 +22,11 @@ void ParsingThread::run(const std::function<void()> &function) {
   changed.notify_all();
   changed.wait(lock, [&] { return isDone; });
   isBusy = false;
+  const std::exception_ptr error = std::exchange(thrown, nullptr);
+  lock.unlock();
   changed.notify_all();
+  if (error)
+    std::rethrow_exception(error);
 }
 
 void ParsingThread::work() {
@@ -32,8 +38,14 @@ void ParsingThread::work() {
     const std::function<void()> *function = wanted;
     wanted = nullptr;
     lock.unlock();
-    (*function)();
+    std::exception_ptr error;
+    try {
+      (*function)();
+    } catch (...) {
+      error = std::current_exception();
+    }
     lock.lock();
+    thrown = std::move(error);
     isDone = true;
     changed.notify_all();
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -18,7 +19,8 @@ public:
   ParsingThread() : thread([this] { work(); }) {}
   ~ParsingThread();
 
-  /// Calls the function in the thread and returns after it has; from any other thread.
+  /// Calls the function in the thread and returns after it has; from any other thread. What it
+  /// throws is thrown here.
   void run(const std::function<void()> &function);
 
 private:
@@ -27,6 +29,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   const std::function<void()> *wanted = nullptr;
+  std::exception_ptr thrown;
   bool isBusy = false, isDone = false, isEnding = false;
   std::thread thread; // The last member: it uses the others.
 };

@@ -4,6 +4,7 @@
 #include "runtime/base/Utf8.h"
 #include "runtime/base/WorkerThread.h"
 #include "runtime/engine/Footprint.h"
+#include "runtime/grammar/JsonSchema.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
@@ -66,33 +67,48 @@ ServingLimits limitsOf(const ServeOptions &options, const Artifact &artifact) {
   return limits;
 }
 
+/// What requests and answers reserve from: as much as the sequences that run and wait have with
+/// short prompts and answers of the whole room without scores.
+uint64_t sharedBytes(const ServeOptions &options, const ServingLimits &limits) {
+  // The smallest serves the largest body and a grammar at its limit.
+  constexpr uint64_t kLeast = 6 * kMiB;
+  // A generated token with its text, as a piece and as JSON.
+  constexpr uint64_t kPerToken = 2048;
+  const uint64_t sequences = uint64_t(limits.running) + limits.waiting;
+  const uint64_t bytes =
+      limits.sessionTokens * kPerToken +
+      sequences * (uint64_t(limits.contextTokens) * 2 * sizeof(int32_t) + 16 * 1024);
+  return std::max({bytes, kLeast, 4 * uint64_t(options.http.limits.bodyBytes)});
+}
+
 /// Memory beside the engine's: connections, requests and what their answers hold.
 uint64_t servingBytes(const ServeOptions &options, const ServingLimits &limits,
                       uint32_t vocabulary) {
   // A stack, the kernel's part of a thread and of its socket, and the library's strings.
   constexpr uint64_t kPerConnection =
-      WorkerThread::kStackBytes + WorkerThread::kKernelBytes + 128 * 1024;
+      WorkerThread::kStackBytes + WorkerThread::kKernelBytes + 128 * 1024 + HttpServer::kOwnBytes;
+  // One that waits for a request, without its header; all headers; an answer that becomes JSON.
+  constexpr uint64_t kPerIdleConnection = 4096, kHeaders = 2 * kMiB, kRendering = 2 * kMiB;
   // A value of a parsed body, with its name and the lists that hold it.
   constexpr uint64_t kPerValue = 96;
-  // A generated token with its text, score and the best tokens beside it, twice: as pieces and as
-  // JSON.
-  constexpr uint64_t kPerToken = 2048;
-  const uint64_t sequences = uint64_t(limits.running) + limits.waiting;
   SamplingOptions cuts;
   cuts.temperature = 1;
   cuts.topK = 1;
   cuts.presencePenalty = 1;
-  uint64_t bytes = kPerConnection * options.http.connections + ParsingThread::kStackBytes;
+  uint64_t bytes = kPerConnection * (options.http.connections + 1) + ParsingThread::kStackBytes;
+  bytes += kPerIdleConnection * options.http.idleConnections() + kHeaders + kRendering;
   bytes += options.http.json.values * kPerValue;
   bytes += 4 * options.http.limits.bodyBytes;
-  bytes += limits.sessionTokens * kPerToken;
-  bytes += sequences * (uint64_t(limits.contextTokens) * 2 * sizeof(int32_t) + 16 * 1024);
+  bytes += kGrammarBuildBytes;
+  bytes += sharedBytes(options, limits);
+  // Samplers are those of running sequences: the others have none yet.
   bytes += limits.running * Sampler::memoryBytes(cuts, vocabulary);
-  // Texts of the tokens; for each sequence with a format a row of logits, and the tokens that it
-  // allows in some states.
+  // Texts of the tokens; for each sequence with a format a row of logits, and its constraint; one
+  // row more of masked logits.
   constexpr uint64_t kTextBytesPerToken = 16;
   bytes += TokenTexts::memoryBytes(vocabulary, vocabulary * kTextBytesPerToken);
-  bytes += limits.running * uint64_t(vocabulary) * 8;
+  bytes += limits.running * TokenConstraint::memoryBytes(vocabulary);
+  bytes += (limits.running + 1) * uint64_t(vocabulary) * sizeof(float);
   return bytes;
 }
 
@@ -152,7 +168,8 @@ Status serveModel(ServeOptions options) {
                             defaultSampling(loaded.model->artifact().sampling),
                             drawSeed,
                             loaded.engine->hasStates()};
-  HttpServer server(options.http, loop, served);
+  ServingMemory memory(sharedBytes(options, limits));
+  HttpServer server(options.http, loop, memory, served);
   const std::atomic<bool> &stop = cli::catchInterrupts();
   MOERT_ASSIGN_OR_RETURN(uint32_t port, server.start());
   if (chatFormat.isAssumed())
@@ -239,7 +256,8 @@ void addLimitOptions(CLI::App &command, ServeOptions &options) {
       ->group(group);
   cli::addCount(
       command, "--connections", 1, 1024, [&options](uint32_t n) { options.http.connections = n; },
-      "Most connections that are served at a time (default: 64)")
+      "Most requests that are served at a time; as many wait, and as many connections again may be "
+      "idle (default: 64)")
       ->group(group);
   cli::addCount(
       command, "--max-body", 1, 1024,

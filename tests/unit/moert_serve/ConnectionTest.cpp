@@ -15,18 +15,15 @@ namespace {
 struct Pair {
   int ends[2] = {-1, -1};
   ConnectionLimits limits;
-  std::atomic<bool> stop = false;
 
   Pair() {
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     limits.idle = limits.header = limits.body = limits.write = 50ms;
+    limits.probe = 0ms;
     limits.headerBytes = 1024;
     limits.bodyBytes = 100;
   }
-  ~Pair() {
-    ::close(ends[0]);
-    closeClient();
-  }
+  ~Pair() { closeClient(); } // A connection owns the other end.
   void closeClient() {
     if (ends[1] >= 0)
       ::close(ends[1]);
@@ -46,11 +43,20 @@ std::string readAll(Connection &connection) {
   return all;
 }
 
+/// As the reception waits for it.
+Arrival awaitRequest(Connection &connection) {
+  connection.expectRequest();
+  Arrival arrival = connection.receive();
+  while (arrival == Arrival::kPartial && Connection::Clock::now() < connection.deadline())
+    arrival = connection.receive();
+  return arrival == Arrival::kPartial ? connection.giveUp() : arrival;
+}
+
 Arrival arrivalOf(const std::string &header) {
   Pair pair;
   pair.send(header);
-  Connection connection(pair.ends[0], pair.limits, pair.stop);
-  return connection.awaitRequest();
+  Connection connection(pair.ends[0], pair.limits);
+  return awaitRequest(connection);
 }
 
 const std::string kGet = "GET / HTTP/1.1\r\n", kPost = "POST / HTTP/1.1\r\n";
@@ -61,8 +67,8 @@ TEST_CASE("a header arrives whole, without the lines that the library must not s
   Pair pair;
   pair.send(kPost + "Range: bytes=0-1\r\nHost: x\r\naccept-encoding: gzip\r\n"
                     "Ranged: y\r\nContent-Length: 3\r\n\r\nabc");
-  Connection connection(pair.ends[0], pair.limits, pair.stop);
-  REQUIRE(connection.awaitRequest() == Arrival::kRequest);
+  Connection connection(pair.ends[0], pair.limits);
+  REQUIRE(awaitRequest(connection) == Arrival::kRequest);
   CHECK(readAll(connection) == kPost + "Host: x\r\nRanged: y\r\nContent-Length: 3\r\n\r\nabc");
   CHECK(connection.closesAfterRequest()); // It was read past its end.
 }
@@ -88,8 +94,8 @@ TEST_CASE("headers that are slow, long or say no length of a body are refused") 
 TEST_CASE("a body ends at its bytes and its time, so that a client cannot send for ever") {
   Pair pair;
   pair.send(kPost + "Transfer-Encoding: chunked\r\n\r\n" + std::string(20'000, 'x'));
-  Connection connection(pair.ends[0], pair.limits, pair.stop);
-  REQUIRE(connection.awaitRequest() == Arrival::kRequest);
+  Connection connection(pair.ends[0], pair.limits);
+  REQUIRE(awaitRequest(connection) == Arrival::kRequest);
   CHECK(readAll(connection).size() < 10'000);
   CHECK(connection.closesAfterRequest());
 }
@@ -97,25 +103,50 @@ TEST_CASE("a body ends at its bytes and its time, so that a client cannot send f
 TEST_CASE("requests that were sent together follow each other") {
   Pair pair;
   pair.send(kGet + "\r\n" + kPost + "\r\n");
-  Connection connection(pair.ends[0], pair.limits, pair.stop);
+  Connection connection(pair.ends[0], pair.limits);
   for (const std::string &expected : {kGet, kPost}) {
-    REQUIRE(connection.awaitRequest() == Arrival::kRequest);
+    REQUIRE(awaitRequest(connection) == Arrival::kRequest);
     std::string got(expected.size() + 2, ' ');
     REQUIRE(connection.read(got.data(), got.size()) == static_cast<ssize_t>(got.size()));
     CHECK(got == expected + "\r\n");
   }
-  CHECK(connection.awaitRequest() == Arrival::kNone);
+  CHECK(awaitRequest(connection) == Arrival::kNone);
 }
 
-TEST_CASE("a client that is gone or does not read is noticed, and a stop ends the wait") {
+TEST_CASE("a client that is gone or does not read is noticed") {
   Pair pair;
-  Connection connection(pair.ends[0], pair.limits, pair.stop);
+  Connection connection(pair.ends[0], pair.limits);
   CHECK(connection.isAlive());
   CHECK(connection.write("x", 1) == 1);
-  const std::string large(8 << 20, 'x');
+  const std::string large(1 << 20, 'x');
+  connection.setImpatient(true);
   CHECK(connection.write(large.data(), large.size()) == -1);
-  pair.stop = true;
-  CHECK(connection.awaitRequest() == Arrival::kNone);
   pair.closeClient();
   CHECK_FALSE(connection.isAlive());
+}
+
+TEST_CASE("a client that sends no more is alive until it closes, and worth a probe") {
+  Pair pair;
+  Connection connection(pair.ends[0], pair.limits);
+  pair.send(kGet + "\r\n");
+  CHECK_FALSE(connection.needsProbe());
+  REQUIRE(::shutdown(pair.ends[1], SHUT_WR) == 0);
+  REQUIRE(awaitRequest(connection) == Arrival::kRequest);
+  CHECK(connection.isHalfClosed());
+  CHECK(connection.isAlive());
+  CHECK(connection.needsProbe());
+  CHECK(connection.write("answer", 6) == 6);
+  char answer[7] = {};
+  CHECK(::recv(pair.ends[1], answer, 6, 0) == 6);
+  CHECK(std::string(answer) == "answer");
+}
+
+TEST_CASE("a connection that closes drops what still arrives") {
+  Pair pair;
+  Connection connection(pair.ends[0], pair.limits);
+  connection.beginClose();
+  pair.send(kGet + "\r\n");
+  CHECK(connection.receive() == Arrival::kPartial);
+  pair.closeClient();
+  CHECK(connection.receive() == Arrival::kNone);
 }
