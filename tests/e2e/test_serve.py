@@ -159,7 +159,7 @@ class FormatTest(ServeTest):
                 self.assertEqual("".join(e["choices"][0]["delta"].get("content", "") for e in events[:-1]), text)
 
     def test_a_schema_with_too_many_ways_is_the_request_s_fault(self):
-        nested = {"anyOf": [{"type": "array", "minItems": 1, "items": {"$ref": "#"}}] * 8}
+        nested = {"anyOf": [{"type": "array", "minItems": 1 + i, "items": {"$ref": "#"}} for i in range(40)]}
         format = {"type": "json_schema", "json_schema": {"name": "x", "schema": nested}}
         status, reply = self.server.ask(CHAT, chat(response_format=format, temperature=0))
         self.assertEqual((status, reply["error"]["type"], reply["error"]["param"]), (400, "invalid_request_error", "response_format"))
