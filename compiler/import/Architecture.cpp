@@ -1,13 +1,10 @@
 #include "compiler/import/Architecture.h"
 
 #include "compiler/import/ClassNames.h"
-#include "compiler/import/JsonScan.h"
 #include "compiler/import/architectures/Families.h"
 
 #include <algorithm>
 #include <array>
-#include <exception>
-#include <new>
 
 namespace moec {
 
@@ -17,41 +14,37 @@ using moert::strCat;
 
 namespace {
 
-struct Family {
-  std::string_view modelType;
-  std::string_view className; // The value in `architectures`.
-  Result<ModelDescription> (*describe)(const ArchitectureInput &input);
-  std::string_view otherName = className; // As transformers' own class is called.
-};
-
 /// Ascending by model_type.
-constexpr std::array kFamilies = {
-    Family{"deepseek", "DeepseekForCausalLM", describeDeepSeek},
-    Family{"deepseek_v2", "DeepseekV2ForCausalLM", describeDeepSeekV2},
-    Family{"deepseek_v3", "DeepseekV3ForCausalLM", describeDeepSeekV3},
-    Family{"dots1", "Dots1ForCausalLM", describeDots1},
-    Family{"ernie4_5_moe", "Ernie4_5_MoeForCausalLM", describeErnie45Moe},
-    Family{"flex_olmo", "FlexOlmoForCausalLM", describeFlexOlmo},
-    Family{"gemma4", "Gemma4ForConditionalGeneration", describeGemma4},
-    Family{"gemma4_text", "Gemma4ForCausalLM", describeGemma4Text},
-    Family{"glm4_moe", "Glm4MoeForCausalLM", describeGlm4Moe},
-    Family{"glm4_moe_lite", "Glm4MoeLiteForCausalLM", describeGlm4MoeLite},
-    Family{"gpt_oss", "GptOssForCausalLM", describeGptOss},
-    Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe},
-    Family{"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", describeHunyuanMoe},
-    Family{"lfm2_moe", "Lfm2MoeForCausalLM", describeLfm2Moe},
-    Family{"llama4", "Llama4ForConditionalGeneration", describeLlama4},
-    Family{"llama4_text", "Llama4ForCausalLM", describeLlama4},
-    Family{"minicpm", "MiniCPMForCausalLM", describeMiniCpmMoe},
-    Family{"minimax_m2", "MiniMaxM2ForCausalLM", describeMiniMaxM2},
-    Family{"mixtral", "MixtralForCausalLM", describeMixtral},
-    Family{"olmoe", "OlmoeForCausalLM", describeOlmoe},
-    Family{"phimoe", "PhiMoEForCausalLM", describePhiMoe, "PhimoeForCausalLM"},
-    Family{"qwen2_moe", "Qwen2MoeForCausalLM", describeQwen2Moe},
-    Family{"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", describeQwen35Moe},
-    Family{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", describeQwen35Moe},
-    Family{"qwen3_moe", "Qwen3MoeForCausalLM", describeQwen3Moe},
-    Family{"qwen3_next", "Qwen3NextForCausalLM", describeQwen3Next},
+const std::array kFamilies = {
+    Family{"deepseek", "DeepseekForCausalLM", describeDeepSeek, kDeepSeekKeys},
+    Family{"deepseek_v2", "DeepseekV2ForCausalLM", describeDeepSeekV2, kDeepSeekV2Keys},
+    Family{"deepseek_v3", "DeepseekV3ForCausalLM", describeDeepSeekV3, kDeepSeekV3Keys},
+    Family{"dots1", "Dots1ForCausalLM", describeDots1, kDots1Keys},
+    Family{"ernie4_5_moe", "Ernie4_5_MoeForCausalLM", describeErnie45Moe, kErnie45MoeKeys},
+    Family{"flex_olmo", "FlexOlmoForCausalLM", describeFlexOlmo, kFlexOlmoKeys},
+    Family{"gemma4", "Gemma4ForConditionalGeneration", describeGemma4, kGemma4TextKeys, kGemma4Keys,
+           "gemma4_text"},
+    Family{"gemma4_text", "Gemma4ForCausalLM", describeGemma4, kGemma4TextKeys},
+    Family{"glm4_moe", "Glm4MoeForCausalLM", describeGlm4Moe, kGlm4MoeKeys},
+    Family{"glm4_moe_lite", "Glm4MoeLiteForCausalLM", describeGlm4MoeLite, kGlm4MoeLiteKeys},
+    Family{"gpt_oss", "GptOssForCausalLM", describeGptOss, kGptOssKeys},
+    Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe, kGraniteMoeKeys},
+    Family{"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", describeHunyuanMoe, kHunyuanMoeKeys},
+    Family{"lfm2_moe", "Lfm2MoeForCausalLM", describeLfm2Moe, kLfm2MoeKeys},
+    Family{"llama4", "Llama4ForConditionalGeneration", describeLlama4, kLlama4TextKeys, kLlama4Keys,
+           "llama4_text"},
+    Family{"llama4_text", "Llama4ForCausalLM", describeLlama4, kLlama4TextKeys},
+    Family{"minicpm", "MiniCPMForCausalLM", describeMiniCpmMoe, kMiniCpmMoeKeys},
+    Family{"minimax_m2", "MiniMaxM2ForCausalLM", describeMiniMaxM2, kMiniMaxM2Keys},
+    Family{"mixtral", "MixtralForCausalLM", describeMixtral, kMixtralKeys},
+    Family{"olmoe", "OlmoeForCausalLM", describeOlmoe, kOlmoeKeys},
+    Family{"phimoe", "PhiMoEForCausalLM", describePhiMoe, kPhiMoeKeys, {}, {}, "PhimoeForCausalLM"},
+    Family{"qwen2_moe", "Qwen2MoeForCausalLM", describeQwen2Moe, kQwen2MoeKeys},
+    Family{"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", describeQwen35Moe,
+           kQwen35MoeTextKeys, kQwen35MoeKeys, "qwen3_5_moe_text"},
+    Family{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", describeQwen35Moe, kQwen35MoeTextKeys},
+    Family{"qwen3_moe", "Qwen3MoeForCausalLM", describeQwen3Moe, kQwen3MoeKeys},
+    Family{"qwen3_next", "Qwen3NextForCausalLM", describeQwen3Next, kQwen3NextKeys},
 };
 
 std::string supportedText() {
@@ -78,6 +71,28 @@ Status checkClass(const ConfigObject &config, const Family &family) {
 
 } // namespace
 
+/// The text model's config inside `outer`.
+static Result<ConfigObject> textConfigOf(const ConfigObject &outer, const Family &family) {
+  MOERT_ASSIGN_OR_RETURN(ConfigObject text, outer.object("text_config"));
+  if (text.has("model_type")) {
+    MOERT_ASSIGN_OR_RETURN(const std::string type, text.string("model_type"));
+    if (type != family.textType)
+      return text.mismatch("model_type", strCat("\"", family.textType, "\""));
+  }
+  return text;
+}
+
+/// Numbers and flags; others, such as lists per layer, follow from these.
+static std::vector<std::string> defaultedKeys(const ConfigObject &config,
+                                              const ConfigTable &table) {
+  std::vector<std::string> keys;
+  for (const ConfigKey &row : table.rows())
+    if (row.effect == KeyEffect::kUsed && !config.isGiven(row.name) && row.fallback != "null" &&
+        (row.type.starts_with("int") || row.type.starts_with("flag")))
+      keys.push_back(strCat(row.name, " (", row.fallback, ")"));
+  return keys;
+}
+
 Result<ModelDescription> describeModel(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(const std::string modelType, input.config.string("model_type"));
   const auto *family =
@@ -86,20 +101,26 @@ Result<ModelDescription> describeModel(const ArchitectureInput &input) {
   if (family == kFamilies.end())
     return input.config.mismatch("model_type", strCat("one of ", supportedText()));
   MOERT_RETURN_IF_ERROR(checkClass(input.config, *family));
-  ArchitectureInput published = input;
-  published.hasTensor = [&](std::string_view name) {
+  const ConfigTable table(family->keys), outerTable(family->outerKeys);
+  ArchitectureInput text = input;
+  text.hasTensor = [&](std::string_view name) {
     return input.hasTensor(storedName(modelType, name, input.hasTensor));
   };
-  MOERT_ASSIGN_OR_RETURN(ModelDescription model, family->describe(published));
+  if (!family->outerKeys.empty()) {
+    MOERT_ASSIGN_OR_RETURN(text.outer, input.config.withTable(outerTable));
+    MOERT_ASSIGN_OR_RETURN(text.config, textConfigOf(input.config, *family));
+  }
+  MOERT_ASSIGN_OR_RETURN(text.config, text.config.withTable(table));
+  MOERT_ASSIGN_OR_RETURN(ModelDescription model, family->describe(text));
+  if (model.modelType.empty())
+    model.modelType = family->textType.empty() ? family->modelType : family->textType;
+  model.defaultedKeys = defaultedKeys(text.config, table);
   useStoredNames(model, input.hasTensor);
   return model;
 }
 
-std::vector<std::string_view> supportedModelTypes() {
-  std::vector<std::string_view> types;
-  for (const Family &family : kFamilies)
-    types.push_back(family.modelType);
-  return types;
+std::span<const Family> supportedFamilies() {
+  return kFamilies;
 }
 
 } // namespace moec

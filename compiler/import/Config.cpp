@@ -1,11 +1,13 @@
 #include "compiler/import/Config.h"
 
+#include "compiler/import/ConfigTable.h"
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/OptionalFile.h"
 #include "runtime/base/Excerpt.h"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <set>
@@ -99,19 +101,88 @@ const std::string &ConfigObject::fileName() const {
   return *file;
 }
 
+/// A key's value: the file's, or the table's default, or none.
+struct ConfigObject::Found {
+  const nlohmann::json *value = nullptr;
+  std::string_view name; // Under which the file has it.
+  const ConfigKey *row = nullptr;
+  bool isDefault = false;
+};
+
+ConfigObject::Found ConfigObject::find(std::string_view key) const {
+  if (!table)
+    return {lookUp(*node, key), key};
+  Found found = {nullptr, key, table->find(key)};
+  if (!found.row)
+    return found;
+  found.value = lookUp(*node, key);
+  if (!found.value && !found.row->alias.empty()) {
+    found.value = lookUp(*node, found.row->alias);
+    found.name = found.value ? found.row->alias : key;
+  }
+  found.isDefault = !found.value || (found.value->is_null() && found.row->type.ends_with('~'));
+  if (found.isDefault)
+    found.value = &table->fallback(*found.row);
+  return found;
+}
+
+const nlohmann::json *ConfigObject::valueOf(std::string_view key) const {
+  return find(key).value;
+}
+
 bool ConfigObject::contains(std::string_view key) const {
-  return lookUp(*node, key) != nullptr;
+  const Found found = find(key);
+  return found.value && (!found.isDefault || lookUp(*node, found.name));
+}
+
+bool ConfigObject::isGiven(std::string_view key) const {
+  const Found found = find(key);
+  return found.value && !found.isDefault;
 }
 
 bool ConfigObject::has(std::string_view key) const {
-  const nlohmann::json *value = lookUp(*node, key);
-  return value && !value->is_null();
+  const Found found = find(key);
+  if (!found.value)
+    return false;
+  const bool countsNull = !found.row || found.isDefault || found.row->type.ends_with('?');
+  return !(found.value->is_null() && countsNull);
 }
 
 Status ConfigObject::mismatch(std::string_view key, std::string_view expected) const {
-  const nlohmann::json *value = lookUp(*node, key);
-  return invalidInput(*file, ": key '", path, key, "': found ",
-                      value ? foundText(*value) : "no such key", ", expected ", expected);
+  const Found found = find(key);
+  std::string text = found.value ? foundText(*found.value) : "no such key";
+  if (found.isDefault && !lookUp(*node, found.name))
+    text = strCat("no such key, whose default is ", foundText(*found.value));
+  return invalidInput(*file, ": key '", path, found.name, "': found ", text, ", expected ",
+                      expected);
+}
+
+/// One value under two names; a number may stand for a list with it at every place.
+static bool areSame(const nlohmann::json &a, const nlohmann::json &b) {
+  const nlohmann::json &list = a.is_array() ? a : b, &other = a.is_array() ? b : a;
+  if (!list.is_array() || other.is_array())
+    return a == b;
+  return std::all_of(list.begin(), list.end(),
+                     [&](const auto &element) { return element == other; });
+}
+
+Result<ConfigObject> ConfigObject::withTable(const ConfigTable &keys) const {
+  ConfigObject object = *this;
+  object.table = &keys;
+  for (const ConfigKey &row : keys.rows()) {
+    const nlohmann::json *value = lookUp(*node, row.name);
+    const nlohmann::json *other = row.alias.empty() ? nullptr : lookUp(*node, row.alias);
+    if (value && other && !areSame(*value, *other))
+      return object.mismatch(row.name,
+                             strCat("the same as ", row.alias, ", which is ", foundText(*other)));
+    value = value ? value : other;
+    if (row.effect != KeyEffect::kDefaultOnly || !value || value->is_null() ||
+        areSame(*value, keys.fallback(row)) || (value->is_object() && value->empty()))
+      continue;
+    return object.mismatch(row.name,
+                           strCat(row.fallback, ": nothing else is supported in this family"));
+  }
+  return object;
 }
 
 Result<uint32_t> ConfigObject::integerValue(const nlohmann::json &value, std::string_view key,
@@ -123,7 +194,7 @@ Result<uint32_t> ConfigObject::integerValue(const nlohmann::json &value, std::st
 
 Result<uint32_t> ConfigObject::integer(std::string_view key, uint32_t least, uint32_t most,
                                        std::optional<uint32_t> fallback) const {
-  const nlohmann::json *value = lookUp(*node, key);
+  const nlohmann::json *value = valueOf(key);
   if (!value && fallback)
     return *fallback;
   if (!value)
@@ -133,7 +204,7 @@ Result<uint32_t> ConfigObject::integer(std::string_view key, uint32_t least, uin
 
 Result<double> ConfigObject::real(std::string_view key, double least, double most,
                                   std::optional<double> fallback) const {
-  const nlohmann::json *value = lookUp(*node, key);
+  const nlohmann::json *value = valueOf(key);
   if (!value && fallback)
     return *fallback;
   const double number = value && value->is_number() ? value->get<double>() : std::nan("");
@@ -143,17 +214,19 @@ Result<double> ConfigObject::real(std::string_view key, double least, double mos
 }
 
 Result<bool> ConfigObject::boolean(std::string_view key, std::optional<bool> fallback) const {
-  const nlohmann::json *value = lookUp(*node, key);
-  if (!value && fallback)
+  const Found found = find(key);
+  if (!found.value && fallback)
     return *fallback;
-  if (!value || !value->is_boolean())
+  if (found.value && found.value->is_null() && found.row && found.row->type.ends_with('?'))
+    return false; // As Python takes it.
+  if (!found.value || !found.value->is_boolean())
     return mismatch(key, "true or false");
-  return value->get<bool>();
+  return found.value->get<bool>();
 }
 
 Result<std::string> ConfigObject::string(std::string_view key,
                                          std::optional<std::string> fallback) const {
-  const nlohmann::json *value = lookUp(*node, key);
+  const nlohmann::json *value = valueOf(key);
   if (!value && fallback)
     return *std::move(fallback);
   if (!value || !value->is_string())
@@ -162,7 +235,7 @@ Result<std::string> ConfigObject::string(std::string_view key,
 }
 
 Result<std::vector<std::string>> ConfigObject::strings(std::string_view key) const {
-  const nlohmann::json *value = lookUp(*node, key);
+  const nlohmann::json *value = valueOf(key);
   if (!value || !value->is_array())
     return mismatch(key, "a list of strings");
   std::vector<std::string> result;
@@ -176,7 +249,7 @@ Result<std::vector<std::string>> ConfigObject::strings(std::string_view key) con
 
 Result<std::vector<uint32_t>> ConfigObject::integers(std::string_view key, uint32_t least,
                                                      uint32_t most) const {
-  const nlohmann::json *value = lookUp(*node, key);
+  const nlohmann::json *value = valueOf(key);
   if (!value || !value->is_array())
     return mismatch(key, strCat("a list, each ", rangeText(least, most)));
   std::vector<uint32_t> result;
@@ -189,7 +262,7 @@ Result<std::vector<uint32_t>> ConfigObject::integers(std::string_view key, uint3
 
 Result<std::vector<double>> ConfigObject::reals(std::string_view key, double least,
                                                 double most) const {
-  const nlohmann::json *value = lookUp(*node, key);
+  const nlohmann::json *value = valueOf(key);
   std::vector<double> result;
   for (const nlohmann::json &element :
        value && value->is_array() ? *value : nlohmann::json::array({nullptr})) {
@@ -205,7 +278,7 @@ Result<std::vector<uint32_t>> ConfigObject::integerOrList(std::string_view key, 
                                                           uint32_t most) const {
   if (!has(key))
     return std::vector<uint32_t>();
-  if (lookUp(*node, key)->is_array())
+  if (valueOf(key)->is_array())
     return integers(key, least, most);
   MOERT_ASSIGN_OR_RETURN(const uint32_t number, integer(key, least, most));
   return std::vector<uint32_t>{number};
@@ -219,7 +292,7 @@ std::vector<std::string> ConfigObject::keys() const {
 }
 
 Result<ConfigObject> ConfigObject::object(std::string_view key) const {
-  const nlohmann::json *value = lookUp(*node, key);
+  const nlohmann::json *value = valueOf(key);
   if (!value || !value->is_object())
     return mismatch(key, "an object");
   return ConfigObject(value, file, strCat(path, key, "."));

@@ -1,7 +1,7 @@
 // Typed access to config.json and generation_config.json. Every error names file and key, the found
 // and the expected value.
 //
-// Not here: which keys a family has and their meaning (architectures/).
+// Not here: which keys a family has and their meaning (ConfigTable.h, architectures/).
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -16,15 +16,27 @@
 
 namespace moec {
 
+class ConfigTable;
+
 /// A JSON object inside a Config. A view: cheap to copy, valid while the Config lives (even after
 /// the Config was moved). Accessors with a fallback return it if the key is missing; a key with
 /// null or a wrong value is an error even then. Check keys that may be null with has() first.
+///
+/// With a table, a key that the file lacks has its other name's value or the table's default, and a
+/// key that the table lacks has none. Valid while the table lives.
 class ConfigObject {
 public:
-  /// Whether the key exists and is not null.
+  /// Whether the key has a value that is not null. With a table, null only counts for a key that
+  /// may be null: any other is to be refused by the accessor.
   bool has(std::string_view key) const;
-  /// Whether the key exists, null or not.
+  /// Whether the file has the key, under one of its names, null or not.
   bool contains(std::string_view key) const;
+  /// Whether the file has the key with a value, null only where it does not stand for the default.
+  bool isGiven(std::string_view key) const;
+
+  /// The same object, read through `table`. Refuses two names of a key that disagree, and another
+  /// value than the default of a key that may only have that.
+  moert::Result<ConfigObject> withTable(const ConfigTable &table) const;
 
   moert::Result<uint32_t> integer(std::string_view key, uint32_t least, uint32_t most,
                                   std::optional<uint32_t> fallback = std::nullopt) const;
@@ -55,13 +67,17 @@ public:
 
 private:
   friend class Config;
+  struct Found;
   ConfigObject(const nlohmann::json *node, const std::string *file, std::string path);
+  Found find(std::string_view key) const;
+  const nlohmann::json *valueOf(std::string_view key) const;
   moert::Result<uint32_t> integerValue(const nlohmann::json &value, std::string_view key,
                                        uint32_t least, uint32_t most) const;
 
   const nlohmann::json *node; // An object of the Config; `file` belongs to the Config too.
   const std::string *file;
   std::string path; // "rope_scaling." inside a nested object.
+  const ConfigTable *table = nullptr;
 };
 
 /// A parsed file; owns the data of its ConfigObjects.

@@ -53,6 +53,22 @@ static std::string zeroText(const std::string &directory, const std::vector<std:
   return text + "; an interrupted download leaves such files: compare them with their source";
 }
 
+/// A tensor that does not fit may be the fault of a default: names the keys that have one.
+static Status withDefaultedKeys(Status status, const std::string &directory,
+                                const ModelDescription &description) {
+  constexpr size_t kShown = 8;
+  const std::vector<std::string> &keys = description.defaultedKeys;
+  if (status.isOk() || keys.empty())
+    return status;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, keys.size()); ++i)
+    text += strCat(i == 0 ? "" : ", ", keys[i]);
+  if (keys.size() > kShown)
+    text += strCat(" and ", keys.size() - kShown, " more");
+  return moert::invalidInput(status.message(), "; ", directory, "/config.json lacks ", text,
+                             ": the defaults in parentheses are taken");
+}
+
 Result<ImportedModel> importCheckpoint(const std::string &directory,
                                        const std::function<void(std::string_view)> &warn) {
   MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(directory));
@@ -64,7 +80,8 @@ Result<ImportedModel> importCheckpoint(const std::string &directory,
       },
       warn};
   MOERT_ASSIGN_OR_RETURN(ModelDescription description, describeModel(input));
-  MOERT_RETURN_IF_ERROR(checkTensors(checkpoint, description));
+  MOERT_RETURN_IF_ERROR(
+      withDefaultedKeys(checkTensors(checkpoint, description), directory, description));
   if (!warn)
     return ImportedModel{std::move(description), std::move(checkpoint)};
   for (const std::string &line : checkpoint.warnings())

@@ -227,6 +227,9 @@ struct ModelDescription {
   std::optional<float> logitsSoftCap; // Logits become cap * tanh(logit / cap), after the scale.
   std::optional<int32_t> bosToken;
   std::vector<int32_t> eosTokens; // Generation stops at any of them.
+  /// Keys that shape the model and that config.json lacks, with the defaults taken for them:
+  /// "hidden_size (4096)".
+  std::vector<std::string> defaultedKeys;
   /// Prefixes of tensors that the text does not need: other parts of the checkpoint, such as a
   /// vision tower, and a stored copy of a tied head. Any other tensor that is not described is
   /// refused.

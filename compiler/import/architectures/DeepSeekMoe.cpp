@@ -8,9 +8,7 @@ using moert::Result;
 using moert::Status;
 using moert::strCat;
 
-static Status readGroups(const ConfigObject &config, DeepSeekMoeConfig &moe) {
-  if (!config.has("n_group"))
-    return {};
+Status readGroups(const ConfigObject &config, DeepSeekMoeConfig &moe) {
   MOERT_ASSIGN_OR_RETURN(moe.groups, config.integer("n_group", 1, moert::kMaxRouterGroups));
   if (moe.routed.experts % moe.groups != 0)
     return config.mismatch("n_group", strCat("a divisor of ", moe.routed.experts, " experts"));
@@ -21,8 +19,7 @@ static Status readGroups(const ConfigObject &config, DeepSeekMoeConfig &moe) {
   return {};
 }
 
-Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring,
-                                          bool renormalizes) {
+Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring) {
   DeepSeekMoeConfig moe;
   moe.scoring = scoring;
   MOERT_ASSIGN_OR_RETURN(moe.routed.experts, config.integer("n_routed_experts", 1, kMaxExperts));
@@ -35,26 +32,13 @@ Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScor
     MOERT_ASSIGN_OR_RETURN(moe.sharedWidth,
                            sharedWidth(config, sharedKey, shared, moe.routed.width));
   }
-  MOERT_ASSIGN_OR_RETURN(moe.firstRouted,
-                         config.integer("first_k_dense_replace", 0, kMaxLayerNumber, 0));
-  MOERT_ASSIGN_OR_RETURN(moe.frequency, config.integer("moe_layer_freq", 1, kMaxLayerNumber, 1));
-  if (moe.firstRouted > 0 || moe.frequency > 1) {
-    MOERT_ASSIGN_OR_RETURN(moe.denseWidth, config.integer("intermediate_size", 1, kMaxWidth));
-  }
-  MOERT_ASSIGN_OR_RETURN(moe.routed.renormalize, config.boolean("norm_topk_prob", renormalizes));
-  MOERT_ASSIGN_OR_RETURN(moe.weightScale, readMultiplier(config, "routed_scaling_factor", 1));
+  MOERT_ASSIGN_OR_RETURN(moe.denseWidth, config.integer("intermediate_size", 1, kMaxWidth));
+  MOERT_ASSIGN_OR_RETURN(moe.routed.renormalize, config.boolean("norm_topk_prob"));
+  if (scoring != RouterScoring::kSigmoid)
+    return moe;
+  MOERT_ASSIGN_OR_RETURN(moe.weightScale, readMultiplier(config, "routed_scaling_factor"));
   MOERT_RETURN_IF_ERROR(readGroups(config, moe));
   return moe;
-}
-
-Status checkSigmoidChoice(const ConfigObject &config) {
-  MOERT_ASSIGN_OR_RETURN(const std::string scoring, config.string("scoring_func", "sigmoid"));
-  if (scoring != "sigmoid")
-    return config.mismatch("scoring_func", "sigmoid");
-  MOERT_ASSIGN_OR_RETURN(const std::string method, config.string("topk_method", "noaux_tc"));
-  if (method != "noaux_tc")
-    return config.mismatch("topk_method", "noaux_tc");
-  return {};
 }
 
 static void setSigmoidRouter(const DeepSeekMoeConfig &moe, const std::string &module,

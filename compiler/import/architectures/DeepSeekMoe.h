@@ -20,13 +20,11 @@ struct DeepSeekMoeConfig {
 };
 
 /// scoring: the family's router. A sigmoid is DeepSeek-V3's, with a bias for the choice
-/// ("e_score_correction_bias") and groups. renormalizes: where the config has no norm_topk_prob.
-moert::Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring,
-                                                 bool renormalizes);
+/// ("e_score_correction_bias") and groups. firstRouted and frequency are the caller's.
+moert::Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring);
 
-/// Refuses another router than DeepSeek-V3's (scoring_func sigmoid, topk_method noaux_tc), where
-/// the config names one.
-moert::Status checkSigmoidChoice(const ConfigObject &config);
+/// The groups in which experts compete; checks that they divide the experts.
+moert::Status readGroups(const ConfigObject &config, DeepSeekMoeConfig &moe);
 
 /// Fills in the layer's network, dense or routed.
 moert::Status describeDeepSeekNetwork(const ArchitectureInput &input, const DeepSeekMoeConfig &moe,

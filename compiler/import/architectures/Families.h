@@ -1,9 +1,37 @@
-// One function per family; Architecture.cpp lists them.
+// One function per family, and the keys of each family's config class; Architecture.cpp lists them.
 #pragma once
 
 #include "compiler/import/Architecture.h"
+#include "compiler/import/ConfigTable.h"
 
 namespace moec {
+
+extern const ConfigKeys kDeepSeekKeys;
+extern const ConfigKeys kDeepSeekV2Keys;
+extern const ConfigKeys kDeepSeekV3Keys;
+extern const ConfigKeys kDots1Keys;
+extern const ConfigKeys kErnie45MoeKeys;
+extern const ConfigKeys kFlexOlmoKeys;
+extern const ConfigKeys kGemma4Keys;
+extern const ConfigKeys kGemma4TextKeys;
+extern const ConfigKeys kGlm4MoeKeys;
+extern const ConfigKeys kGlm4MoeLiteKeys;
+extern const ConfigKeys kGptOssKeys;
+extern const ConfigKeys kGraniteMoeKeys;
+extern const ConfigKeys kHunyuanMoeKeys;
+extern const ConfigKeys kLfm2MoeKeys;
+extern const ConfigKeys kLlama4Keys;
+extern const ConfigKeys kLlama4TextKeys;
+extern const ConfigKeys kMiniCpmMoeKeys;
+extern const ConfigKeys kMiniMaxM2Keys;
+extern const ConfigKeys kMixtralKeys;
+extern const ConfigKeys kOlmoeKeys;
+extern const ConfigKeys kPhiMoeKeys;
+extern const ConfigKeys kQwen2MoeKeys;
+extern const ConfigKeys kQwen3MoeKeys;
+extern const ConfigKeys kQwen3NextKeys;
+extern const ConfigKeys kQwen35MoeKeys;
+extern const ConfigKeys kQwen35MoeTextKeys;
 
 moert::Result<ModelDescription> describeDeepSeek(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeDeepSeekV2(const ArchitectureInput &input);
@@ -12,9 +40,9 @@ moert::Result<ModelDescription> describeDots1(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeErnie45Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeFlexOlmo(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGemma4(const ArchitectureInput &input);
-moert::Result<ModelDescription> describeGemma4Text(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlm4Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeGptOss(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeHunyuanMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeLfm2Moe(const ArchitectureInput &input);
@@ -26,7 +54,6 @@ moert::Result<ModelDescription> describeOlmoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describePhiMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3Moe(const ArchitectureInput &input);
-moert::Result<ModelDescription> describeGptOss(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3Next(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input);
 

@@ -10,15 +10,37 @@ namespace moec {
 using moert::Result;
 using moert::Status;
 
+/// The keys of FlexOlmoConfig.
+constexpr ConfigKey kRows[] = {
+    {"vocab_size", "int", "100352"},
+    {"hidden_size", "int", "4096"},
+    {"intermediate_size", "int", "11008"},
+    {"num_hidden_layers", "int", "32"},
+    {"num_attention_heads", "int", "32"},
+    {"num_key_value_heads", "int?", "null"},
+    {"hidden_act", "text", R"("silu")"},
+    {"max_position_embeddings", "int", "4096"},
+    {"rms_norm_eps", "real", "1e-06"},
+    {"bos_token_id", "any?", "null"},
+    {"eos_token_id", "any?", "100257"},
+    {"tie_word_embeddings", "flag", "false"},
+    {"attention_bias", "flag", "false"},
+    {"num_experts_per_tok", "int", "5"},
+    {"num_experts", "int", "7", KeyEffect::kUsed, "num_local_experts"},
+    {"norm_topk_prob", "flag", "false"},
+    {"rope_theta", "real", "500000.0"},
+    {"head_dim", "int?", "null"},
+};
+
+const ConfigKeys kFlexOlmoKeys = kRows;
+
 static Result<RoutedConfig> readRouted(const ConfigObject &config) {
   RoutedConfig routed;
-  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
-  MOERT_ASSIGN_OR_RETURN(routed.experts,
-                         readAlias(config, "num_experts", "num_local_experts", 1, kMaxExperts, 7));
+  MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_experts", 1, kMaxExperts));
   MOERT_ASSIGN_OR_RETURN(routed.topK,
-                         readTopK(config, "num_experts_per_tok", routed.experts, "num_experts", 5));
-  MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth, 11008));
-  MOERT_ASSIGN_OR_RETURN(routed.renormalize, config.boolean("norm_topk_prob", false));
+                         readTopK(config, "num_experts_per_tok", routed.experts, "num_experts"));
+  MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth));
+  MOERT_ASSIGN_OR_RETURN(routed.renormalize, config.boolean("norm_topk_prob"));
   return routed;
 }
 

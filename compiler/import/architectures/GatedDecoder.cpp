@@ -13,28 +13,16 @@ static constexpr uint64_t kMaxStateElements = 1 << 26;
 static constexpr uint32_t kLeastConvolved = 16;
 /// The reference implementation's constant for the lengths of queries and keys.
 static constexpr float kLengthEpsilon = 1e-6f;
-/// The defaults of the reference class.
-static constexpr double kRotaryFactor = 0.25;
-static constexpr uint32_t kInterval = 4;
 
-static Status readLayerTypes(const ConfigObject &config, GatedDecoderConfig &gated) {
+static Status readMixers(const ConfigObject &config, GatedDecoderConfig &gated) {
   const uint32_t layers = gated.decoder.layerCount;
-  gated.isRecurrent.resize(layers);
-  if (!config.has("layer_types")) {
-    MOERT_ASSIGN_OR_RETURN(const uint32_t interval, config.integer("full_attention_interval", 1,
-                                                                   kMaxLayerNumber, kInterval));
-    for (uint32_t layer = 0; layer < layers; ++layer)
-      gated.isRecurrent[layer] = (layer + 1) % interval != 0;
-    return Status();
-  }
-  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types, config.strings("layer_types"));
-  if (types.size() != layers)
-    return config.mismatch("layer_types", strCat("one entry for each of ", layers, " layers"));
-  for (uint32_t layer = 0; layer < layers; ++layer) {
-    gated.isRecurrent[layer] = types[layer] == "linear_attention";
-    if (!gated.isRecurrent[layer] && types[layer] != "full_attention")
-      return config.mismatch("layer_types", "linear_attention or full_attention");
-  }
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types,
+                         readLayerTypes(config, layers, {"linear_attention", "full_attention"}));
+  MOERT_ASSIGN_OR_RETURN(const uint32_t interval,
+                         config.integer("full_attention_interval", 1, kMaxLayerNumber));
+  for (uint32_t layer = 0; layer < layers; ++layer)
+    gated.isRecurrent.push_back(types.empty() ? (layer + 1) % interval != 0
+                                              : types[layer] == "linear_attention");
   return Status();
 }
 
@@ -63,11 +51,9 @@ static Status readDeltaNet(const ConfigObject &config, GatedDecoderConfig &gated
 Result<GatedDecoderConfig> readGatedDecoder(const ConfigObject &config) {
   GatedDecoderConfig gated;
   MOERT_ASSIGN_OR_RETURN(gated.decoder, readDecoderConfig(config));
-  MOERT_RETURN_IF_ERROR(
-      refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias", "use_sliding_window"}));
-  MOERT_RETURN_IF_ERROR(setPartialRotation(config, gated.decoder, kRotaryFactor));
+  MOERT_RETURN_IF_ERROR(setPartialRotation(config, gated.decoder));
   gated.decoder.normsAddOne = true;
-  MOERT_RETURN_IF_ERROR(readLayerTypes(config, gated));
+  MOERT_RETURN_IF_ERROR(readMixers(config, gated));
   MOERT_RETURN_IF_ERROR(readDeltaNet(config, gated));
   RoutedConfig &routed = gated.routed;
   MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_experts", 1, kMaxExperts));

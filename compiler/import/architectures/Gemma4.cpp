@@ -6,6 +6,7 @@
 #include "compiler/import/architectures/Families.h"
 #include "compiler/import/architectures/LlamaDecoder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -15,33 +16,96 @@ using moert::Result;
 using moert::Status;
 using moert::strCat;
 
+/// The keys of Gemma4TextConfig.
+constexpr ConfigKey kRows[] = {
+    {"vocab_size", "int", "262144"},
+    {"hidden_size", "int", "2304"},
+    {"intermediate_size", "int", "9216"},
+    {"num_hidden_layers", "int", "30"},
+    {"num_attention_heads", "int", "8"},
+    {"num_key_value_heads", "int?", "4"},
+    {"head_dim", "int?", "256"},
+    {"hidden_activation", "text", R"("gelu_pytorch_tanh")"},
+    {"max_position_embeddings", "int", "131072"},
+    {"rms_norm_eps", "real", "1e-06"},
+    {"eos_token_id", "any?", "1"},
+    {"bos_token_id", "any?", "2"},
+    {"tie_word_embeddings", "flag", "true"},
+    {"rope_parameters", "object~",
+     R"({"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}, "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0}})"},
+    {"sliding_window", "int", "512"},
+    {"layer_types", "list?", "null"},
+    {"final_logit_softcapping", "real?", "null"},
+    {"use_bidirectional_attention", "text", "null"},
+    {"vocab_size_per_layer_input", "any", "262144", KeyEffect::kNone},
+    {"hidden_size_per_layer_input", "int", "256"},
+    {"attention_k_eq_v", "flag", "false"},
+    {"num_kv_shared_layers", "int", "0", KeyEffect::kDefaultOnly},
+    {"enable_moe_block", "flag", "false"},
+    {"use_double_wide_mlp", "flag", "false", KeyEffect::kDefaultOnly},
+    {"num_experts", "int", "null"},
+    {"top_k_experts", "int", "null"},
+    {"moe_intermediate_size", "int", "null"},
+    {"per_layer_config", "object?", "null"},
+    {"global_head_dim", "int", "512"},
+    {"num_global_key_value_heads", "int?", "null"},
+};
+
+const ConfigKeys kGemma4TextKeys = kRows;
+
+/// The keys of Gemma4Config.
+constexpr ConfigKey kOuterRows[] = {
+    {"text_config", "object", "null"},
+    {"vision_config", "any", "null", KeyEffect::kNone},
+    {"audio_config", "any", "null", KeyEffect::kNone},
+    {"boi_token_id", "any", "255999", KeyEffect::kNone},
+    {"eoi_token_id", "any", "258882", KeyEffect::kNone},
+    {"image_token_id", "any", "258880", KeyEffect::kNone},
+    {"video_token_id", "any", "258884", KeyEffect::kNone},
+    {"boa_token_id", "any", "256000", KeyEffect::kNone},
+    {"eoa_token_index", "any", "258883", KeyEffect::kNone},
+    {"audio_token_id", "any", "258881", KeyEffect::kNone},
+    {"eos_token_id", "any?", "null"},
+    {"bos_token_id", "any?", "null"},
+    {"tie_word_embeddings", "flag", "true"},
+};
+
+const ConfigKeys kGemma4Keys = kOuterRows;
+
 namespace {
 
 constexpr double kMostSoftCap = 1e6;
+constexpr uint32_t kFullInterval = 6; // Without layer_types, every sixth layer has no window.
+constexpr size_t kMaxDigits = 9;      // A layer's number may have zeros in front of it.
+
+/// Heads of a type of layer.
+struct LayerKind {
+  uint32_t headDim = 0, kvHeads = 0;
+};
 
 struct Gemma4Config {
-  DecoderConfig decoder; // Heads are those of layers with a window; ropes: window, full.
-  uint32_t fullHeadDim = 0, fullKvHeads = 0;
+  DecoderConfig decoder; // Heads are those that no key changes; ropes: window, full.
+  LayerKind windowed, full;
   bool valuesAreKeys = false; // In full layers.
   uint32_t window = 0;
   std::vector<bool> isFull; // Per layer.
   uint32_t denseWidth = 0;
   RoutedConfig routed;
   std::optional<float> softCap;
+
+  LayerKind &kindOf(uint32_t layer) { return isFull[layer] ? full : windowed; }
 };
 
 /// Parts that other sizes of the family have.
 Status refuseOtherSizes(const ConfigObject &config) {
-  MOERT_RETURN_IF_ERROR(requireKeys(config, {"enable_moe_block", "hidden_size_per_layer_input"}));
-  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "use_double_wide_mlp"}));
   MOERT_ASSIGN_OR_RETURN(const bool isRouted, config.boolean("enable_moe_block"));
   if (!isRouted)
     return config.mismatch("enable_moe_block", "true: models without routed experts do not fit");
-  for (const std::string_view key : {"hidden_size_per_layer_input", "num_kv_shared_layers"}) {
-    MOERT_ASSIGN_OR_RETURN(const uint32_t size, config.integer(key, 0, kMaxWidth, 0));
-    if (size != 0)
-      return config.mismatch(key, "0, as in the models with routed experts");
-  }
+  MOERT_ASSIGN_OR_RETURN(const uint32_t size,
+                         config.integer("hidden_size_per_layer_input", 0, kMaxWidth));
+  if (size != 0)
+    return config.mismatch("hidden_size_per_layer_input",
+                           "0, as in the models with routed experts");
   if (!config.has("use_bidirectional_attention"))
     return Status();
   // "vision" concerns the tokens of images only.
@@ -51,47 +115,88 @@ Status refuseOtherSizes(const ConfigObject &config) {
   return Status();
 }
 
-Status readLayerTypes(const ConfigObject &config, Gemma4Config &gemma) {
-  MOERT_RETURN_IF_ERROR(requireKeys(config, {"layer_types", "sliding_window"}));
+Status readMixers(const ConfigObject &config, Gemma4Config &gemma) {
+  const uint32_t layers = gemma.decoder.layerCount;
   MOERT_ASSIGN_OR_RETURN(gemma.window, config.integer("sliding_window", 1, kMaxWindow));
-  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types, config.strings("layer_types"));
-  if (types.size() != gemma.decoder.layerCount)
-    return config.mismatch("layer_types", strCat(gemma.decoder.layerCount, " types of layers"));
-  for (const std::string &type : types) {
-    if (type != "sliding_attention" && type != "full_attention")
-      return config.mismatch("layer_types", "sliding_attention and full_attention");
-    gemma.isFull.push_back(type == "full_attention");
-  }
-  if (!gemma.isFull.back()) // The reference implementation changes it.
-    return config.mismatch("layer_types", "full_attention as the last");
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types,
+                         readLayerTypes(config, layers, {"sliding_attention", "full_attention"}));
+  for (uint32_t layer = 0; layer < layers; ++layer)
+    gemma.isFull.push_back(types.empty() ? (layer + 1) % kFullInterval == 0
+                                         : types[layer] == "full_attention");
+  gemma.isFull.back() = true; // As the reference class forces it.
   return Status();
 }
 
-Status readFullAttention(const ConfigObject &config, Gemma4Config &gemma) {
-  MOERT_RETURN_IF_ERROR(requireKeys(config, {"global_head_dim", "attention_k_eq_v"}));
-  MOERT_ASSIGN_OR_RETURN(gemma.valuesAreKeys, config.boolean("attention_k_eq_v"));
-  MOERT_ASSIGN_OR_RETURN(gemma.fullHeadDim, config.integer("global_head_dim", 2, kMaxHeadDim));
-  if (gemma.fullHeadDim % 2 != 0)
-    return config.mismatch("global_head_dim", "an even width of a head");
-  gemma.fullKvHeads = gemma.decoder.kvHeads;
-  if (!gemma.valuesAreKeys || !config.has("num_global_key_value_heads"))
-    return Status();
-  MOERT_ASSIGN_OR_RETURN(gemma.fullKvHeads,
-                         config.integer("num_global_key_value_heads", 1, kMaxHeads));
-  if (gemma.decoder.heads % gemma.fullKvHeads != 0)
-    return config.mismatch("num_global_key_value_heads",
-                           strCat("a divisor of num_attention_heads, ", gemma.decoder.heads));
+Status readHeads(const ConfigObject &config, std::string_view dimKey, std::string_view kvKey,
+                 uint32_t heads, LayerKind &kind) {
+  if (config.has(dimKey)) {
+    MOERT_ASSIGN_OR_RETURN(kind.headDim, config.integer(dimKey, 2, kMaxHeadDim));
+    if (kind.headDim % 2 != 0)
+      return config.mismatch(dimKey, "an even width of a head");
+  }
+  if (config.has(kvKey)) {
+    MOERT_ASSIGN_OR_RETURN(kind.kvHeads, config.integer(kvKey, 1, kMaxHeads));
+    if (heads % kind.kvHeads != 0)
+      return config.mismatch(kvKey, strCat("a divisor of num_attention_heads, ", heads));
+  }
   return Status();
+}
+
+/// What per_layer_config, as transformers 5.15 and later write it, says about layers by number.
+Status readPerLayer(const ConfigObject &config, Gemma4Config &gemma) {
+  const uint32_t layers = gemma.decoder.layerCount;
+  MOERT_ASSIGN_OR_RETURN(const ConfigObject entries, config.object("per_layer_config"));
+  std::vector<LayerKind> kinds(layers, gemma.windowed);
+  std::vector<bool> isListed(layers);
+  for (const std::string &name : entries.keys()) {
+    const bool isNumber =
+        !name.empty() && name.size() <= kMaxDigits &&
+        std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const uint64_t layer = isNumber ? std::stoull(name) : layers;
+    if (layer >= layers || isListed[layer])
+      return entries.mismatch(name, strCat("a layer's number below ", layers, ", each once"));
+    isListed[layer] = true;
+    MOERT_ASSIGN_OR_RETURN(const ConfigObject entry, entries.object(name));
+    for (const std::string &key : entry.keys())
+      if (key != "head_dim" && key != "num_key_value_heads")
+        return entry.mismatch(key, "only head_dim and num_key_value_heads for a single layer");
+    MOERT_RETURN_IF_ERROR(
+        readHeads(entry, "head_dim", "num_key_value_heads", gemma.decoder.heads, kinds[layer]));
+  }
+  for (uint32_t layer = layers; layer-- > 0;) // The first layer of each type comes last.
+    gemma.kindOf(layer) = kinds[layer];
+  for (uint32_t layer = 0; layer < layers; ++layer)
+    if (gemma.kindOf(layer).headDim != kinds[layer].headDim ||
+        gemma.kindOf(layer).kvHeads != kinds[layer].kvHeads)
+      return config.mismatch("per_layer_config",
+                             strCat("the same heads for all layers of a type; layer ", layer,
+                                    " has others than the first of its type"));
+  return Status();
+}
+
+Status readAttention(const ConfigObject &config, Gemma4Config &gemma) {
+  MOERT_ASSIGN_OR_RETURN(gemma.valuesAreKeys, config.boolean("attention_k_eq_v"));
+  gemma.windowed = gemma.full = {gemma.decoder.headDim, gemma.decoder.kvHeads};
+  if (config.has("per_layer_config"))
+    return readPerLayer(config, gemma);
+  if (config.contains("per_layer_config")) // null: all layers are alike.
+    return Status();
+  return readHeads(config, "global_head_dim",
+                   gemma.valuesAreKeys ? "num_global_key_value_heads" : "", gemma.decoder.heads,
+                   gemma.full);
 }
 
 Status readRopes(const ConfigObject &config, Gemma4Config &gemma) {
   RopeKind kind;
   kind.mayBeProportional = true;
-  kind.dim = gemma.decoder.headDim;
-  MOERT_ASSIGN_OR_RETURN(RopeDescription window, readLayerRope(config, "sliding_attention", kind));
-  kind.dim = gemma.fullHeadDim;
+  kind.dim = gemma.full.headDim;
   MOERT_ASSIGN_OR_RETURN(RopeDescription full, readLayerRope(config, "full_attention", kind));
-  gemma.decoder.ropes = {std::move(window), std::move(full)};
+  gemma.decoder.ropes = {std::move(full)};
+  if (std::find(gemma.isFull.begin(), gemma.isFull.end(), false) == gemma.isFull.end())
+    return Status();
+  kind.dim = gemma.windowed.headDim;
+  MOERT_ASSIGN_OR_RETURN(RopeDescription window, readLayerRope(config, "sliding_attention", kind));
+  gemma.decoder.ropes.insert(gemma.decoder.ropes.begin(), std::move(window));
   return Status();
 }
 
@@ -113,10 +218,9 @@ Status readNetworks(const ConfigObject &config, Gemma4Config &gemma) {
 Result<Gemma4Config> readGemma4(const ConfigObject &config) {
   Gemma4Config gemma;
   MOERT_ASSIGN_OR_RETURN(gemma.decoder, readDecoderConfig(config));
-  MOERT_ASSIGN_OR_RETURN(gemma.decoder.tiedHead, config.boolean("tie_word_embeddings", true));
   MOERT_RETURN_IF_ERROR(refuseOtherSizes(config));
-  MOERT_RETURN_IF_ERROR(readLayerTypes(config, gemma));
-  MOERT_RETURN_IF_ERROR(readFullAttention(config, gemma));
+  MOERT_RETURN_IF_ERROR(readMixers(config, gemma));
+  MOERT_RETURN_IF_ERROR(readAttention(config, gemma));
   MOERT_RETURN_IF_ERROR(readRopes(config, gemma));
   MOERT_RETURN_IF_ERROR(readNetworks(config, gemma));
   if (config.has("final_logit_softcapping")) {
@@ -130,17 +234,14 @@ Result<Gemma4Config> readGemma4(const ConfigObject &config) {
 void describeAttention(const Gemma4Config &gemma, bool isFull, const std::string &module,
                        AttentionDescription &attention) {
   DecoderConfig decoder = gemma.decoder;
-  if (isFull) {
-    decoder.headDim = gemma.fullHeadDim;
-    decoder.kvHeads = gemma.fullKvHeads;
-    attention.kvHeads = decoder.kvHeads;
-    attention.headDim = attention.valueHeadDim = decoder.headDim;
-    attention.valuesAreKeys = gemma.valuesAreKeys;
-    attention.query.weight.rows = attention.output.weight.cols = decoder.heads * decoder.headDim;
-    attention.key.weight.rows = attention.value.weight.rows = decoder.kvHeads * decoder.headDim;
-  }
+  const LayerKind &kind = isFull ? gemma.full : gemma.windowed;
+  decoder.headDim = attention.headDim = attention.valueHeadDim = kind.headDim;
+  decoder.kvHeads = attention.kvHeads = kind.kvHeads;
+  attention.valuesAreKeys = isFull && gemma.valuesAreKeys;
+  attention.query.weight.rows = attention.output.weight.cols = decoder.heads * decoder.headDim;
+  attention.key.weight.rows = attention.value.weight.rows = decoder.kvHeads * decoder.headDim;
   attention.window = isFull ? 0 : gemma.window;
-  attention.rope = isFull ? 1 : 0;
+  attention.rope = isFull ? static_cast<uint32_t>(decoder.ropes.size() - 1) : 0;
   attention.scale = 1;
   attention.valueNorm = decoder.epsilon;
   addHeadNorms(decoder, module + "q_norm", module + "k_norm", NormExtent::kHead, attention);
@@ -169,46 +270,35 @@ MoeDescription describeMoe(const Gemma4Config &gemma, const std::string &prefix)
   return moe;
 }
 
-Result<ModelDescription> describe(const ArchitectureInput &input, const std::string &prefix) {
+} // namespace
+
+Result<ModelDescription> describeGemma4(const ArchitectureInput &whole) {
+  ArchitectureInput input = whole;
   MOERT_ASSIGN_OR_RETURN(Gemma4Config gemma, readGemma4(input.config));
-  gemma.decoder.prefix = prefix;
+  if (input.outer) {
+    gemma.decoder.prefix = "model.language_model.";
+    MOERT_ASSIGN_OR_RETURN(gemma.decoder.tiedHead, input.outer->boolean("tie_word_embeddings"));
+    // The outer config has the end tokens of chats; the inner one only that of a text.
+    if (!input.generationConfig || !input.generationConfig->has("eos_token_id"))
+      input.generationConfig = input.outer;
+  }
   const uint32_t hidden = gemma.decoder.hiddenSize;
-  const auto fillLayer = [&](uint32_t number, const std::string &layerPrefix,
-                             LayerDescription &layer) {
-    describeAttention(gemma, gemma.isFull[number], layerPrefix + "self_attn.", layer.attention);
+  const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
+    describeAttention(gemma, gemma.isFull[number], prefix + "self_attn.", layer.attention);
     layer.attentionOutputNorm = std::exchange(layer.networkNorm, std::nullopt);
     layer.networkOutputNorm =
-        rmsNorm(gemma.decoder, layerPrefix + "post_feedforward_layernorm.weight", hidden);
-    layer.moe = describeMoe(gemma, layerPrefix);
-    layer.outputScale = vectorSource(layerPrefix + "layer_scalar", 1);
+        rmsNorm(gemma.decoder, prefix + "post_feedforward_layernorm.weight", hidden);
+    layer.moe = describeMoe(gemma, prefix);
+    layer.outputScale = vectorSource(prefix + "layer_scalar", 1);
     return Status();
   };
   MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(input, gemma.decoder, fillLayer));
   model.embeddingScale = static_cast<float>(std::sqrt(static_cast<double>(hidden)));
   model.logitsSoftCap = gemma.softCap;
-  return model;
-}
-
-} // namespace
-
-Result<ModelDescription> describeGemma4Text(const ArchitectureInput &input) {
-  return describe(input, "model.");
-}
-
-Result<ModelDescription> describeGemma4(const ArchitectureInput &input) {
-  MOERT_ASSIGN_OR_RETURN(const ConfigObject text, input.config.object("text_config"));
-  MOERT_ASSIGN_OR_RETURN(const std::string type, text.string("model_type", "gemma4_text"));
-  if (type != "gemma4_text")
-    return text.mismatch("model_type", "\"gemma4_text\"");
-  ArchitectureInput part = input;
-  part.config = text;
-  // The outer config has the end tokens of chats; the inner one only that of a text.
-  if (!input.generationConfig || !input.generationConfig->has("eos_token_id"))
-    part.generationConfig = input.config;
-  MOERT_ASSIGN_OR_RETURN(ModelDescription model, describe(part, "model.language_model."));
   for (const char *tower :
        {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.", "model.embed_audio."})
-    model.otherParts.push_back(tower);
+    if (input.outer)
+      model.otherParts.push_back(tower);
   return model;
 }
 

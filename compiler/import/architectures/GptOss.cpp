@@ -13,6 +13,35 @@ using moert::Result;
 using moert::Status;
 using moert::strCat;
 
+/// The keys of GptOssConfig.
+constexpr ConfigKey kRows[] = {
+    {"num_hidden_layers", "int", "36"},
+    {"num_local_experts", "int", "128", KeyEffect::kUsed, "num_experts"},
+    {"vocab_size", "int", "201088"},
+    {"hidden_size", "int", "2880"},
+    {"intermediate_size", "int", "2880"},
+    {"head_dim", "int?", "64"},
+    {"num_attention_heads", "int", "64"},
+    {"num_key_value_heads", "int?", "8"},
+    {"sliding_window", "int?", "128"},
+    {"tie_word_embeddings", "flag", "false"},
+    {"hidden_act", "text", R"("silu")"},
+    {"max_position_embeddings", "int", "131072"},
+    {"rms_norm_eps", "real", "1e-05"},
+    {"rope_parameters", "object~",
+     R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false, "original_max_position_embeddings": 4096})"},
+    {"num_experts_per_tok", "int", "4", KeyEffect::kUsed, "experts_per_token"},
+    {"swiglu_alpha", "real", "1.702"},
+    {"swiglu_limit", "real", "7.0"},
+    {"layer_types", "list?", "null"},
+    {"bos_token_id", "any?", "null"},
+    {"eos_token_id", "any?", "null"},
+    {"attention_bias", "flag", "true"},
+    {"rope_theta", "real", "150000.0"},
+};
+
+const ConfigKeys kGptOssKeys = kRows;
+
 namespace {
 
 /// Biases of all experts are one vector, whose size is a 32-bit number.
@@ -21,28 +50,18 @@ constexpr double kMostLimit = 1e6;
 
 struct GptOssConfig {
   RoutedConfig routed;
-  bool hasAttentionBias = true;
   std::vector<uint32_t> windows; // Per layer; 0: full attention.
   moert::GluActivation activation;
 };
 
 Result<std::vector<uint32_t>> readWindows(const ConfigObject &config, uint32_t layers) {
-  std::vector<std::string> types;
-  if (config.has("layer_types")) {
-    MOERT_ASSIGN_OR_RETURN(types, config.strings("layer_types"));
-  } else {
-    for (uint32_t layer = 0; layer < layers; ++layer)
-      types.push_back(layer % 2 == 0 ? "sliding_attention" : "full_attention");
-  }
-  if (types.size() != layers)
-    return config.mismatch("layer_types", strCat("an entry for each of ", layers, " layers"));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types,
+                         readLayerTypes(config, layers, {"full_attention", "sliding_attention"}));
   std::vector<uint32_t> windows(layers);
   for (uint32_t layer = 0; layer < layers; ++layer) {
-    if (types[layer] == "full_attention")
+    if (types.empty() ? layer % 2 != 0 : types[layer] == "full_attention")
       continue;
-    if (types[layer] != "sliding_attention")
-      return config.mismatch("layer_types", "only sliding_attention and full_attention");
-    MOERT_ASSIGN_OR_RETURN(windows[layer], config.integer("sliding_window", 1, kMaxWindow, 128));
+    MOERT_ASSIGN_OR_RETURN(windows[layer], config.integer("sliding_window", 1, kMaxWindow));
   }
   return windows;
 }
@@ -50,10 +69,8 @@ Result<std::vector<uint32_t>> readWindows(const ConfigObject &config, uint32_t l
 Result<RoutedConfig> readRouted(const ConfigObject &config, uint32_t hidden) {
   RoutedConfig routed;
   MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_local_experts", 1, kMaxExperts));
-  MOERT_ASSIGN_OR_RETURN(routed.topK, readAlias(config, "num_experts_per_tok", "experts_per_token",
-                                                1, kMaxExperts, 4));
-  if (routed.topK > routed.experts)
-    return config.mismatch("num_experts_per_tok", "at most num_local_experts");
+  MOERT_ASSIGN_OR_RETURN(
+      routed.topK, readTopK(config, "num_experts_per_tok", routed.experts, "num_local_experts"));
   MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth));
   if (uint64_t{routed.experts} * std::max(2 * routed.width, hidden) > kMostBiases)
     return config.mismatch("num_local_experts",
@@ -64,14 +81,10 @@ Result<RoutedConfig> readRouted(const ConfigObject &config, uint32_t hidden) {
 
 Result<GptOssConfig> readGptOss(const ConfigObject &config, const DecoderConfig &decoder) {
   GptOssConfig oss;
-  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"mlp_bias", "lm_head_bias"}));
-  if (!config.has("rope_parameters")) // The class's default is YaRN with its own numbers.
-    MOERT_RETURN_IF_ERROR(requireKeys(config, {"rope_scaling"}));
   MOERT_ASSIGN_OR_RETURN(oss.routed, readRouted(config, decoder.hiddenSize));
-  MOERT_ASSIGN_OR_RETURN(oss.hasAttentionBias, config.boolean("attention_bias", true));
   MOERT_ASSIGN_OR_RETURN(oss.windows, readWindows(config, decoder.layerCount));
-  MOERT_ASSIGN_OR_RETURN(const double limit, config.real("swiglu_limit", 1e-3, kMostLimit, 7));
-  MOERT_ASSIGN_OR_RETURN(const double alpha, config.real("swiglu_alpha", 1e-3, kMostLimit, 1.702));
+  MOERT_ASSIGN_OR_RETURN(const double limit, config.real("swiglu_limit", 1e-3, kMostLimit));
+  MOERT_ASSIGN_OR_RETURN(const double alpha, config.real("swiglu_alpha", 1e-3, kMostLimit));
   oss.activation = {moert::Activation::kClampedSwiglu, static_cast<float>(alpha),
                     static_cast<float>(limit)};
   return oss;
@@ -107,18 +120,11 @@ void addExperts(const DecoderConfig &decoder, const GptOssConfig &oss, const std
 } // namespace
 
 Result<ModelDescription> describeGptOss(const ArchitectureInput &input) {
-  MOERT_ASSIGN_OR_RETURN(DecoderConfig decoder, readDecoderConfig(input.config));
-  decoder.rope.defaultTheta = 150000;
+  MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(input.config));
   MOERT_ASSIGN_OR_RETURN(const GptOssConfig oss, readGptOss(input.config, decoder));
   const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
     AttentionDescription &attention = layer.attention;
     const std::string module = prefix + "self_attn.";
-    if (oss.hasAttentionBias) {
-      addBias(attention.query, module + "q_proj.");
-      addBias(attention.key, module + "k_proj.");
-      addBias(attention.value, module + "v_proj.");
-      addBias(attention.output, module + "o_proj.");
-    }
     attention.sinks = vectorSource(module + "sinks", decoder.heads);
     attention.window = oss.windows[number];
     MoeDescription &moe = layer.moe.emplace();

@@ -10,6 +10,32 @@ namespace moec {
 using moert::Result;
 using moert::Status;
 
+/// The keys of GraniteMoeConfig.
+constexpr ConfigKey kRows[] = {
+    {"vocab_size", "int", "32000"},
+    {"hidden_size", "int", "4096"},
+    {"intermediate_size", "int", "11008"},
+    {"num_hidden_layers", "int", "32"},
+    {"num_attention_heads", "int", "32"},
+    {"num_key_value_heads", "int?", "null"},
+    {"hidden_act", "text", R"("silu")"},
+    {"max_position_embeddings", "int", "2048"},
+    {"rms_norm_eps", "real", "1e-06"},
+    {"bos_token_id", "any?", "1"},
+    {"eos_token_id", "any?", "2"},
+    {"tie_word_embeddings", "flag", "false"},
+    {"attention_bias", "flag", "false"},
+    {"embedding_multiplier", "real", "1.0"},
+    {"logits_scaling", "real", "1.0"},
+    {"residual_multiplier", "real", "1.0"},
+    {"attention_multiplier", "real", "1.0"},
+    {"num_local_experts", "int", "8", KeyEffect::kUsed, "num_experts"},
+    {"num_experts_per_tok", "int", "2"},
+    {"head_dim", "int?", "null"},
+};
+
+const ConfigKeys kGraniteMoeKeys = kRows;
+
 namespace {
 
 struct GraniteMoeConfig {
@@ -19,19 +45,17 @@ struct GraniteMoeConfig {
 
 Result<GraniteMoeConfig> readGraniteMoe(const ConfigObject &config) {
   GraniteMoeConfig granite;
-  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
   RoutedConfig &routed = granite.routed;
-  MOERT_ASSIGN_OR_RETURN(routed.experts,
-                         readAlias(config, "num_local_experts", "num_experts", 1, kMaxExperts, 8));
+  MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_local_experts", 1, kMaxExperts));
   MOERT_ASSIGN_OR_RETURN(
-      routed.topK, readTopK(config, "num_experts_per_tok", routed.experts, "num_local_experts", 2));
+      routed.topK, readTopK(config, "num_experts_per_tok", routed.experts, "num_local_experts"));
   MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth));
   routed.renormalize = true;
-  MOERT_ASSIGN_OR_RETURN(granite.embedding, readMultiplier(config, "embedding_multiplier", 1));
-  MOERT_ASSIGN_OR_RETURN(granite.attention, readMultiplier(config, "attention_multiplier", 1));
-  MOERT_ASSIGN_OR_RETURN(granite.residual, readMultiplier(config, "residual_multiplier", 1));
+  MOERT_ASSIGN_OR_RETURN(granite.embedding, readMultiplier(config, "embedding_multiplier"));
+  MOERT_ASSIGN_OR_RETURN(granite.attention, readMultiplier(config, "attention_multiplier"));
+  MOERT_ASSIGN_OR_RETURN(granite.residual, readMultiplier(config, "residual_multiplier"));
   MOERT_ASSIGN_OR_RETURN(const double divisor,
-                         config.real("logits_scaling", kLeastMultiplier, kMostMultiplier, 1));
+                         config.real("logits_scaling", kLeastMultiplier, kMostMultiplier));
   granite.logits = static_cast<float>(1 / divisor);
   return granite;
 }

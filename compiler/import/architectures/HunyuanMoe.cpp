@@ -12,12 +12,42 @@ using moert::Result;
 using moert::Status;
 using moert::strCat;
 
-namespace {
-
-struct HunyuanConfig {
-  std::vector<RoutedConfig> routed; // Per layer.
-  bool hasAttentionBias = false;
+/// The keys of HunYuanMoEV1Config.
+constexpr ConfigKey kRows[] = {
+    {"vocab_size", "int", "290943"},
+    {"hidden_size", "int", "4096"},
+    {"intermediate_size", "int", "11008"},
+    {"num_hidden_layers", "int", "32"},
+    {"num_attention_heads", "int", "32"},
+    {"num_key_value_heads", "int?", "null"},
+    {"hidden_act", "text", R"("silu")"},
+    {"max_position_embeddings", "int", "2048"},
+    {"rms_norm_eps", "real", "1e-05"},
+    {"bos_token_id", "any?", "1"},
+    {"eos_token_id", "any?", "2"},
+    {"eod_token_id", "any", "3", KeyEffect::kNone},
+    {"sep_token_id", "any", "4", KeyEffect::kNone},
+    {"tie_word_embeddings", "flag", "false"},
+    {"attention_bias", "flag", "false"},
+    {"num_experts", "int", "1", KeyEffect::kUsed, "num_local_experts"},
+    {"moe_topk", "any", "1", KeyEffect::kUsed, "num_experts_per_tok"},
+    {"head_dim", "int?", "null"},
+    {"use_cla", "flag", "false", KeyEffect::kDefaultOnly},
+    {"use_mla", "flag", "false", KeyEffect::kDefaultOnly},
+    {"group_limited_greedy", "flag", "false", KeyEffect::kDefaultOnly},
+    {"use_qk_norm", "flag", "true", KeyEffect::kDefaultOnly},
+    {"use_mixed_mlp_moe", "flag", "true", KeyEffect::kDefaultOnly},
+    {"norm_topk_prob", "flag", "true", KeyEffect::kDefaultOnly},
+    {"routed_scaling_factor", "real", "1.0", KeyEffect::kDefaultOnly},
+    {"moe_layer_num_skipped", "int", "0", KeyEffect::kDefaultOnly},
+    {"num_shared_expert", "any", "1", KeyEffect::kDefaultOnly},
+    {"attention_head_dim", "int?", "null"},
+    {"moe_intermediate_size", "any", "null"},
 };
+
+const ConfigKeys kHunyuanMoeKeys = kRows;
+
+namespace {
 
 /// One integer for all layers, or a list with one for each.
 Result<std::vector<uint32_t>> readPerLayer(const ConfigObject &config, std::string_view key,
@@ -31,89 +61,54 @@ Result<std::vector<uint32_t>> readPerLayer(const ConfigObject &config, std::stri
   return values;
 }
 
-Status expectInteger(const ConfigObject &config, std::string_view key, uint32_t expected,
-                     std::string_view reason) {
-  MOERT_ASSIGN_OR_RETURN(const uint32_t value, config.integer(key, 0, kMaxWidth, expected));
-  return value == expected ? Status() : config.mismatch(key, strCat(expected, ", ", reason));
-}
-
-Status expectPerLayer(const ConfigObject &config, std::string_view key, uint32_t layers,
-                      uint32_t expected, std::string_view reason) {
-  if (!config.has(key))
+/// Refuses widths that the reference implementation does not read, but other models have.
+Status checkUnreadWidths(const ConfigObject &config, const DecoderConfig &decoder, uint32_t width) {
+  const char *const headKey = "attention_head_dim", *const expertKey = "moe_intermediate_size";
+  if (config.has(headKey)) {
+    MOERT_ASSIGN_OR_RETURN(const uint32_t dim, config.integer(headKey, 0, kMaxHeadDim));
+    if (dim != decoder.headDim)
+      return config.mismatch(headKey, strCat(decoder.headDim, ", the same as head_dim"));
+  }
+  if (!config.has(expertKey))
     return Status();
-  MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> values,
-                         readPerLayer(config, key, layers, kMaxWidth));
-  for (const uint32_t value : values)
-    if (value != expected)
-      return config.mismatch(key, strCat(expected, " for every layer, ", reason));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> widths,
+                         readPerLayer(config, expertKey, decoder.layerCount, kMaxWidth));
+  for (const uint32_t value : widths)
+    if (value != width)
+      return config.mismatch(expertKey,
+                             strCat(width, " for every layer, the same as intermediate_size"));
   return Status();
 }
 
-constexpr std::string_view kAsPublished = "as in all published models of this family";
-
-/// Refuses what the reference implementation computes as if the key had its published value.
-Status checkUnreadKeys(const ConfigObject &config, const DecoderConfig &decoder, uint32_t width) {
-  MOERT_RETURN_IF_ERROR(
-      refuseFlags(config, {"mlp_bias", "use_cla", "use_mla", "group_limited_greedy"}));
-  for (const std::string_view key : {"use_qk_norm", "use_mixed_mlp_moe", "norm_topk_prob"}) {
-    MOERT_ASSIGN_OR_RETURN(const bool flag, config.boolean(key, true));
-    if (!flag)
-      return config.mismatch(key, strCat("true, ", kAsPublished));
-  }
-  MOERT_ASSIGN_OR_RETURN(const float factor, readMultiplier(config, "routed_scaling_factor", 1));
-  if (factor != 1)
-    return config.mismatch("routed_scaling_factor", strCat("1, ", kAsPublished));
-  MOERT_RETURN_IF_ERROR(
-      expectInteger(config, "attention_head_dim", decoder.headDim, "the same as head_dim"));
-  MOERT_RETURN_IF_ERROR(expectInteger(config, "moe_layer_num_skipped", 0, kAsPublished));
-  MOERT_RETURN_IF_ERROR(
-      expectPerLayer(config, "num_shared_expert", decoder.layerCount, 1, kAsPublished));
-  return expectPerLayer(config, "moe_intermediate_size", decoder.layerCount, width,
-                        "the same as intermediate_size");
-}
-
-Result<HunyuanConfig> readHunyuan(const ConfigObject &config, const DecoderConfig &decoder) {
-  HunyuanConfig hunyuan;
-  MOERT_ASSIGN_OR_RETURN(hunyuan.hasAttentionBias, config.boolean("attention_bias", false));
+Result<std::vector<RoutedConfig>> readRouted(const ConfigObject &config,
+                                             const DecoderConfig &decoder) {
   RoutedConfig routed;
   MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_experts", 1, kMaxExperts));
   MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth));
   routed.renormalize = true;
   MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> topK,
                          readPerLayer(config, "moe_topk", decoder.layerCount, routed.experts));
-  // The reference's other names for the two.
-  MOERT_RETURN_IF_ERROR(
-      expectInteger(config, "num_local_experts", routed.experts, "the same as num_experts"));
+  std::vector<RoutedConfig> layers;
   for (const uint32_t chosen : topK) {
-    MOERT_RETURN_IF_ERROR(
-        expectInteger(config, "num_experts_per_tok", chosen, "the same as moe_topk"));
     routed.topK = chosen;
-    hunyuan.routed.push_back(routed);
+    layers.push_back(routed);
   }
-  MOERT_RETURN_IF_ERROR(checkUnreadKeys(config, decoder, routed.width));
-  return hunyuan;
-}
-
-void addAttentionBiases(AttentionDescription &attention, const std::string &prefix) {
-  addBias(attention.query, prefix + "q_proj.");
-  addBias(attention.key, prefix + "k_proj.");
-  addBias(attention.value, prefix + "v_proj.");
-  addBias(attention.output, prefix + "o_proj.");
+  MOERT_RETURN_IF_ERROR(checkUnreadWidths(config, decoder, routed.width));
+  return layers;
 }
 
 } // namespace
 
 Result<ModelDescription> describeHunyuanMoe(const ArchitectureInput &input) {
-  MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(input.config));
-  MOERT_ASSIGN_OR_RETURN(const HunyuanConfig hunyuan, readHunyuan(input.config, decoder));
+  MOERT_ASSIGN_OR_RETURN(DecoderConfig decoder, readDecoderConfig(input.config));
+  decoder.rope.hasAlpha = true;
+  MOERT_ASSIGN_OR_RETURN(const std::vector<RoutedConfig> layers, readRouted(input.config, decoder));
   const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
     const std::string attention = prefix + "self_attn.", module = prefix + "mlp.";
-    if (hunyuan.hasAttentionBias)
-      addAttentionBiases(layer.attention, attention);
     addHeadNorms(decoder, attention + "query_layernorm", attention + "key_layernorm",
                  NormExtent::kHead, layer.attention);
     layer.attention.normsAfterRope = true;
-    const RoutedConfig &routed = hunyuan.routed[number];
+    const RoutedConfig &routed = layers[number];
     MOERT_ASSIGN_OR_RETURN(layer.moe, routedNetwork(input, decoder, routed, module));
     layer.moe->router = softmaxRouter(decoder, routed, module + "gate.wg.");
     layer.moe->shared.emplace().network = gluNetwork(

@@ -28,14 +28,8 @@ Status readLatentAttention(const ConfigObject &config, DecoderConfig &decoder,
                            LatentAttentionConfig &attention) {
   MOERT_ASSIGN_OR_RETURN(decoder, readDecoderWithoutHeads(config));
   MOERT_RETURN_IF_ERROR(readHeads(config, decoder));
-  MOERT_ASSIGN_OR_RETURN(const bool hasBias, config.boolean("attention_bias", false));
-  if (hasBias)
-    return config.mismatch(
-        "attention_bias", "false, as in all published models: biases of latents are not supported");
   if (config.has("q_lora_rank")) {
     MOERT_ASSIGN_OR_RETURN(attention.queryRank, config.integer("q_lora_rank", 1, kMaxWidth));
-  } else if (!config.contains("q_lora_rank")) {
-    return config.mismatch("q_lora_rank", "a width, or null for queries without a down-projection");
   }
   MOERT_ASSIGN_OR_RETURN(attention.rank, config.integer("kv_lora_rank", 1, kMaxHeadDim));
   MOERT_ASSIGN_OR_RETURN(attention.restDim, config.integer("qk_nope_head_dim", 1, kMaxHeadDim));
@@ -44,9 +38,8 @@ Status readLatentAttention(const ConfigObject &config, DecoderConfig &decoder,
   if (attention.sharedDim % 2 != 0)
     return config.mismatch("qk_rope_head_dim", "an even number");
   decoder.headDim = attention.restDim + attention.sharedDim;
-  MOERT_ASSIGN_OR_RETURN(const bool interleaves, config.boolean("rope_interleave", true));
   decoder.rope.dim = attention.sharedDim;
-  decoder.rope.style = interleaves ? RopeStyle::kInterleaved : RopeStyle::kHalf;
+  decoder.rope.style = RopeStyle::kInterleaved;
   MOERT_ASSIGN_OR_RETURN(const double factor, readScoreFactor(config));
   attention.scale = static_cast<float>(factor / std::sqrt(static_cast<double>(decoder.headDim)));
   return {};

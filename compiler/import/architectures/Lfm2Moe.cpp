@@ -11,6 +11,35 @@ using moert::Result;
 using moert::Status;
 using moert::strCat;
 
+/// The keys of Lfm2MoeConfig.
+constexpr ConfigKey kRows[] = {
+    {"vocab_size", "int", "65536"},
+    {"hidden_size", "int", "2048"},
+    {"intermediate_size", "int", "7168"},
+    {"moe_intermediate_size", "int", "1792"},
+    {"num_hidden_layers", "int", "32"},
+    {"bos_token_id", "any?", "1"},
+    {"eos_token_id", "any?", "2"},
+    {"tie_word_embeddings", "flag", "true", KeyEffect::kUsed, "tie_embedding"},
+    {"max_position_embeddings", "int", "128000"},
+    {"norm_eps", "real", "1e-05"},
+    {"num_attention_heads", "int", "32"},
+    {"num_key_value_heads", "int?", "8"},
+    {"conv_bias", "flag", "false", KeyEffect::kDefaultOnly},
+    {"conv_L_cache", "int", "3"},
+    {"num_dense_layers", "int", "2"},
+    {"num_experts_per_tok", "int", "4"},
+    {"num_experts", "int", "32"},
+    {"use_expert_bias", "flag", "true"},
+    {"routed_scaling_factor", "real", "1.0"},
+    {"norm_topk_prob", "flag", "true"},
+    {"layer_types", "list?", "null"},
+    {"rope_theta", "real", "1000000.0"},
+    {"head_dim", "int?", "null"},
+};
+
+const ConfigKeys kLfm2MoeKeys = kRows;
+
 namespace {
 
 constexpr uint32_t kMaxTaps = 64;
@@ -28,16 +57,13 @@ struct Lfm2MoeConfig {
 };
 
 Status readMixers(const ConfigObject &config, uint32_t layers, Lfm2MoeConfig &lfm) {
-  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"conv_bias"}));
   MOERT_ASSIGN_OR_RETURN(lfm.taps, config.integer("conv_L_cache", 2, kMaxTaps));
-  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types, config.strings("layer_types"));
-  if (types.size() != layers)
-    return config.mismatch("layer_types", strCat("one entry for each of ", layers, " layers"));
-  for (const std::string &type : types) {
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types,
+                         readLayerTypes(config, layers, {"conv", "full_attention"}));
+  if (types.empty())
+    return config.mismatch("layer_types", "a list of conv and full_attention");
+  for (const std::string &type : types)
     lfm.isConvolution.push_back(type == "conv");
-    if (type != "conv" && type != "full_attention")
-      return config.mismatch("layer_types", "conv or full_attention");
-  }
   return Status();
 }
 
@@ -49,9 +75,9 @@ Result<Lfm2MoeConfig> readLfm2Moe(const ConfigObject &config, uint32_t layers) {
   MOERT_ASSIGN_OR_RETURN(routed.topK,
                          readTopK(config, "num_experts_per_tok", routed.experts, "num_experts"));
   MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("moe_intermediate_size", 1, kMaxWidth));
-  MOERT_ASSIGN_OR_RETURN(routed.renormalize, config.boolean("norm_topk_prob", true));
-  MOERT_ASSIGN_OR_RETURN(lfm.hasBias, config.boolean("use_expert_bias", true));
-  MOERT_ASSIGN_OR_RETURN(lfm.weightScale, readMultiplier(config, "routed_scaling_factor", 1));
+  MOERT_ASSIGN_OR_RETURN(routed.renormalize, config.boolean("norm_topk_prob"));
+  MOERT_ASSIGN_OR_RETURN(lfm.hasBias, config.boolean("use_expert_bias"));
+  MOERT_ASSIGN_OR_RETURN(lfm.weightScale, readMultiplier(config, "routed_scaling_factor"));
   MOERT_ASSIGN_OR_RETURN(lfm.denseLayers, config.integer("num_dense_layers", 0, layers));
   if (lfm.denseLayers != 0) {
     MOERT_ASSIGN_OR_RETURN(lfm.denseWidth, config.integer("intermediate_size", 1, kMaxWidth));
@@ -86,10 +112,7 @@ Status describeNetwork(const ArchitectureInput &input, const DecoderConfig &deco
 
 Result<ModelDescription> describeLfm2Moe(const ArchitectureInput &input) {
   const ConfigObject &config = input.config;
-  MOERT_ASSIGN_OR_RETURN(DecoderConfig decoder, readDecoderConfig(config, "norm_eps"));
-  MOERT_ASSIGN_OR_RETURN(
-      decoder.tiedHead,
-      config.boolean(config.has("tie_embedding") ? "tie_embedding" : "tie_word_embeddings", true));
+  MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(config, "norm_eps"));
   if (decoder.hiddenSize < kLeastConvolved)
     return config.mismatch("hidden_size", strCat("at least ", kLeastConvolved));
   MOERT_ASSIGN_OR_RETURN(const Lfm2MoeConfig lfm, readLfm2Moe(config, decoder.layerCount));

@@ -21,7 +21,7 @@ constexpr uint32_t kMaxPositions = 1u << 30;
 constexpr uint64_t kMaxTotalExperts = 1 << 17;
 
 Result<moert::GluActivation> readActivation(const ConfigObject &config) {
-  MOERT_ASSIGN_OR_RETURN(const std::string name, config.string("hidden_act", "silu"));
+  MOERT_ASSIGN_OR_RETURN(const std::string name, config.string("hidden_act"));
   if (name == "silu" || name == "swish") // Two names for the same function.
     return moert::GluActivation();
   return config.mismatch("hidden_act", "\"silu\" or \"swish\", the supported activations");
@@ -42,7 +42,7 @@ Status checkCommonKeys(const ConfigObject &config) {
 Status readHeads(const ConfigObject &config, DecoderConfig &decoder) {
   MOERT_ASSIGN_OR_RETURN(decoder.heads, config.integer("num_attention_heads", 1, kMaxHeads));
   decoder.kvHeads = decoder.heads;
-  if (!config.contains("num_key_value_heads") || config.has("num_key_value_heads")) {
+  if (config.has("num_key_value_heads")) {
     MOERT_ASSIGN_OR_RETURN(decoder.kvHeads, config.integer("num_key_value_heads", 1, kMaxHeads));
   }
   if (decoder.heads % decoder.kvHeads != 0)
@@ -60,6 +60,8 @@ Status readHeads(const ConfigObject &config, DecoderConfig &decoder) {
   if (decoder.headDim % 2 != 0 || decoder.headDim > kMaxHeadDim)
     return config.mismatch("head_dim", strCat("an even width of a head up to ", kMaxHeadDim,
                                               "; it is ", decoder.headDim));
+  MOERT_ASSIGN_OR_RETURN(decoder.inputBiases, config.boolean("attention_bias"));
+  decoder.outputBias = decoder.inputBiases;
   return Status();
 }
 
@@ -76,24 +78,38 @@ AttentionDescription describeAttention(const DecoderConfig &decoder, const std::
   attention.key = linearLayer(prefix + "k_proj.", keys, decoder.hiddenSize);
   attention.value = linearLayer(prefix + "v_proj.", keys, decoder.hiddenSize);
   attention.output = linearLayer(prefix + "o_proj.", decoder.hiddenSize, queries);
+  if (decoder.inputBiases) {
+    addBias(attention.query, prefix + "q_proj.");
+    addBias(attention.key, prefix + "k_proj.");
+    addBias(attention.value, prefix + "v_proj.");
+  }
+  if (decoder.outputBias)
+    addBias(attention.output, prefix + "o_proj.");
   attention.rope = 0;
   return attention;
 }
 
 /// generation_config.json takes precedence for the end tokens, since the model's authors generate
-/// with it.
+/// with it. A default of the class that the vocabulary lacks is never generated.
 Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model) {
   const uint32_t last = model.vocabularySize - 1;
-  const bool hasGeneration = input.generationConfig.has_value();
-  const ConfigObject &endHolder = hasGeneration && input.generationConfig->has("eos_token_id")
-                                      ? *input.generationConfig
-                                      : input.config;
-  MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> ends,
-                         endHolder.integerOrList("eos_token_id", 0, last));
-  model.eosTokens.assign(ends.begin(), ends.end());
-  const ConfigObject &beginHolder =
-      hasGeneration && !input.config.has("bos_token_id") ? *input.generationConfig : input.config;
-  if (!beginHolder.has("bos_token_id"))
+  const auto holderOf = [&](std::string_view key, bool isGenerationFirst) -> const ConfigObject & {
+    const bool generates = input.generationConfig && input.generationConfig->has(key);
+    const bool isGiven = input.config.isGiven(key) && input.config.has(key);
+    return generates && (isGenerationFirst || !isGiven) ? *input.generationConfig : input.config;
+  };
+  const auto isAbsent = [&](const ConfigObject &holder, std::string_view key) {
+    return &holder == &input.config && !holder.isGiven(key) &&
+           !holder.integerOrList(key, 0, last).isOk();
+  };
+  const ConfigObject &endHolder = holderOf("eos_token_id", true);
+  if (!isAbsent(endHolder, "eos_token_id")) {
+    MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> ends,
+                           endHolder.integerOrList("eos_token_id", 0, last));
+    model.eosTokens.assign(ends.begin(), ends.end());
+  }
+  const ConfigObject &beginHolder = holderOf("bos_token_id", false);
+  if (!beginHolder.has("bos_token_id") || isAbsent(beginHolder, "bos_token_id"))
     return Status();
   MOERT_ASSIGN_OR_RETURN(const uint32_t begin, beginHolder.integer("bos_token_id", 0, last));
   model.bosToken = static_cast<int32_t>(begin);
@@ -232,11 +248,30 @@ Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &inp
 }
 
 Result<uint32_t> readTopK(const ConfigObject &config, std::string_view key, uint32_t experts,
-                          std::string_view expertsKey, std::optional<uint32_t> fallback) {
-  MOERT_ASSIGN_OR_RETURN(const uint32_t topK, config.integer(key, 1, experts, fallback));
-  if (topK > experts) // A fallback, which integer() does not check.
-    return config.mismatch(key, strCat("at most ", expertsKey));
-  return topK;
+                          std::string_view expertsKey) {
+  const Result<uint32_t> topK = config.integer(key, 1, experts);
+  if (topK.isOk())
+    return topK;
+  return config.mismatch(key, strCat("an integer from 1 to ", experts, ", at most ", expertsKey));
+}
+
+Result<std::vector<std::string>> readLayerTypes(const ConfigObject &config, uint32_t layers,
+                                                std::initializer_list<std::string_view> known) {
+  std::vector<std::string> types;
+  if (!config.has("layer_types"))
+    return types;
+  MOERT_ASSIGN_OR_RETURN(types, config.strings("layer_types"));
+  if (types.size() != layers)
+    return config.mismatch("layer_types", strCat("one entry for each of ", layers, " layers"));
+  for (const std::string &type : types) {
+    if (std::find(known.begin(), known.end(), type) != known.end())
+      continue;
+    std::string text;
+    for (const std::string_view name : known)
+      text += strCat(text.empty() ? "" : " or ", name);
+    return config.mismatch("layer_types", text);
+  }
+  return types;
 }
 
 Result<uint32_t> sharedWidth(const ConfigObject &config, std::string_view key, uint32_t count,
@@ -268,7 +303,7 @@ Result<MoeDescription> routedNetwork(const ArchitectureInput &input, const Decod
 
 Result<std::vector<bool>> readRoutedLayers(const ConfigObject &config, uint32_t layers) {
   MOERT_ASSIGN_OR_RETURN(const uint32_t step,
-                         config.integer("decoder_sparse_step", 1, kMaxLayerNumber, 1));
+                         config.integer("decoder_sparse_step", 1, kMaxLayerNumber));
   std::vector<bool> isRouted(layers);
   for (uint32_t layer = 0; layer < layers; ++layer)
     isRouted[layer] = (layer + 1) % step == 0;
@@ -282,26 +317,13 @@ Result<std::vector<bool>> readRoutedLayers(const ConfigObject &config, uint32_t 
   return isRouted;
 }
 
-Status refuseFlags(const ConfigObject &config, std::initializer_list<std::string_view> keys) {
-  for (const std::string_view key : keys) {
-    if (!config.has(key))
-      continue;
-    MOERT_ASSIGN_OR_RETURN(const bool flag, config.boolean(key));
-    if (flag)
-      return config.mismatch(
-          key, "false, as in all published models of this family: nothing else is supported");
-  }
-  return Status();
-}
-
-Result<float> readMultiplier(const ConfigObject &config, std::string_view key,
-                             std::optional<double> fallback) {
-  MOERT_ASSIGN_OR_RETURN(const double value,
-                         config.real(key, kLeastMultiplier, kMostMultiplier, fallback));
+Result<float> readMultiplier(const ConfigObject &config, std::string_view key) {
+  MOERT_ASSIGN_OR_RETURN(const double value, config.real(key, kLeastMultiplier, kMostMultiplier));
   return static_cast<float>(value);
 }
 
-Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder, double fallback) {
+Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder,
+                          std::optional<double> fallback) {
   MOERT_ASSIGN_OR_RETURN(const double factor, readPartialRotaryFactor(config, fallback));
   decoder.rope.isPartial = true;
   decoder.rope.dim = static_cast<uint32_t>(decoder.headDim * factor); // As the reference rounds.
@@ -309,24 +331,6 @@ Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder, do
     return config.mismatch("partial_rotary_factor",
                            strCat("a factor that rotates an even number of the ", decoder.headDim,
                                   " elements of a head"));
-  return Status();
-}
-
-Result<uint32_t> readAlias(const ConfigObject &config, std::string_view key, std::string_view alias,
-                           uint32_t least, uint32_t most, uint32_t fallback) {
-  MOERT_ASSIGN_OR_RETURN(const uint32_t aliasValue, config.integer(alias, least, most, fallback));
-  if (!config.contains(key))
-    return aliasValue;
-  MOERT_ASSIGN_OR_RETURN(const uint32_t value, config.integer(key, least, most));
-  if (config.contains(alias) && value != aliasValue)
-    return config.mismatch(key, strCat("the same as ", alias, ", which is ", aliasValue));
-  return value;
-}
-
-Status requireKeys(const ConfigObject &config, std::initializer_list<std::string_view> keys) {
-  for (const std::string_view key : keys)
-    if (!config.has(key))
-      return config.mismatch(key, "its value: published models differ in it");
   return Status();
 }
 
@@ -349,14 +353,13 @@ Result<DecoderConfig> readDecoderWithoutHeads(const ConfigObject &config,
                          config.integer("max_position_embeddings", 1, kMaxPositions));
   MOERT_ASSIGN_OR_RETURN(const double epsilon, config.real(epsilonKey, 0, 1));
   decoder.epsilon = static_cast<float>(epsilon);
-  MOERT_ASSIGN_OR_RETURN(decoder.tiedHead, config.boolean("tie_word_embeddings", false));
+  MOERT_ASSIGN_OR_RETURN(decoder.tiedHead, config.boolean("tie_word_embeddings"));
   return decoder;
 }
 
 Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
                                          const DecoderConfig &decoder, const FillLayer &fillLayer) {
   ModelDescription model;
-  MOERT_ASSIGN_OR_RETURN(model.modelType, input.config.string("model_type"));
   model.vocabularySize = decoder.vocabularySize;
   model.hiddenSize = decoder.hiddenSize;
   model.maxPositions = decoder.maxPositions;

@@ -31,9 +31,12 @@ struct DecoderConfig {
   uint32_t maxPositions = 0;
   float epsilon = 0;
   moert::GluActivation activation;
-  bool tiedHead = false;    // From the config; describeDecoder() checks it against the tensors.
-  RopeKind rope;            // Rotates whole heads, unless the family changes it.
-  bool normsAddOne = false; // Norms multiply by 1 + weight.
+  bool tiedHead = false; // From the config; describeDecoder() checks it against the tensors.
+  /// Biases of queries, keys and values, and of the attention's output: attention_bias, unless the
+  /// family changes them.
+  bool inputBiases = false, outputBias = false;
+  RopeKind rope;                 // Rotates whole heads, unless the family changes it.
+  bool normsAddOne = false;      // Norms multiply by 1 + weight.
   std::string prefix = "model."; // All tensor names but the head's begin with it,
   std::string headPrefix;        // and the head's with this.
   /// If not empty, the model's rotations, in place of the one that the config's keys give.
@@ -58,32 +61,23 @@ moert::Result<DecoderConfig> readDecoderConfig(const ConfigObject &config,
 moert::Result<DecoderConfig> readDecoderWithoutHeads(const ConfigObject &config,
                                                      std::string_view epsilonKey = "rms_norm_eps");
 
-/// Refuses a config without one of these keys, where no default is safe: published values differ
-/// from those of the reference implementation.
-moert::Status requireKeys(const ConfigObject &config, std::initializer_list<std::string_view> keys);
-
-/// Refuses flags that are true and that the family does not support.
-moert::Status refuseFlags(const ConfigObject &config, std::initializer_list<std::string_view> keys);
-
-/// An integer under either of two names; if both exist, they must agree.
-moert::Result<uint32_t> readAlias(const ConfigObject &config, std::string_view key,
-                                  std::string_view alias, uint32_t least, uint32_t most,
-                                  uint32_t fallback);
-
 inline constexpr double kLeastMultiplier = 1e-6, kMostMultiplier = 1e6;
 
 /// A factor on an embedding, on scores or on a residual branch.
-moert::Result<float> readMultiplier(const ConfigObject &config, std::string_view key,
-                                    std::optional<double> fallback = std::nullopt);
+moert::Result<float> readMultiplier(const ConfigObject &config, std::string_view key);
 
-/// Rotates only the first elements of each head, by partial_rotary_factor.
+/// Rotates only the first elements of each head, by partial_rotary_factor or else `fallback`.
 moert::Status setPartialRotation(const ConfigObject &config, DecoderConfig &decoder,
-                                 double fallback = 1);
+                                 std::optional<double> fallback = std::nullopt);
 
 /// Experts per token: an integer from 1 to `experts`, which the config has as expertsKey.
 moert::Result<uint32_t> readTopK(const ConfigObject &config, std::string_view key, uint32_t experts,
-                                 std::string_view expertsKey,
-                                 std::optional<uint32_t> fallback = std::nullopt);
+                                 std::string_view expertsKey);
+
+/// The list layer_types, each entry one of `known`; empty if the file has none.
+moert::Result<std::vector<std::string>>
+readLayerTypes(const ConfigObject &config, uint32_t layers,
+               std::initializer_list<std::string_view> known);
 
 /// The width of `count` shared experts as one network; refuses the key's value if that is too wide.
 moert::Result<uint32_t> sharedWidth(const ConfigObject &config, std::string_view key,

@@ -12,6 +12,29 @@ namespace moec {
 using moert::Result;
 using moert::Status;
 
+/// The keys of MiniCPMConfig in the models' remote code, configuration_minicpm.py.
+constexpr ConfigKey kRows[] = {
+    {"vocab_size", "int", "32000"},
+    {"hidden_size", "int", "4096"},
+    {"intermediate_size", "int", "11008"},
+    {"num_hidden_layers", "int", "32"},
+    {"num_attention_heads", "int", "32"},
+    {"num_key_value_heads", "int?", "null"},
+    {"head_dim", "int?", "null"},
+    {"max_position_embeddings", "int", "2048"},
+    {"rms_norm_eps", "real", "1e-06"},
+    {"bos_token_id", "any?", "1"},
+    {"eos_token_id", "any?", "2"},
+    {"tie_word_embeddings", "flag", "true"},
+    {"scale_emb", "real", "1"},
+    {"dim_model_base", "int", "1"},
+    {"scale_depth", "real", "1"},
+    {"num_experts", "int", "0"},
+    {"num_experts_per_tok", "int", "2"},
+};
+
+const ConfigKeys kMiniCpmMoeKeys = kRows;
+
 namespace {
 
 struct MiniCpmConfig {
@@ -21,11 +44,10 @@ struct MiniCpmConfig {
 
 Result<MiniCpmConfig> readMiniCpm(const ConfigObject &config, const DecoderConfig &decoder) {
   MiniCpmConfig mini;
-  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
   RoutedConfig &routed = mini.routed;
   MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_experts", 1, kMaxExperts));
   MOERT_ASSIGN_OR_RETURN(routed.topK,
-                         readTopK(config, "num_experts_per_tok", routed.experts, "num_experts", 2));
+                         readTopK(config, "num_experts_per_tok", routed.experts, "num_experts"));
   MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth));
   routed.renormalize = true;
   MOERT_ASSIGN_OR_RETURN(mini.embedding, readMultiplier(config, "scale_emb"));
@@ -40,10 +62,7 @@ Result<MiniCpmConfig> readMiniCpm(const ConfigObject &config, const DecoderConfi
 } // namespace
 
 Result<ModelDescription> describeMiniCpmMoe(const ArchitectureInput &input) {
-  MOERT_ASSIGN_OR_RETURN(DecoderConfig decoder, readDecoderConfig(input.config));
-  // Defaults of the class, which its configs rely on.
-  MOERT_ASSIGN_OR_RETURN(decoder.tiedHead, input.config.boolean("tie_word_embeddings", true));
-  decoder.rope.defaultTheta = 10000;
+  MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(input.config));
   MOERT_ASSIGN_OR_RETURN(const MiniCpmConfig mini, readMiniCpm(input.config, decoder));
   const auto fillLayer = [&](uint32_t, const std::string &prefix, LayerDescription &layer) {
     MOERT_ASSIGN_OR_RETURN(

@@ -9,6 +9,30 @@ namespace moec {
 using moert::Result;
 using moert::Status;
 
+/// The keys of MixtralConfig.
+constexpr ConfigKey kRows[] = {
+    {"vocab_size", "int", "32000"},
+    {"hidden_size", "int", "4096"},
+    {"intermediate_size", "int", "14336"},
+    {"num_hidden_layers", "int", "32"},
+    {"num_attention_heads", "int", "32"},
+    {"num_key_value_heads", "int?", "8"},
+    {"head_dim", "int?", "null"},
+    {"hidden_act", "text", R"("silu")"},
+    {"max_position_embeddings", "int", "131072"},
+    {"rms_norm_eps", "real", "1e-05"},
+    {"bos_token_id", "any?", "1"},
+    {"eos_token_id", "any?", "2"},
+    {"tie_word_embeddings", "flag", "false"},
+    {"sliding_window", "int?", "null"},
+    {"num_experts_per_tok", "int", "2"},
+    {"num_local_experts", "int", "8", KeyEffect::kUsed, "num_experts"},
+    {"router_jitter_noise", "any", "0.0", KeyEffect::kNone},
+    {"rope_theta", "real", "1000000.0"},
+};
+
+const ConfigKeys kMixtralKeys = kRows;
+
 namespace {
 
 struct MixtralConfig {
@@ -18,12 +42,10 @@ struct MixtralConfig {
 
 Result<MixtralConfig> readMixtral(const ConfigObject &config) {
   MixtralConfig mixtral;
-  MOERT_RETURN_IF_ERROR(refuseFlags(config, {"attention_bias", "mlp_bias", "lm_head_bias"}));
   RoutedConfig &routed = mixtral.routed;
-  MOERT_ASSIGN_OR_RETURN(routed.experts,
-                         readAlias(config, "num_local_experts", "num_experts", 1, kMaxExperts, 8));
+  MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_local_experts", 1, kMaxExperts));
   MOERT_ASSIGN_OR_RETURN(
-      routed.topK, readTopK(config, "num_experts_per_tok", routed.experts, "num_local_experts", 2));
+      routed.topK, readTopK(config, "num_experts_per_tok", routed.experts, "num_local_experts"));
   MOERT_ASSIGN_OR_RETURN(routed.width, config.integer("intermediate_size", 1, kMaxWidth));
   routed.renormalize = true;
   if (config.has("sliding_window")) {

@@ -11,6 +11,51 @@ namespace moec {
 using moert::Result;
 using moert::Status;
 
+/// The keys of Qwen3_5MoeTextConfig.
+constexpr ConfigKey kRows[] = {
+    {"vocab_size", "int", "248320"},
+    {"hidden_size", "int", "2048"},
+    {"num_hidden_layers", "int", "40"},
+    {"num_attention_heads", "int", "16"},
+    {"num_key_value_heads", "int?", "2"},
+    {"hidden_act", "text", R"("silu")"},
+    {"max_position_embeddings", "int", "32768"},
+    {"rms_norm_eps", "real", "1e-06"},
+    {"tie_word_embeddings", "flag", "false"},
+    {"head_dim", "int?", "256"},
+    {"linear_conv_kernel_dim", "int", "4"},
+    {"linear_key_head_dim", "int", "128"},
+    {"linear_value_head_dim", "int", "128"},
+    {"linear_num_key_heads", "int", "16"},
+    {"linear_num_value_heads", "int", "32"},
+    {"moe_intermediate_size", "int", "512"},
+    {"shared_expert_intermediate_size", "int", "512"},
+    {"num_experts_per_tok", "int", "8"},
+    {"num_experts", "int", "256"},
+    {"layer_types", "list?", "null"},
+    {"bos_token_id", "any?", "null"},
+    {"eos_token_id", "any?", "null"},
+    {"partial_rotary_factor", "real?", "0.25"},
+    {"full_attention_interval", "int", "4"},
+    {"use_sliding_window", "flag", "false", KeyEffect::kDefaultOnly},
+    {"attn_output_gate", "flag", "true", KeyEffect::kDefaultOnly},
+};
+
+const ConfigKeys kQwen35MoeTextKeys = kRows;
+
+/// The keys of Qwen3_5MoeConfig.
+constexpr ConfigKey kOuterRows[] = {
+    {"text_config", "object", "null"},
+    {"vision_config", "any", "null", KeyEffect::kNone},
+    {"image_token_id", "any", "248056", KeyEffect::kNone},
+    {"video_token_id", "any", "248057", KeyEffect::kNone},
+    {"vision_start_token_id", "any", "248053", KeyEffect::kNone},
+    {"vision_end_token_id", "any", "248054", KeyEffect::kNone},
+    {"tie_word_embeddings", "flag", "false"},
+};
+
+const ConfigKeys kQwen35MoeKeys = kOuterRows;
+
 static void setSources(const GatedDecoderConfig &config, const std::string &module,
                        DeltaNetDescription &net) {
   const uint32_t hidden = config.decoder.hiddenSize;
@@ -25,29 +70,12 @@ static void setSources(const GatedDecoderConfig &config, const std::string &modu
   net.decay = linearLayer(module + "in_proj_a.", config.heads, hidden);
 }
 
-/// The config of the text, which is the whole config of a text-only checkpoint.
-static Result<ConfigObject> textConfigOf(const ConfigObject &config) {
-  if (!config.has("text_config"))
-    return config;
-  MOERT_ASSIGN_OR_RETURN(const ConfigObject text, config.object("text_config"));
-  MOERT_ASSIGN_OR_RETURN(const std::string type, text.string("model_type", "qwen3_5_moe_text"));
-  if (type != "qwen3_5_moe_text")
-    return text.mismatch("model_type", "qwen3_5_moe_text");
-  return text;
-}
-
 Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input) {
-  ArchitectureInput text = input;
-  MOERT_ASSIGN_OR_RETURN(text.config, textConfigOf(input.config));
-  const ConfigObject &config = text.config;
-  MOERT_ASSIGN_OR_RETURN(GatedDecoderConfig gated, readGatedDecoder(config));
-  MOERT_ASSIGN_OR_RETURN(const bool hasGate, config.boolean("attn_output_gate", true));
-  if (!hasGate)
-    return config.mismatch("attn_output_gate", "true, as in all published models");
+  MOERT_ASSIGN_OR_RETURN(GatedDecoderConfig gated, readGatedDecoder(input.config));
   DecoderConfig &decoder = gated.decoder;
-  // The reference implementation reads the outer flag, where there is one.
-  MOERT_ASSIGN_OR_RETURN(decoder.tiedHead,
-                         input.config.boolean("tie_word_embeddings", decoder.tiedHead));
+  if (input.outer) { // The reference implementation reads the outer flag.
+    MOERT_ASSIGN_OR_RETURN(decoder.tiedHead, input.outer->boolean("tie_word_embeddings"));
+  }
   gated.routed.renormalize = true;
   if (input.hasTensor("model.language_model.embed_tokens.weight"))
     decoder.prefix = "model.language_model.";
@@ -57,10 +85,11 @@ Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input) {
       setSources(gated, mixer, describeDeltaNet(gated, mixer, layer));
     else
       describeGatedAttention(gated, prefix, layer);
-    return describeGatedNetwork(text, gated, prefix + "mlp.", layer);
+    return describeGatedNetwork(input, gated, prefix + "mlp.", layer);
   };
-  MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(text, decoder, fillLayer));
-  MOERT_ASSIGN_OR_RETURN(model.modelType, input.config.string("model_type"));
+  MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(input, decoder, fillLayer));
+  if (input.outer)
+    model.modelType = "qwen3_5_moe";
   for (const char *part : {"model.visual.", "mtp."})
     model.otherParts.push_back(part);
   return model;

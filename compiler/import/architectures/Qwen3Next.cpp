@@ -12,6 +12,41 @@ namespace moec {
 using moert::Result;
 using moert::Status;
 
+/// The keys of Qwen3NextConfig.
+constexpr ConfigKey kRows[] = {
+    {"vocab_size", "int", "151936"},
+    {"hidden_size", "int", "2048"},
+    {"intermediate_size", "int", "5632"},
+    {"num_hidden_layers", "int", "48"},
+    {"num_attention_heads", "int", "16"},
+    {"num_key_value_heads", "int?", "2"},
+    {"hidden_act", "text", R"("silu")"},
+    {"max_position_embeddings", "int", "32768"},
+    {"rms_norm_eps", "real", "1e-06"},
+    {"tie_word_embeddings", "flag", "false"},
+    {"head_dim", "int?", "256"},
+    {"linear_conv_kernel_dim", "int", "4"},
+    {"linear_key_head_dim", "int", "128"},
+    {"linear_value_head_dim", "int", "128"},
+    {"linear_num_key_heads", "int", "16"},
+    {"linear_num_value_heads", "int", "32"},
+    {"decoder_sparse_step", "int", "1"},
+    {"moe_intermediate_size", "int", "512"},
+    {"shared_expert_intermediate_size", "int", "512"},
+    {"num_experts_per_tok", "int", "10"},
+    {"num_experts", "int", "512"},
+    {"norm_topk_prob", "flag", "true"},
+    {"mlp_only_layers", "list?", "null"},
+    {"layer_types", "list?", "null"},
+    {"bos_token_id", "any?", "null"},
+    {"eos_token_id", "any?", "null"},
+    {"partial_rotary_factor", "real?", "0.25"},
+    {"full_attention_interval", "int", "4"},
+    {"use_sliding_window", "flag", "false", KeyEffect::kDefaultOnly},
+};
+
+const ConfigKeys kQwen3NextKeys = kRows;
+
 /// `rows` of a fused tensor: those from firstRow on of each key head's `perHead` rows.
 static LinearDescription fusedPart(const GatedDecoderConfig &config, const std::string &tensor,
                                    uint32_t rows, uint32_t firstRow, uint32_t perHead) {
@@ -39,7 +74,7 @@ static void setFusedSources(const GatedDecoderConfig &config, const std::string 
 Result<ModelDescription> describeQwen3Next(const ArchitectureInput &input) {
   const ConfigObject &config = input.config;
   MOERT_ASSIGN_OR_RETURN(GatedDecoderConfig gated, readGatedDecoder(config));
-  MOERT_ASSIGN_OR_RETURN(gated.routed.renormalize, config.boolean("norm_topk_prob", true));
+  MOERT_ASSIGN_OR_RETURN(gated.routed.renormalize, config.boolean("norm_topk_prob"));
   const DecoderConfig &decoder = gated.decoder;
   MOERT_ASSIGN_OR_RETURN(const std::vector<bool> isRouted,
                          readRoutedLayers(config, decoder.layerCount));

@@ -1,5 +1,6 @@
 #include "compiler/import/architectures/Rope.h"
 
+#include "compiler/import/ConfigTable.h"
 #include "runtime/base/DeterministicMath.h"
 
 #include <algorithm>
@@ -21,51 +22,105 @@ namespace {
 constexpr double kLeastTheta = 1, kMostTheta = 1e15;
 constexpr double kMostFactor = 1e6;
 
-/// Location of the keys.
-struct RopeKeys {
-  double theta = 0;
-  std::string type = "default";
-  std::optional<ConfigObject> parameters; // The scaling's parameters.
+/// The keys of a rope object, of all types; every one but the type may be absent.
+constexpr ConfigKey kRows[] = {
+    {"rope_type", "text", R"("default")", KeyEffect::kUsed, "type"},
+    {"rope_theta", "real", "null"},
+    {"partial_rotary_factor", "real?", "null"},
+    {"original_max_position_embeddings", "int", "null"},
+    {"factor", "real?", "null"},
+    {"attention_factor", "real?", "null"},
+    {"beta_fast", "real?", "32"},
+    {"beta_slow", "real?", "1"},
+    {"mscale", "real?", "null"},
+    {"mscale_all_dim", "real?", "null"},
+    {"truncate", "flag?", "true"},
+    {"low_freq_factor", "real", "null"},
+    {"high_freq_factor", "real", "null"},
+    {"short_factor", "list", "null"},
+    {"long_factor", "list", "null"},
+    {"short_mscale", "real", "null"},
+    {"long_mscale", "real", "null"},
+    {"alpha", "real?", "null"},
 };
 
-Result<std::string> readType(const ConfigObject &parameters, std::optional<std::string> fallback) {
-  if (!parameters.contains("type"))
-    return parameters.string("rope_type", std::move(fallback));
-  MOERT_ASSIGN_OR_RETURN(const std::string type, parameters.string("type"));
-  MOERT_ASSIGN_OR_RETURN(const std::string ropeType, parameters.string("rope_type", type));
-  if (type != ropeType)
-    return parameters.mismatch("rope_type", "the same as 'type', which is \"" + type + "\"");
-  return type;
+const ConfigTable &ropeTable() {
+  static const ConfigTable table(kRows);
+  return table;
 }
 
-Result<RopeKeys> readKeys(const ConfigObject &config, std::optional<double> defaultTheta) {
-  RopeKeys keys;
-  if (!config.has("rope_parameters")) {
-    MOERT_ASSIGN_OR_RETURN(keys.theta,
-                           config.real("rope_theta", kLeastTheta, kMostTheta, defaultTheta));
-    if (!config.has("rope_scaling"))
-      return keys;
-    MOERT_ASSIGN_OR_RETURN(keys.parameters, config.object("rope_scaling"));
-    MOERT_ASSIGN_OR_RETURN(keys.type, readType(*keys.parameters, std::nullopt));
-    return keys;
+/// A rope object and the config around it.
+struct RopeKeys {
+  ConfigObject config;
+  std::optional<ConfigObject> parameters;
+  std::string type = "default";
+  double theta = 0;
+  bool isPerLayer = false;
+
+  /// Where the value of a key is that may be inside the object or outside of it.
+  const ConfigObject &holder(std::string_view key) const {
+    return parameters && parameters->contains(key) ? *parameters : config;
   }
-  if (config.has("rope_scaling"))
-    return config.mismatch("rope_scaling",
-                           "no such key together with rope_parameters, which replaces it");
-  MOERT_ASSIGN_OR_RETURN(keys.parameters, config.object("rope_parameters"));
-  MOERT_ASSIGN_OR_RETURN(keys.type, readType(*keys.parameters, "default"));
-  const ConfigObject &holder = keys.parameters->contains("rope_theta") ? *keys.parameters : config;
+};
+
+/// The class's own rope_parameters, if it has some, are as good as the file's.
+Result<std::optional<ConfigObject>> findParameters(const ConfigObject &config) {
+  for (const char *key : {"rope_scaling", "rope_parameters"}) {
+    if (!config.has(key))
+      continue;
+    MOERT_ASSIGN_OR_RETURN(const ConfigObject object, config.object(key));
+    if (object.keys().empty() && std::string_view(key) == "rope_scaling")
+      continue;
+    MOERT_ASSIGN_OR_RETURN(const ConfigObject read, object.withTable(ropeTable()));
+    return std::optional<ConfigObject>(read);
+  }
+  return std::optional<ConfigObject>();
+}
+
+Status readTypeAndTheta(RopeKeys &keys) {
+  if (keys.parameters) {
+    MOERT_ASSIGN_OR_RETURN(keys.type, keys.parameters->string("rope_type"));
+    if (!keys.parameters->contains("rope_type") && keys.parameters->contains("factor"))
+      return keys.parameters->mismatch("rope_type", "the type that its factor belongs to");
+  }
   MOERT_ASSIGN_OR_RETURN(keys.theta,
-                         holder.real("rope_theta", kLeastTheta, kMostTheta, defaultTheta));
+                         keys.holder("rope_theta").real("rope_theta", kLeastTheta, kMostTheta));
+  return Status();
+}
+
+Result<RopeKeys> readKeys(const ConfigObject &config) {
+  MOERT_ASSIGN_OR_RETURN(std::optional<ConfigObject> parameters, findParameters(config));
+  RopeKeys keys{config, std::move(parameters)};
+  MOERT_RETURN_IF_ERROR(readTypeAndTheta(keys));
   return keys;
 }
 
-Status scaleLlama3(const ConfigObject &parameters, std::vector<double> &frequencies) {
+/// Positions that the model was trained on: outside of the object, inside of it, or all positions.
+/// Types of layers do not look outside.
+Result<uint32_t> readOriginal(const RopeKeys &keys) {
+  const char *const key = "original_max_position_embeddings";
+  if (!keys.isPerLayer && keys.config.contains(key))
+    return keys.config.integer(key, 1, 1u << 30);
+  if (keys.parameters->contains(key))
+    return keys.parameters->integer(key, 1, 1u << 30);
+  return keys.config.integer("max_position_embeddings", 1, 1u << 30);
+}
+
+/// The part of a head that rotates; null is a whole head.
+Result<double> readPart(const RopeKeys &keys, std::optional<double> fallback) {
+  const char *const key = "partial_rotary_factor";
+  const ConfigObject &holder = keys.holder(key);
+  if (fallback && !holder.contains(key))
+    return *fallback;
+  return holder.has(key) ? holder.real(key, 0, 1) : Result<double>(1);
+}
+
+Status scaleLlama3(const RopeKeys &keys, std::vector<double> &frequencies) {
+  const ConfigObject &parameters = *keys.parameters;
   MOERT_ASSIGN_OR_RETURN(const double factor, parameters.real("factor", 1, kMostFactor));
   MOERT_ASSIGN_OR_RETURN(const double low, parameters.real("low_freq_factor", 1e-6, kMostFactor));
   MOERT_ASSIGN_OR_RETURN(const double high, parameters.real("high_freq_factor", 1e-6, kMostFactor));
-  MOERT_ASSIGN_OR_RETURN(const uint32_t original,
-                         parameters.integer("original_max_position_embeddings", 1, 1u << 30));
+  MOERT_ASSIGN_OR_RETURN(const uint32_t original, readOriginal(keys));
   if (!(high >= low))
     return parameters.mismatch("high_freq_factor", "at least low_freq_factor");
   for (double &frequency : frequencies) {
@@ -92,20 +147,34 @@ struct Yarn {
   bool truncates = true; // The ramp begins and ends at whole indices.
 };
 
-Result<Yarn> readYarn(const ConfigObject &parameters, const ConfigObject &config) {
+/// null and 0 stand for the default, as in the reference.
+Result<double> readTurns(const ConfigObject &parameters, std::string_view key, double fallback) {
+  if (!parameters.has(key))
+    return fallback;
+  MOERT_ASSIGN_OR_RETURN(const double turns, parameters.real(key, 0, kMostFactor));
+  return turns == 0 ? fallback : turns;
+}
+
+Result<Yarn> readYarn(const RopeKeys &keys) {
+  const ConfigObject &parameters = *keys.parameters;
   Yarn yarn;
-  MOERT_ASSIGN_OR_RETURN(yarn.factor, parameters.real("factor", 1, kMostFactor));
-  const char *const key = "original_max_position_embeddings";
-  const bool hasOriginal = parameters.has(key);
-  MOERT_ASSIGN_OR_RETURN(const uint32_t original,
-                         (hasOriginal ? parameters : config)
-                             .integer(hasOriginal ? key : "max_position_embeddings", 1, 1u << 30));
+  MOERT_ASSIGN_OR_RETURN(const uint32_t original, readOriginal(keys));
   yarn.original = original;
-  MOERT_ASSIGN_OR_RETURN(yarn.betaFast, parameters.real("beta_fast", 1e-3, kMostFactor, 32));
-  MOERT_ASSIGN_OR_RETURN(yarn.betaSlow, parameters.real("beta_slow", 1e-3, kMostFactor, 1));
+  if (parameters.contains("factor") && !parameters.has("factor")) {
+    MOERT_ASSIGN_OR_RETURN(const uint32_t positions,
+                           keys.config.integer("max_position_embeddings", 1, 1u << 30));
+    yarn.factor = positions / yarn.original;
+    if (yarn.factor < 1)
+      return parameters.mismatch("factor",
+                                 "a number: there are fewer positions than original ones");
+  } else {
+    MOERT_ASSIGN_OR_RETURN(yarn.factor, parameters.real("factor", 1, kMostFactor));
+  }
+  MOERT_ASSIGN_OR_RETURN(yarn.betaFast, readTurns(parameters, "beta_fast", yarn.betaFast));
+  MOERT_ASSIGN_OR_RETURN(yarn.betaSlow, readTurns(parameters, "beta_slow", yarn.betaSlow));
   if (yarn.betaFast < yarn.betaSlow)
     return parameters.mismatch("beta_fast", "at least beta_slow");
-  MOERT_ASSIGN_OR_RETURN(yarn.truncates, parameters.boolean("truncate", true));
+  MOERT_ASSIGN_OR_RETURN(yarn.truncates, parameters.boolean("truncate"));
   return yarn;
 }
 
@@ -168,9 +237,12 @@ Status scaleTheta(uint32_t dim, RopeKeys &keys) {
 }
 
 /// Frequencies as of a whole head; those past the rotated part are 0, which rotates nothing.
-Status scaleProportional(const ConfigObject &parameters, std::vector<double> &frequencies) {
-  MOERT_ASSIGN_OR_RETURN(const double part, parameters.real("partial_rotary_factor", 0, 1, 1));
-  MOERT_ASSIGN_OR_RETURN(const double factor, parameters.real("factor", 1, kMostFactor, 1));
+Status scaleProportional(const RopeKeys &keys, std::vector<double> &frequencies) {
+  MOERT_ASSIGN_OR_RETURN(const double part, readPart(keys, std::nullopt));
+  double factor = 1;
+  if (keys.parameters->contains("factor")) {
+    MOERT_ASSIGN_OR_RETURN(factor, keys.parameters->real("factor", 1, kMostFactor));
+  }
   const auto rotated = static_cast<size_t>(part * static_cast<double>(frequencies.size()));
   for (size_t i = 0; i < frequencies.size(); ++i)
     frequencies[i] = i < rotated ? frequencies[i] / factor : 0;
@@ -179,16 +251,16 @@ Status scaleProportional(const ConfigObject &parameters, std::vector<double> &fr
 
 /// LongRoPE (Ding et al. 2024, arXiv 2402.13753) as PhiMoE has it: each frequency is divided by a
 /// factor of its own, from one list up to the original length and from another beyond it.
-Status scaleLong(const RopeKeys &keys, const ConfigObject &config, std::vector<double> &frequencies,
-                 RopeDescription &rope) {
+Status scaleLong(const RopeKeys &keys, std::vector<double> &frequencies, RopeDescription &rope) {
   const ConfigObject &parameters = *keys.parameters;
   const char *const key = "original_max_position_embeddings";
-  const ConfigObject &holder = parameters.has(key) ? parameters : config;
-  MOERT_ASSIGN_OR_RETURN(rope.originalPositions, holder.integer(key, 1, 1u << 30));
-  MOERT_ASSIGN_OR_RETURN(const uint32_t outer,
-                         config.integer(key, 1, 1u << 30, rope.originalPositions));
-  if (outer != rope.originalPositions)
-    return parameters.mismatch(key, strCat("the same as outside of it, ", outer));
+  MOERT_ASSIGN_OR_RETURN(rope.originalPositions, readOriginal(keys));
+  if (parameters.contains(key)) {
+    MOERT_ASSIGN_OR_RETURN(const uint32_t inner, parameters.integer(key, 1, 1u << 30));
+    if (inner != rope.originalPositions)
+      return parameters.mismatch(key,
+                                 strCat("the same as outside of it, ", rope.originalPositions));
+  }
   MOERT_ASSIGN_OR_RETURN(const double shortScale, parameters.real("short_mscale", 1e-6, 1e6));
   MOERT_ASSIGN_OR_RETURN(const double longScale, parameters.real("long_mscale", 1e-6, 1e6));
   rope.attentionFactor = static_cast<float>(shortScale);
@@ -210,89 +282,93 @@ Status scaleLong(const RopeKeys &keys, const ConfigObject &config, std::vector<d
   return Status();
 }
 
-Status scale(const RopeKeys &keys, const ConfigObject &config, std::vector<double> &frequencies,
-             float &attentionFactor) {
+Status scale(const RopeKeys &keys, const RopeKind &kind, std::vector<double> &frequencies,
+             RopeDescription &rope) {
   if (keys.type == "default")
     return Status();
+  const ConfigObject &parameters = *keys.parameters;
+  if (kind.isLong && keys.type == "longrope")
+    return scaleLong(keys, frequencies, rope);
+  if (kind.isLong)
+    return parameters.mismatch("rope_type", "default or longrope, the types of this family");
+  if (kind.mayBeProportional && keys.type == "proportional")
+    return scaleProportional(keys, frequencies);
   if (keys.type == "llama3")
-    return scaleLlama3(*keys.parameters, frequencies);
+    return scaleLlama3(keys, frequencies);
   if (keys.type == "yarn") {
     if (keys.theta <= 1)
-      return config.mismatch("rope_theta", "more than 1 with YaRN");
-    MOERT_ASSIGN_OR_RETURN(const Yarn yarn, readYarn(*keys.parameters, config));
-    MOERT_ASSIGN_OR_RETURN(attentionFactor, yarnAttentionFactor(*keys.parameters, yarn.factor));
+      return keys.holder("rope_theta").mismatch("rope_theta", "more than 1 with YaRN");
+    MOERT_ASSIGN_OR_RETURN(const Yarn yarn, readYarn(keys));
+    MOERT_ASSIGN_OR_RETURN(rope.attentionFactor, yarnAttentionFactor(parameters, yarn.factor));
     scaleYarn(yarn, keys.theta, frequencies);
     return Status();
   }
   if (keys.type != "linear")
-    return keys.parameters->mismatch(keys.parameters->contains("type") ? "type" : "rope_type",
-                                     "default, linear, llama3, yarn, or dynamic with alpha");
-  MOERT_ASSIGN_OR_RETURN(const double factor, keys.parameters->real("factor", 1, kMostFactor));
+    return parameters.mismatch("rope_type", strCat("default, linear, llama3, yarn",
+                                                   kind.hasAlpha ? ", or dynamic with alpha" : ""));
+  MOERT_ASSIGN_OR_RETURN(const double factor, parameters.real("factor", 1, kMostFactor));
   for (double &frequency : frequencies)
     frequency /= factor;
   return Status();
 }
 
-} // namespace
-
-Result<double> readPartialRotaryFactor(const ConfigObject &config, double fallback) {
-  const char *const key = "partial_rotary_factor";
-  if (config.has(key) || !config.has("rope_parameters"))
-    return config.has(key) ? config.real(key, 0, 1) : Result<double>(fallback);
-  MOERT_ASSIGN_OR_RETURN(const ConfigObject parameters, config.object("rope_parameters"));
-  return parameters.has(key) ? parameters.real(key, 0, 1) : Result<double>(fallback);
-}
-
-Result<double> readScoreFactor(const ConfigObject &config) {
-  MOERT_ASSIGN_OR_RETURN(const RopeKeys keys, readKeys(config, std::nullopt));
-  if (keys.type != "yarn" || !keys.parameters->has("mscale_all_dim"))
-    return 1.0;
-  MOERT_ASSIGN_OR_RETURN(const double factor, keys.parameters->real("factor", 1, kMostFactor));
-  MOERT_ASSIGN_OR_RETURN(const double scale,
-                         keys.parameters->real("mscale_all_dim", 0, kMostYarnScale));
-  const double magnitude = yarnMagnitude(factor, scale);
-  return magnitude * magnitude;
-}
-
-static Result<RopeDescription> describeRope(RopeKeys keys, const ConfigObject &config,
-                                            const RopeKind &kind) {
-  MOERT_RETURN_IF_ERROR(scaleTheta(kind.dim, keys));
+Result<RopeDescription> describeRope(RopeKeys keys, const RopeKind &kind) {
+  if (kind.hasAlpha)
+    MOERT_RETURN_IF_ERROR(scaleTheta(kind.dim, keys));
   std::vector<double> frequencies;
   for (uint32_t i = 0; i < kind.dim; i += 2)
     frequencies.push_back(deterministicPow(keys.theta, -(static_cast<double>(i) / kind.dim)));
   RopeDescription rope;
   rope.style = kind.style;
-  if (kind.mayBeProportional && keys.type == "proportional")
-    MOERT_RETURN_IF_ERROR(scaleProportional(*keys.parameters, frequencies));
-  else if (kind.isLong && keys.type == "longrope")
-    MOERT_RETURN_IF_ERROR(scaleLong(keys, config, frequencies, rope));
-  else
-    MOERT_RETURN_IF_ERROR(scale(keys, config, frequencies, rope.attentionFactor));
+  MOERT_RETURN_IF_ERROR(scale(keys, kind, frequencies, rope));
   rope.inverseFrequencies.assign(frequencies.begin(), frequencies.end());
   return rope;
 }
 
+} // namespace
+
+Result<double> readPartialRotaryFactor(const ConfigObject &config, std::optional<double> fallback) {
+  MOERT_ASSIGN_OR_RETURN(const RopeKeys keys, readKeys(config));
+  return readPart(keys, fallback);
+}
+
+Result<double> readScoreFactor(const ConfigObject &config) {
+  MOERT_ASSIGN_OR_RETURN(const RopeKeys keys, readKeys(config));
+  if (keys.type == "default" || !keys.parameters->has("mscale_all_dim"))
+    return 1.0;
+  MOERT_ASSIGN_OR_RETURN(const double scale,
+                         keys.parameters->real("mscale_all_dim", 0, kMostYarnScale));
+  if (scale == 0)
+    return 1.0;
+  MOERT_ASSIGN_OR_RETURN(const double factor, keys.parameters->real("factor", 1, kMostFactor));
+  const double magnitude = yarnMagnitude(factor, scale);
+  return magnitude * magnitude;
+}
+
 Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind) {
-  MOERT_ASSIGN_OR_RETURN(RopeKeys keys, readKeys(config, kind.defaultTheta));
-  MOERT_ASSIGN_OR_RETURN(const double part, readPartialRotaryFactor(config));
+  MOERT_ASSIGN_OR_RETURN(RopeKeys keys, readKeys(config));
+  MOERT_ASSIGN_OR_RETURN(const double part, readPart(keys, std::nullopt));
   if (part != 1 && !kind.isPartial)
-    return config.mismatch("partial_rotary_factor", "1");
-  return describeRope(std::move(keys), config, kind);
+    return keys.holder("partial_rotary_factor").mismatch("partial_rotary_factor", "1");
+  return describeRope(std::move(keys), kind);
 }
 
 Result<RopeDescription> readLayerRope(const ConfigObject &config, std::string_view layerType,
                                       const RopeKind &kind) {
+  if (config.has("rope_scaling"))
+    return config.mismatch("rope_scaling", "rope_parameters alone, one object per type of layer");
   MOERT_ASSIGN_OR_RETURN(const ConfigObject types, config.object("rope_parameters"));
-  RopeKeys keys;
-  MOERT_ASSIGN_OR_RETURN(keys.parameters, types.object(layerType));
-  const ConfigObject &parameters = *keys.parameters;
-  MOERT_ASSIGN_OR_RETURN(keys.type, readType(parameters, "default"));
-  MOERT_ASSIGN_OR_RETURN(keys.theta,
-                         parameters.real("rope_theta", kLeastTheta, kMostTheta, kind.defaultTheta));
-  MOERT_ASSIGN_OR_RETURN(const double part, parameters.real("partial_rotary_factor", 0, 1, 1));
+  MOERT_ASSIGN_OR_RETURN(const ConfigObject object, types.object(layerType));
+  MOERT_ASSIGN_OR_RETURN(ConfigObject parameters, object.withTable(ropeTable()));
+  RopeKeys keys{config, std::move(parameters)};
+  keys.isPerLayer = true;
+  if (!keys.parameters->contains("rope_theta") && !config.contains("rope_theta"))
+    return keys.parameters->mismatch("rope_theta", "a number; the class has no default for it");
+  MOERT_RETURN_IF_ERROR(readTypeAndTheta(keys));
+  MOERT_ASSIGN_OR_RETURN(const double part, readPart(keys, std::nullopt));
   if (part != 1 && keys.type != "proportional")
-    return parameters.mismatch("partial_rotary_factor", "1");
-  return describeRope(std::move(keys), config, kind);
+    return keys.holder("partial_rotary_factor").mismatch("partial_rotary_factor", "1");
+  return describeRope(std::move(keys), kind);
 }
 
 } // namespace moec

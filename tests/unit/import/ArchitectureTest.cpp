@@ -43,9 +43,10 @@ std::vector<uint32_t> windows(const ModelDescription &model) {
 } // namespace
 
 TEST_CASE("supported families are listed in order") {
-  const std::vector<std::string_view> types = moec::supportedModelTypes();
-  CHECK(types.size() >= 2);
-  CHECK(std::is_sorted(types.begin(), types.end()));
+  const auto families = moec::supportedFamilies();
+  CHECK(families.size() >= 2);
+  CHECK(std::is_sorted(families.begin(), families.end(),
+                       [](const auto &a, const auto &b) { return a.modelType < b.modelType; }));
 }
 
 TEST_CASE("a config without `architectures` is identified by its model_type") {
@@ -154,12 +155,14 @@ TEST_CASE("end tokens come from generation_config.json before config.json:") {
   CHECK(describe(checkpoint).eosTokens == expected);
 }
 
-TEST_CASE("the begin token comes from config.json, or else from generation_config.json") {
+TEST_CASE("the begin token comes from config.json, generation_config.json or the class") {
   TestCheckpoint checkpoint = tinyMixtral();
   checkpoint.generationConfig = {{"bos_token_id", 9}};
   CHECK(describe(checkpoint).bosToken == 1);
   checkpoint.config.erase("bos_token_id");
   CHECK(describe(checkpoint).bosToken == 9);
   checkpoint.generationConfig = nullptr;
+  CHECK(describe(checkpoint).bosToken == 1);
+  checkpoint.config["bos_token_id"] = nullptr;
   CHECK_FALSE(describe(checkpoint).bosToken.has_value());
 }

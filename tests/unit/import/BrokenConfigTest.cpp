@@ -67,8 +67,8 @@ const std::vector<Row> kConfigKeys = {
     {"architectures that is a string",
      [](auto &c) { c.config["architectures"] = "MixtralForCausalLM"; }, "config.json",
      "expected a list of strings"},
-    {"no hidden_size", [](auto &c) { c.config.erase("hidden_size"); }, "config.json",
-     "'hidden_size': found no such key"},
+    {"no hidden_size", [](auto &c) { c.config.erase("hidden_size"); }, "",
+     "config.json lacks hidden_size (4096)"},
     {"a hidden_size of 0", [](auto &c) { c.config["hidden_size"] = 0; }, "config.json",
      "'hidden_size': found 0"},
     {"a fractional hidden_size", [](auto &c) { c.config["hidden_size"] = 8.0; }, "config.json",
@@ -93,7 +93,8 @@ const std::vector<Row> kConfigKeys = {
      [](auto &c) { c.config["num_key_value_heads"] = 3; }, "config.json",
      "'num_key_value_heads': found 3, expected a divisor of num_attention_heads, 2"},
     {"no num_key_value_heads", [](auto &c) { c.config.erase("num_key_value_heads"); },
-     "config.json", "'num_key_value_heads': found no such key"},
+     "config.json",
+     "'num_key_value_heads': found no such key, whose default is 8, expected a divisor of"},
     {"a hidden_size that heads do not divide",
      [](auto &c) {
        c.config["num_attention_heads"] = 3;
@@ -102,8 +103,6 @@ const std::vector<Row> kConfigKeys = {
      "config.json", "'num_attention_heads': found 3, expected a divisor of hidden_size, 8"},
     {"an odd head_dim", [](auto &c) { c.config["head_dim"] = 5; }, "config.json",
      "'head_dim': found 5, expected an even width"},
-    {"no rms_norm_eps", [](auto &c) { c.config.erase("rms_norm_eps"); }, "config.json",
-     "'rms_norm_eps': found no such key"},
     {"a negative rms_norm_eps", [](auto &c) { c.config["rms_norm_eps"] = -1e-5; }, "config.json",
      "'rms_norm_eps': found -1e-05"},
     {"an activation that is not SiLU", [](auto &c) { c.config["hidden_act"] = "gelu"; },
@@ -127,8 +126,6 @@ const std::vector<Row> kConfigKeys = {
      "'num_local_experts': found 2, expected the same as num_experts"},
     {"a window of 0", [](auto &c) { c.config["sliding_window"] = 0; }, "config.json",
      "'sliding_window': found 0"},
-    {"no rope_theta", [](auto &c) { c.config.erase("rope_theta"); }, "config.json",
-     "'rope_theta': found no such key"},
     {"a rope_theta of 0", [](auto &c) { c.config["rope_theta"] = 0; }, "config.json",
      "'rope_theta': found 0"},
     {"a rope that is partial", [](auto &c) { c.config["partial_rotary_factor"] = 0.5; },
@@ -156,7 +153,7 @@ const std::vector<Row> kRopeKeys = {
      [](auto &c) {
        c.config["rope_scaling"] = {{"type", "linear"}, {"rope_type", "llama3"}, {"factor", 2}};
      },
-     "config.json", "'rope_scaling.rope_type': found \"llama3\", expected the same as 'type'"},
+     "config.json", "'rope_scaling.rope_type': found \"llama3\", expected the same as type, which"},
     {"linear without a factor",
      [](auto &c) {
        c.config["rope_scaling"] = {{"rope_type", "linear"}};
@@ -167,12 +164,6 @@ const std::vector<Row> kRopeKeys = {
        c.config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 0.5}};
      },
      "config.json", "'rope_scaling.factor': found 0.5"},
-    {"llama3 without its original length",
-     [](auto &c) {
-       c.config["rope_scaling"] = {
-           {"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
-     },
-     "config.json", "'rope_scaling.original_max_position_embeddings': found no such key"},
     {"llama3 whose high factor is below the low one",
      [](auto &c) {
        c.config["rope_scaling"] = {{"rope_type", "llama3"},
@@ -182,20 +173,8 @@ const std::vector<Row> kRopeKeys = {
                                    {"original_max_position_embeddings", 64}};
      },
      "config.json", "'rope_scaling.high_freq_factor': found 4, expected at least"},
-    {"both spellings at once",
-     [](auto &c) {
-       c.config["rope_scaling"] = {{"type", "linear"}, {"factor", 2}};
-       c.config["rope_parameters"] = {{"rope_theta", 1e4}};
-     },
-     "config.json", "'rope_scaling': found an object, expected no such key together with rope_"},
     {"a scaling that is a number", [](auto &c) { c.config["rope_scaling"] = 2; }, "config.json",
      "'rope_scaling': found 2, expected an object"},
-    {"rope_parameters without a theta anywhere",
-     [](auto &c) {
-       c.config.erase("rope_theta");
-       c.config["rope_parameters"] = {{"rope_type", "default"}};
-     },
-     "config.json", "'rope_theta': found no such key"},
 };
 
 const std::vector<Row> kQwenKeys = {
@@ -211,12 +190,6 @@ const std::vector<Row> kQwenKeys = {
        c.config["sliding_window"] = nullptr;
      },
      "config.json", "'sliding_window': found null"},
-    {"windows without max_window_layers",
-     [](auto &c) {
-       c.config["use_sliding_window"] = true;
-       c.config.erase("max_window_layers");
-     },
-     "config.json", "'max_window_layers': found no such key"},
     {"too many layer types",
      [](auto &c) {
        c.config["layer_types"] = {"full_attention", "full_attention"};

@@ -87,7 +87,7 @@ TEST_CASE("Qwen3-MoE with wrong values is refused") {
   checkRefused(qwen3Config(), {{"num_experts", 0, "an integer from 1"},
                                {"num_experts_per_tok", 5, "an integer from 1 to 4"},
                                {"moe_intermediate_size", "3", "an integer"},
-                               {"attention_bias", true, "false"},
+                               {"mlp_bias", true, "false"},
                                {"norm_topk_prob", 1, "true or false"},
                                {"mlp_only_layers", {-1}, ""}});
 }
@@ -131,7 +131,7 @@ TEST_CASE("FlexOlmo with wrong values is refused") {
   checkRefused(flexOlmoConfig(), {{"num_experts", 65537, "an integer from 1 to 65536"},
                                   {"num_experts_per_tok", 5, "an integer from 1 to 4"},
                                   {"intermediate_size", 0, "an integer from 1"},
-                                  {"attention_bias", true, "false"},
+                                  {"lm_head_bias", true, "false"},
                                   {"hidden_act", "gelu", "silu"}});
 }
 
@@ -197,6 +197,7 @@ TEST_CASE("MiniCPM-MoE with wrong values, and its dense models, are refused") {
 
 TEST_CASE("ERNIE-4.5 rotates neighbours and chooses by softmax and bias") {
   nlohmann::json config = decoderConfig("ernie4_5_moe", "Ernie4_5_MoeForCausalLM");
+  config.erase("num_experts_per_tok");
   config["moe_num_experts"] = 8;
   config["moe_k"] = 2;
   config["moe_intermediate_size"] = 3;
@@ -210,7 +211,7 @@ TEST_CASE("ERNIE-4.5 rotates neighbours and chooses by softmax and bias") {
   CHECK(moe.router.scoring == moec::RouterScoring::kSoftmaxThenTopK);
   CHECK(moe.router.renormalize);
   CHECK(moe.shared->network.gate.weight.rows == 6);
-  checkRefused(config, {{"use_bias", true, "false"},
+  checkRefused(config, {{"moe_norm_min", 0.5, "1e-12"},
                         {"moe_k", 9, "an integer from 1 to 8"},
                         {"moe_layer_interval", 0, "an integer from 1"},
                         {"moe_layer_end_index", -2, "a number"},
@@ -220,6 +221,7 @@ TEST_CASE("ERNIE-4.5 rotates neighbours and chooses by softmax and bias") {
 TEST_CASE("MiniMax-M2 normalizes whole projections and rotates rotary_dim elements") {
   nlohmann::json config = decoderConfig("minimax_m2", "MiniMaxM2ForCausalLM");
   config["num_local_experts"] = 8;
+  config["head_dim"] = 4;
   config["rotary_dim"] = 2;
   const ModelDescription model = describe(config);
   CHECK(model.ropes[0].inverseFrequencies.size() == 1);
@@ -279,22 +281,27 @@ TEST_CASE("Hunyuan chooses moe_topk experts in each layer, beside a shared netwo
 
 TEST_CASE("Hunyuan with wrong values is refused") {
   checkRefused(hunyuanConfig(), {{"num_experts", {4, 4}, "an integer from 1"},
-                                 {"num_local_experts", 5, "the same as num_experts"},
                                  {"moe_topk", 5, "an integer from 1 to 4"},
                                  {"moe_topk", {2, 5}, "an integer from 1 to 4"},
                                  {"moe_topk", {2}, "one for each of 2 layers"},
-                                 {"moe_topk", nullptr, "one for each of 2 layers"},
-                                 {"num_experts_per_tok", 2, "the same as moe_topk"},
+                                 {"moe_topk", nullptr, "an integer from 1 to 4"},
                                  {"moe_intermediate_size", {6, 7}, "6 for every layer"},
-                                 {"num_shared_expert", 2, "1 for every layer"},
+                                 {"num_shared_expert", 2, "expected 1"},
                                  {"attention_head_dim", 8, "the same as head_dim"},
-                                 {"moe_layer_num_skipped", 1, "0, as in all"},
-                                 {"routed_scaling_factor", 2.5, "1, as in all"},
+                                 {"moe_layer_num_skipped", 1, "expected 0"},
+                                 {"routed_scaling_factor", 2.5, "expected 1.0"},
                                  {"use_qk_norm", false, "true"},
                                  {"use_mixed_mlp_moe", false, "true"},
                                  {"norm_topk_prob", false, "true"},
                                  {"use_cla", true, "false"},
                                  {"use_mla", true, "false"}});
+  for (const auto &[name, value] :
+       {std::pair{"num_local_experts", 5}, {"num_experts_per_tok", 2}}) {
+    nlohmann::json config = hunyuanConfig();
+    config[name] = value;
+    CHECK(tryDescribe(config).status().message().find(std::string("the same as ") + name) !=
+          std::string::npos);
+  }
   nlohmann::json dynamic = hunyuanConfig();
   dynamic["rope_scaling"].erase("alpha");
   CHECK(tryDescribe(dynamic).status().message().find("dynamic with alpha") != std::string::npos);
@@ -386,6 +393,7 @@ static nlohmann::json llama4TextConfig() {
   config["num_experts_per_tok"] = 1;
   config["intermediate_size_mlp"] = 10;
   config["interleave_moe_layer_step"] = 2;
+  config["head_dim"] = 4;
   config["attention_chunk_size"] = 16;
   config["attn_temperature_tuning"] = 4;
   config["floor_scale"] = 32;
@@ -471,13 +479,15 @@ TEST_CASE("Llama-4 with wrong values is refused") {
   checkRefused(llama4TextConfig(),
                {{"num_experts_per_tok", 2, "1: the router scales the input"},
                 {"num_local_experts", 0, "an integer from 1"},
-                {"no_rope_layers", {1, 0}, "a list of num_hidden_layers numbers, 4"},
-                {"no_rope_layers", {1, 0, 2, 1}, "an integer from 0 to 1"},
-                {"moe_layers", {4}, "an integer from 0 to 3"},
+                {"no_rope_layers", {1, 0}, "a list of at least num_hidden_layers numbers, 4"},
+                {"no_rope_layers", {1, 0, -1, 1}, "an integer from 0"},
+                {"no_rope_layer_interval", 0, "an integer from 1"},
+                {"layer_types", {"chunked_attention"}, "one entry for each of 4 layers"},
+                {"moe_layers", {-4}, "an integer from 0"},
                 {"interleave_moe_layer_step", 0, "an integer from 1"},
                 {"attention_chunk_size", 0, "an integer from 1"},
                 {"attn_temperature_tuning", "yes", "true or false"},
                 {"floor_scale", 0, "an integer from 1"},
                 {"intermediate_size_mlp", nullptr, "an integer from 1"},
-                {"attention_bias", true, "false"}});
+                {"mlp_bias", true, "false"}});
 }

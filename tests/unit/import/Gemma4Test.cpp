@@ -172,6 +172,61 @@ TEST_CASE("Gemma 4's text alone has a flat config and shorter names") {
   CHECK(model.eosTokens == std::vector<int32_t>{1});
 }
 
+TEST_CASE("Gemma 4's per_layer_config replaces the keys of full layers") {
+  nlohmann::json config = textConfig();
+  config.erase("global_head_dim");
+  config.erase("num_global_key_value_heads");
+  for (const char *number : {"1", "01", "000000001"}) {
+    CAPTURE(number);
+    config["per_layer_config"] = {{number, {{"head_dim", 6}, {"num_key_value_heads", 1}}}};
+    for (const nlohmann::json &whole : {nested(config), config}) {
+      const ModelDescription model = describe(whole);
+      CHECK(model.layers[0].attention.headDim == 4);
+      CHECK(model.layers[1].attention.headDim == 6);
+      CHECK(model.layers[1].attention.kvHeads == 1);
+      CHECK(model.ropes[1].inverseFrequencies.size() == 3);
+    }
+  }
+  for (const nlohmann::json &none : {nlohmann::json::object(), nlohmann::json()}) {
+    config["per_layer_config"] = none; // All layers are alike, whatever the other keys say.
+    config["global_head_dim"] = 6;
+    CHECK(describe(config).layers[1].attention.headDim == 4);
+    CHECK(describe(config).layers[1].attention.kvHeads == 2);
+  }
+  const auto refused = [&](const nlohmann::json &entries, const char *expected) {
+    config["per_layer_config"] = entries;
+    const std::string message(tryDescribe(config).status().message());
+    CHECK_MESSAGE(message.find("key 'per_layer_config") != std::string::npos, message);
+    CHECK_MESSAGE(message.find(expected) != std::string::npos, message);
+  };
+  refused({{"2", {{"head_dim", 6}}}}, "a layer's number below 2");
+  refused({{"1", {{"head_dim", 6}}}, {"01", {{"head_dim", 6}}}}, "each once");
+  refused({{"-1", {{"head_dim", 6}}}}, "a layer's number below 2");
+  refused({{"1", {{"intermediate_size", 6}}}}, "only head_dim and num_key_value_heads");
+  refused({{"1", {{"head_dim", 5}}}}, "an even width");
+  refused({{"1", 6}}, "an object");
+  config["num_hidden_layers"] = 3;
+  config["layer_types"] = {"full_attention", "full_attention", "full_attention"};
+  refused({{"1", {{"head_dim", 6}}}}, "the same heads for all layers of a type");
+}
+
+TEST_CASE("Gemma 4's keys that its class has defaults for may be missing") {
+  nlohmann::json config = textConfig();
+  for (const char *key : {"global_head_dim", "layer_types", "sliding_window", "rope_parameters",
+                          "attention_k_eq_v", "num_global_key_value_heads"})
+    config.erase(key);
+  config["num_hidden_layers"] = 8;
+  const ModelDescription model = describe(config);
+  for (size_t layer = 0; layer < 8; ++layer)
+    CHECK(model.layers[layer].attention.window == (layer == 5 || layer == 7 ? 0 : 512));
+  CHECK(model.layers[5].attention.headDim == 512);
+  CHECK_FALSE(model.layers[5].attention.valuesAreKeys);
+  CHECK(model.ropes[0].inverseFrequencies[1] == 0.01f);
+  const std::vector<float> &full = model.ropes[1].inverseFrequencies;
+  CHECK(full[63] != 0); // A quarter of 256 pairs.
+  CHECK(full[64] == 0);
+}
+
 TEST_CASE("other sizes of Gemma 4 and values that do not fit are refused") {
   struct BrokenValue {
     const char *key;
@@ -180,18 +235,17 @@ TEST_CASE("other sizes of Gemma 4 and values that do not fit are refused") {
   };
   const BrokenValue rows[] = {
       {"enable_moe_block", false, "true: models without routed experts"},
-      {"enable_moe_block", nullptr, "its value"},
+      {"enable_moe_block", nullptr, "true or false"},
       {"hidden_size_per_layer_input", 256, "expected 0"},
       {"num_kv_shared_layers", 1, "expected 0"},
       {"use_double_wide_mlp", true, "false"},
       {"attention_bias", true, "false"},
       {"use_bidirectional_attention", "all", "\"vision\" or null"},
-      {"layer_types", {"full_attention"}, "2 types of layers"},
-      {"layer_types", {"sliding_attention", "linear_attention"}, "sliding_attention and full"},
-      {"layer_types", {"full_attention", "sliding_attention"}, "full_attention as the last"},
+      {"layer_types", {"full_attention"}, "one entry for each of 2 layers"},
+      {"layer_types", {"sliding_attention", "linear_attention"}, "sliding_attention or full"},
       {"sliding_window", 0, "an integer from 1"},
       {"global_head_dim", 5, "an even width"},
-      {"global_head_dim", nullptr, "its value"},
+      {"global_head_dim", nullptr, "an integer from 2"},
       {"num_global_key_value_heads", 3, "a divisor of num_attention_heads, 2"},
       {"hidden_activation", "silu", "gelu_pytorch_tanh"},
       {"top_k_experts", 5, "an integer from 1 to 4"},

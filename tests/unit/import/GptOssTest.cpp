@@ -9,6 +9,7 @@ namespace {
 
 nlohmann::json gptOssConfig() {
   nlohmann::json config = decoderConfig("gpt_oss", "GptOssForCausalLM");
+  config["head_dim"] = 4;
   config.update({{"num_local_experts", 4},
                  {"experts_per_token", 2},
                  {"sliding_window", 8},
@@ -85,10 +86,10 @@ TEST_CASE("gpt-oss with wrong values is refused") {
   checkRefused(gptOssConfig(), {{"layer_types", {"full_attention"}, "each of 2 layers"},
                                 {"layer_types",
                                  {"full_attention", "chunked_attention"},
-                                 "only sliding_attention and full_attention"},
+                                 "full_attention or sliding_attention"},
                                 {"sliding_window", nullptr, "expected"},
                                 {"num_experts_per_tok", 5, "the same as experts_per_token"},
-                                {"rope_scaling", nullptr, "published models differ"},
+                                {"rope_scaling", 3, "an object"},
                                 {"swiglu_limit", 0, "expected"},
                                 {"swiglu_alpha", -1, "expected"},
                                 {"hidden_act", "gelu", "silu"},

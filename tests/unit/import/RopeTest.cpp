@@ -221,3 +221,85 @@ TEST_CASE("YaRN without a factor or with a ramp the wrong way round is refused")
         std::string::npos);
   CHECK(status(R"(,"factor":4)").isOk());
 }
+
+namespace {
+
+std::string refusal(const std::string &json) {
+  auto config = Config::parse("config.json", json);
+  REQUIRE(config.isOk());
+  return std::string(moec::readRope(config->root(), {.dim = 16}).status().message());
+}
+
+} // namespace
+
+TEST_CASE("a key inside the rope object has precedence over the same key outside") {
+  const std::vector<float> expected = rope(R"({"rope_theta":5000})", 8).inverseFrequencies;
+  CHECK(rope(R"({"rope_theta":70,"rope_parameters":{"rope_theta":5000}})", 8).inverseFrequencies ==
+        expected);
+  CHECK(rope(R"({"rope_theta":70,"rope_scaling":{"type":"default","rope_theta":5000}})", 8)
+            .inverseFrequencies == expected);
+  CHECK(rope(R"({"rope_theta":5000,"partial_rotary_factor":0.5,)"
+             R"("rope_scaling":{"type":"default","partial_rotary_factor":1}})",
+             8)
+            .inverseFrequencies == expected);
+}
+
+TEST_CASE("rope_scaling has precedence over rope_parameters unless it is empty") {
+  const std::string parameters = R"("rope_parameters":{"rope_type":"linear","factor":2}})";
+  CHECK(rope(R"({"rope_theta":5000,"rope_scaling":{"type":"linear","factor":4},)" + parameters, 8)
+            .inverseFrequencies ==
+        rope(R"({"rope_theta":5000,"rope_scaling":{"type":"linear","factor":4}})", 8)
+            .inverseFrequencies);
+  CHECK(rope(R"({"rope_theta":5000,"rope_scaling":{},)" + parameters, 8).inverseFrequencies ==
+        rope(R"({"rope_theta":5000,)" + parameters, 8).inverseFrequencies);
+  CHECK(rope(R"({"rope_theta":5000,"rope_scaling":{}})", 8).inverseFrequencies ==
+        rope(R"({"rope_theta":5000})", 8).inverseFrequencies);
+}
+
+TEST_CASE("the length of the training is outside of the object, or inside, or all positions") {
+  for (const char *scaling :
+       {R"("rope_type":"yarn","factor":4)",
+        R"("rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4)"}) {
+    CAPTURE(scaling);
+    const auto scaled = [&](const std::string &outer, const std::string &inner) {
+      return rope(R"({"rope_theta":10000,"max_position_embeddings":64)" + outer +
+                      R"(,"rope_scaling":{)" + scaling + inner + "}}",
+                  32)
+          .inverseFrequencies;
+    };
+    const std::string key = R"(,"original_max_position_embeddings":)";
+    CHECK(scaled(key + "16", key + "32") == scaled("", key + "16"));
+    CHECK(scaled("", "") == scaled("", key + "64"));
+    CHECK(scaled("", "") != scaled("", key + "16"));
+  }
+}
+
+TEST_CASE("YaRN takes defaults for null and 0, and null as no truncation") {
+  const auto yarn = [](const std::string &keys) {
+    return rope(R"({"rope_theta":10000,"max_position_embeddings":256,"rope_scaling":)"
+                R"({"type":"yarn","original_max_position_embeddings":64)" +
+                    keys + "}}",
+                32);
+  };
+  const RopeDescription expected = yarn(R"(,"factor":4)");
+  for (const char *keys :
+       {R"(,"factor":null)", R"(,"factor":4,"beta_fast":null,"beta_slow":null)",
+        R"(,"factor":4,"beta_fast":0,"beta_slow":0)", R"(,"factor":4,"mscale":null)",
+        R"(,"factor":4,"attention_factor":null,"mscale_all_dim":null)"}) {
+    CAPTURE(keys);
+    CHECK(yarn(keys).inverseFrequencies == expected.inverseFrequencies);
+    CHECK(yarn(keys).attentionFactor == expected.attentionFactor);
+  }
+  CHECK(yarn(R"(,"factor":4,"truncate":null)").inverseFrequencies ==
+        yarn(R"(,"factor":4,"truncate":false)").inverseFrequencies);
+}
+
+TEST_CASE(
+    "a factor without a type, and dynamic without alpha or outside of its family, is refused") {
+  CHECK(refusal(R"({"rope_theta":10000,"rope_scaling":{"factor":2}})").find("rope_type") !=
+        std::string::npos);
+  CHECK(refusal(R"({"rope_theta":10000,"rope_scaling":{"type":"dynamic","factor":2}})")
+            .find("'rope_scaling.type': found \"dynamic\"") != std::string::npos);
+  CHECK(refusal(R"({"rope_theta":10000,"rope_scaling":{"type":"dynamic","alpha":2}})")
+            .find("'rope_scaling.type': found \"dynamic\"") != std::string::npos);
+}
