@@ -59,6 +59,11 @@ static Result<ChosenWidths> chooseWidths(const AccurateCompileRequest &request,
         strCat("measured, the last ", material.items ? "column" : "columns",
                " on windows of the search:\n") +
             measuredTable(outcome, artifacts.items(), artifacts.expertWeights(), request.metric));
+  if (request.quantileTarget)
+    sayTo(session, request.target
+                       ? "expected bound: of the mean, or if it is higher that of the quantile, in "
+                         "proportion to --accuracy-loss"
+                       : "expected bound: of the loss that this fraction of units does not exceed");
   const SearchResults results{request, calibration,  material,
                               search,  turn.compile, artifacts.items()};
   if (!outcome.isMet) {
@@ -126,7 +131,7 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
 static Status runStages(const AccurateCompileRequest &request, CompileInputs inputs,
                         MemoryWarnings &warnings, WorkDirectory &work, const Session &session) {
   std::string referencePath;
-  if (request.target || !inputs.profile) {
+  if (request.hasTarget() || !inputs.profile) {
     Session quiet = session;
     quiet.say = {};
     MOERT_ASSIGN_OR_RETURN(referencePath,
@@ -140,7 +145,7 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
                          calibrateForSearch(request, inputs, texts, referencePath, work, session));
   std::optional<SearchMaterial> material;
   AcceptanceTurn turn;
-  if (request.target) {
+  if (request.hasTarget()) {
     MOERT_ASSIGN_OR_RETURN(
         material, chooseSearchMaterial(request, inputs.hash, texts, profile->info(), session));
     MOERT_ASSIGN_OR_RETURN(turn, takeAcceptanceLevels(request, inputs.hash, inputs.deviceHash,
@@ -156,7 +161,7 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
   MOERT_ASSIGN_OR_RETURN(planning.learned, learn(*profile, artifacts->fewestExpertBytes()));
   ChosenWidths chosen;
   chosen.assignment = uniformAssignment(artifacts->items().input().problem, 0);
-  if (request.target) {
+  if (request.hasTarget()) {
     MOERT_ASSIGN_OR_RETURN(
         const std::unique_ptr<ArtifactTimes> times,
         ArtifactTimes::create(planning, *artifacts, request.passes, session.stop));

@@ -18,14 +18,14 @@ bool calibratesOnSelfText(const AccurateCompileRequest &request) {
 }
 
 bool acceptsOnSelfText(const AccurateCompileRequest &request) {
-  return request.selfTextDocuments > 0 && request.target && !isOfItems(request.metric) &&
+  return request.selfTextDocuments > 0 && request.hasTarget() && !isOfItems(request.metric) &&
          request.acceptanceTexts.empty();
 }
 
 // Every document fills one window, which has one use.
 static uint64_t leastSelfText(const AccurateCompileRequest &request, bool calibrates,
                               bool accepts) {
-  const uint64_t searched = calibrates && request.target ? kLeastWindows : 0;
+  const uint64_t searched = calibrates && request.hasTarget() ? kLeastWindows : 0;
   const uint64_t read =
       searched + (searched > 0 ? divideUp(request.calibrationTokens,
                                           std::max(1u, request.amounts.windowTokens))
@@ -61,6 +61,20 @@ bool isPossibleTarget(double target, LossMetric metric) {
   return target > 0 && (isOfItems(metric) ? target < 1 : target <= 100);
 }
 
+Status checkQuantileTarget(const QuantileLoss &target, LossMetric metric) {
+  if (isOfItems(metric))
+    return invalidInput("--accuracy-quantile with --metric ", metricName(metric),
+                        ", expected a metric of documents: perplexity, kl or top1. An item loses "
+                        "at most its points, and --accuracy-loss bounds their mean");
+  if (!(target.fraction > 0 && target.fraction < 1))
+    return invalidInput("--accuracy-quantile for a fraction of ", target.fraction,
+                        ", expected more than 0 and less than 1");
+  if (!isPossibleTarget(target.loss, metric))
+    return invalidInput("--accuracy-quantile with a loss of ", target.loss,
+                        ", expected more than 0 and at most 100");
+  return {};
+}
+
 Status checkAccurateRequest(const AccurateCompileRequest &request) {
   MOERT_RETURN_IF_ERROR(checkSelfText(request));
   if (request.target && !isPossibleTarget(*request.target, request.metric))
@@ -69,6 +83,8 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
                               " or more, expected less than 100%")
                : invalidInput("an accuracy loss of ", *request.target,
                               ", expected more than 0 and at most 100");
+  if (request.quantileTarget)
+    MOERT_RETURN_IF_ERROR(checkQuantileTarget(*request.quantileTarget, request.metric));
   if (request.target && isOfItems(request.metric) && request.acceptanceTexts.empty())
     return invalidInput("--metric ", metricName(request.metric),
                         " needs --eval-text: its items, one JSON object a line");
@@ -80,13 +96,14 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
       return invalidInput(inputName(path), " is no regular file, expected one for calibration");
   if (request.calibrationTexts.empty() && request.profilePath.empty() &&
       !calibratesOnSelfText(request))
-    return request.target
-               ? invalidInput("--accuracy-loss needs --calibration-text, --self-text, or "
+    return request.hasTarget()
+               ? invalidInput(request.target ? "--accuracy-loss" : "--accuracy-quantile",
+                              " needs --calibration-text, --self-text, or "
                               "--calibration with --eval-text")
                : invalidInput("--quantizer ", nameOf(request.method),
                               " needs --calibration-text, --self-text or --calibration; nearest "
                               "needs none");
-  if (request.target && request.calibrationTexts.empty() && request.acceptanceTexts.empty() &&
+  if (request.hasTarget() && request.calibrationTexts.empty() && request.acceptanceTexts.empty() &&
       request.selfTextDocuments == 0)
     return invalidInput("--calibration without --calibration-text needs --eval-text: there is no "
                         "text to set aside");

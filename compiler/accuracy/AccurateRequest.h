@@ -4,6 +4,7 @@
 #include "compiler/calibrate/Calibrate.h"
 #include "compiler/plan/WidthSearch.h"
 #include "compiler/quantize/QuantizeExpert.h"
+#include "compiler/search/AcceptanceTarget.h"
 #include "compiler/search/SearchTexts.h"
 #include "passes/Pipeline.h"
 #include "runtime/evaluation/EvaluationSet.h"
@@ -19,9 +20,10 @@ struct AccurateCompileRequest {
   std::string outputPath;
   /// Fixed widths, groups, budgets.
   mlir::moe::CompileOptions passes;
-  /// The allowed loss, as defined by lossOf(). Absent: experts are quantized at their given
-  /// width with `method`, and nothing is measured.
+  /// The allowed loss, as defined by lossOf(), and that of a quantile of the documents. Without
+  /// either experts are quantized at their given width with `method`, and nothing is measured.
   std::optional<double> target;
+  std::optional<moert::QuantileLoss> quantileTarget; // Not for items.
   moert::LossMetric metric = moert::LossMetric::kPerplexity;
   /// How prompts are made from items, where the metric is of items.
   moert::ChoiceBy choiceBy = moert::ChoiceBy::kLetter;
@@ -51,10 +53,16 @@ struct AccurateCompileRequest {
   unsigned threads = 1;
   bool resume = false;
   bool restart = false; // Removes what an interrupted command left; not with resume.
+
+  bool hasTarget() const { return target || quantileTarget; }
+  AcceptanceTarget acceptanceTarget() const { return {target, quantileTarget}; }
 };
 
 /// More than 0 and at most 100 (10,000%); of the points of items, less than all.
 bool isPossibleTarget(double target, moert::LossMetric metric);
+
+/// Refuses a metric of items, and numbers out of range.
+moert::Status checkQuantileTarget(const moert::QuantileLoss &target, moert::LossMetric metric);
 
 /// Self-written documents serve whichever of the two has no text or profile of its own.
 bool calibratesOnSelfText(const AccurateCompileRequest &request);

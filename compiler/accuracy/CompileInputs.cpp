@@ -39,7 +39,7 @@ Result<CompileTexts> readCompileTexts(const AccurateCompileRequest &request,
   texts.calibrationPaths = request.calibrationTexts;
   MOERT_ASSIGN_OR_RETURN(texts.calibration, readSearchTexts(request.calibrationTexts,
                                                             request.documentSeparator, cutter));
-  if (!request.target || !isOfItems(request.metric)) {
+  if (!request.hasTarget() || !isOfItems(request.metric)) {
     MOERT_ASSIGN_OR_RETURN(texts.acceptance, readSearchTexts(request.acceptanceTexts,
                                                              request.documentSeparator, cutter));
     return texts;
@@ -98,7 +98,7 @@ static Status checkBudgets(const AccurateCompileRequest &request, const CompileI
   passes.device.clear(); // The account of memory does not depend on it.
   if (!request.bits)
     passes.bits = mlir::moe::ExpertBits::k2;
-  if (request.areResidentBitsChosen && request.target)
+  if (request.areResidentBitsChosen && request.hasTarget())
     passes.residentBits = mlir::moe::ResidentBits::k4;
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ModelIr> ir, ModelIr::create(inputs.model, session));
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, ir->plan({}, passes));
@@ -128,7 +128,7 @@ Result<CompileInputs> readCompileInputs(const AccurateCompileRequest &request, I
   if (!request.profilePath.empty()) {
     MOERT_ASSIGN_OR_RETURN(inputs.profile, openProfileOf(inputs, request.profilePath));
   }
-  if (request.target && !calibratesOnSelfText(request) && !acceptsOnSelfText(request))
+  if (request.hasTarget() && !calibratesOnSelfText(request) && !acceptsOnSelfText(request))
     MOERT_RETURN_IF_ERROR(checkSearchMaterial(request, inputs, inputs.texts));
   MOERT_RETURN_IF_ERROR(checkBudgets(request, inputs, warnings, session));
   return inputs;

@@ -14,11 +14,11 @@ static WidthSearchInput searchInput(const AccurateCompileRequest &request,
                                     const SearchMaterial &material,
                                     const PooledArtifacts &artifacts, ArtifactTimes *times) {
   WidthSearchInput input = artifacts.items().input();
-  input.target = *request.target;
+  input.target = request.acceptanceTarget().scale();
   // A first estimate: this divergence in nats loses about this fraction of the points, or of
   // another metric. The chain of tests covers divergences from a fraction of it to a multiple.
   if (material.items || !material.windows.hasBound())
-    input.firstThreshold = *request.target;
+    input.firstThreshold = input.target;
   input.solver = request.solver;
   if (times) {
     constexpr uint32_t kMeasurementsForTimes = 8; // For two knapsacks instead of one.
@@ -47,7 +47,7 @@ static JudgeOptions judgeOptions(const AccurateCompileRequest &request,
                                  const Session &session) {
   JudgeOptions options;
   options.metric = request.metric;
-  options.target = *request.target;
+  options.target = request.acceptanceTarget();
   options.levels = levels;
   if (material.items) {
     options.itemSet = &*material.items->set;

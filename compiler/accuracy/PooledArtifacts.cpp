@@ -65,7 +65,7 @@ Status PooledArtifacts::fillPool(const CalibrationProfile &profile) {
 
 Status PooledArtifacts::makeItems(const CalibrationInfo &info) {
   std::vector<ResidentClass> residents;
-  if (request.areResidentBitsChosen && request.target) {
+  if (request.areResidentBitsChosen && request.hasTarget()) {
     MOERT_ASSIGN_OR_RETURN(residents, residentClassesOf(model, session));
   }
   MOERT_ASSIGN_OR_RETURN(WidthItems made,

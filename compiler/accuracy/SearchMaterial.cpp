@@ -3,6 +3,7 @@
 #include "compiler/accuracy/SearchSummary.h"
 #include "compiler/accuracy/SearchedWidths.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/evaluation/LossQuantile.h"
 
 #include <span>
 #include <utility>
@@ -114,7 +115,9 @@ static AcceptanceSubject subjectOf(const AccurateCompileRequest &request,
   subject.checkpoint = checkpoint.sample;
   subject.candidates = candidatesHash(request, deviceHash, material);
   subject.metric = request.metric;
-  subject.target = *request.target;
+  subject.target = request.target.value_or(0);
+  if (request.quantileTarget)
+    subject.quantile = *request.quantileTarget;
   for (const SearchText &text : material.acceptedOn)
     subject.files.push_back(text.hash);
   ChecksumStream samples;
@@ -135,9 +138,28 @@ static AcceptanceSubject subjectOf(const AccurateCompileRequest &request,
   return subject;
 }
 
-static Status checkItems(const AccurateCompileRequest &request, const SearchMaterial &material,
+/// Refuses fewer units than a statement about the target's quantile takes.
+static Status checkQuantileUnits(const AccurateCompileRequest &request,
+                                 const SearchMaterial &material, const AcceptanceTurn &turn) {
+  if (!request.quantileTarget)
+    return {};
+  const double fraction = request.quantileTarget->fraction;
+  const double confidence = turn.levels.confidence(AcceptanceChain::kMain);
+  const uint64_t units = material.windows.acceptance.unitCount();
+  const uint64_t least = leastUnitsOfQuantile(fraction, confidence);
+  if (units >= least)
+    return {};
+  return invalidInput("--accuracy-quantile of ", fraction * 100, "% on ", units, " units in ",
+                      turn.text(), ", expected ", least,
+                      " documents or more, or windows of short ones: fewer show nothing about this "
+                      "fraction with ",
+                      formatConfidence(confidence), " confidence. A lower fraction takes fewer");
+}
+
+static Status checkReach(const AccurateCompileRequest &request, const SearchMaterial &material,
                          const AcceptanceTurn &turn) {
-  return material.items ? material.items->checkReach(*request.target, turn) : Status();
+  return material.items ? material.items->checkReach(*request.target, turn)
+                        : checkQuantileUnits(request, material, turn);
 }
 
 Status checkSearchMaterial(const AccurateCompileRequest &request, const CompileInputs &inputs,
@@ -158,7 +180,7 @@ Status checkSearchMaterial(const AccurateCompileRequest &request, const CompileI
       const AcceptanceTurn turn,
       findAcceptanceTurn(request.acceptanceLogPath,
                          subjectOf(request, inputs.hash, inputs.deviceHash, material)));
-  return checkItems(request, material, turn);
+  return checkReach(request, material, turn);
 }
 
 Result<AcceptanceTurn> takeAcceptanceLevels(const AccurateCompileRequest &request,
@@ -167,7 +189,7 @@ Result<AcceptanceTurn> takeAcceptanceLevels(const AccurateCompileRequest &reques
                                             const Session &session) {
   const AcceptanceSubject subject = subjectOf(request, checkpoint, deviceHash, material);
   auto turn = findAcceptanceTurn(request.acceptanceLogPath, subject);
-  Status checked = turn.isOk() ? checkItems(request, material, *turn) : turn.status();
+  Status checked = turn.isOk() ? checkReach(request, material, *turn) : turn.status();
   if (checked.isOk()) {
     turn = takeAcceptanceTurn(request.acceptanceLogPath, subject);
     checked = turn.status();

@@ -3,6 +3,7 @@
 #include "compiler/accuracy/SearchSummary.h"
 #include "runtime/base/Size.h"
 #include "runtime/evaluation/LossBound.h"
+#include "runtime/evaluation/LossQuantile.h"
 #include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
@@ -66,7 +67,7 @@ Measured measuredOf(const SearchResults &results) {
   SampleScore sum = sumOf(samples);
   Measured measured;
   measured.metric = metricName(request.metric);
-  measured.target = *request.target;
+  measured.target = request.target.value_or(0);
   measured.loss = results.search.acceptance.loss;
   measured.upperBound = results.search.acceptance.upperBound;
   measured.klNats = sum.kl();
@@ -93,29 +94,65 @@ Measured measuredOf(const SearchResults &results) {
   return measured;
 }
 
+/// The unit that a heavy tail is due to, as "; ..." or a line; empty if there is none.
+static std::string heavyText(const SearchResults &results, const char *before) {
+  const LossMetric metric = results.request.metric;
+  const auto heavy = heavyUnitOf(results.search.acceptance.samples, metric);
+  return heavy ? before + heavyUnitText(*heavy, results.material.acceptedOn[heavy->text].name,
+                                        formatLoss(heavy->loss, metric))
+               : std::string();
+}
+
 std::string resultText(const SearchResults &results) {
   const MeasuredWidths &best = results.search.outcome.best;
   return strCat(
-      acceptedText(results.search.acceptance, *results.request.target,
+      acceptedText(results.search.acceptance, results.request.acceptanceTarget(),
                    results.material.items
                        ? std::nullopt
                        : std::optional(results.material.windows.acceptance.documentCount()),
                    results.request.metric),
-      "\nexperts: ", widthCounts(best.assignment, results.items), "; ",
+      heavyText(results, "\n"), "\nexperts: ", widthCounts(best.assignment, results.items), "; ",
       formatBytes(results.items.expertBytesOf(best.assignment)), ", by ",
       best.solver == kUniformSolver ? "one width for all, which is best here" : best.solver);
 }
 
-// The next compile on these texts has another level, and does not test the best assignment first.
-static double reachableTarget(const SearchResults &results) {
-  const std::vector<SampleScore> &samples = results.search.acceptance.samples;
-  double bound = results.search.acceptance.upperBound;
-  if (const auto next = acceptanceLevels(results.compileNumber + 1))
-    bound = std::max(bound, lossUpperBound(samples, results.request.metric,
-                                           next->confidence(AcceptanceChain::kMain))
-                                .value_or(bound));
+/// The bound with room, since the next compile does not test the best assignment first. As it can
+/// be typed; empty if no target of this metric is as large.
+static std::string typedTarget(double bound, LossMetric metric) {
   constexpr double kRoom = 1.05;
-  return std::ceil(bound * kRoom * 1e4) / 1e4; // Rounded up to what can be typed.
+  const double target = std::ceil(bound * kRoom * 1e4) / 1e4;
+  if (!isPossibleTarget(target, metric))
+    return {};
+  return metric == LossMetric::kKl ? strCat(target) : formatLoss(target, metric);
+}
+
+/// The targets that the best assignment would meet at the level of the next compile on these texts,
+/// as options; empty if one of them cannot be met.
+static std::string reachableOptions(const SearchResults &results) {
+  const std::vector<SampleScore> &samples = results.search.acceptance.samples;
+  const AcceptanceTarget target = results.request.acceptanceTarget();
+  const LossMetric metric = results.request.metric;
+  double mean = results.search.acceptance.upperBound;
+  std::optional<double> quantile = results.search.acceptance.quantileBound;
+  if (const auto next = acceptanceLevels(results.compileNumber + 1)) {
+    const double confidence = next->confidence(AcceptanceChain::kMain);
+    mean = std::max(mean, lossUpperBound(samples, metric, confidence).value_or(mean));
+    quantile = lossQuantileBound(samples, metric, target.fraction(), confidence);
+  }
+  std::string options;
+  if (target.mean) {
+    const std::string typed = typedTarget(mean, metric);
+    if (typed.empty())
+      return {};
+    options = strCat("--accuracy-loss ", typed);
+  }
+  if (!target.quantile)
+    return options;
+  const std::string typed = quantile ? typedTarget(*quantile, metric) : std::string();
+  if (typed.empty())
+    return {};
+  return strCat(options, options.empty() ? "" : " ", "--accuracy-quantile ",
+                target.fraction() * 100, "%:", typed);
 }
 
 Status outOfReach(const SearchResults &results, const std::string &workDirectory) {
@@ -128,19 +165,21 @@ Status outOfReach(const SearchResults &results, const std::string &workDirectory
         "and other items, ",
         workDirectory, " saves most of the time");
   const WidthAssignment &best = results.search.outcome.best.assignment;
-  const double reachable = reachableTarget(results);
-  const std::string target =
-      metric == LossMetric::kKl ? strCat(reachable) : formatLoss(reachable, metric);
-  const bool isReachable = isPossibleTarget(reachable, metric);
-  return failed(
-      "no widths meet ", formatLoss(*results.request.target, metric), " in ", metricName(metric),
-      ". The best found loses ", formatLoss(found.loss, metric), ", at most ",
-      formatLoss(found.upperBound, metric), " with ", formatConfidence(found.confidence),
-      " confidence, in ", formatBytes(results.items.expertBytesOf(best)), " of experts (",
-      widthCounts(best, results.items), ")", itemsText(found, metric, *results.request.target),
-      ". ",
-      isReachable ? strCat("--accuracy-loss ", target, " would be met; with") : std::string("With"),
-      " --resume, ", workDirectory, " saves most of the time");
+  const AcceptanceTarget target = results.request.acceptanceTarget();
+  const std::string quantile = quantileText(found, target, metric);
+  const std::string options = reachableOptions(results);
+  return failed("no widths meet ",
+                target.quantile
+                    ? targetText(target, metric)
+                    : strCat(formatLoss(*target.mean, metric), " in ", metricName(metric)),
+                ". The best found loses ", formatLoss(found.loss, metric), ", at most ",
+                formatLoss(found.upperBound, metric), " with ", formatConfidence(found.confidence),
+                " confidence, in ", formatBytes(results.items.expertBytesOf(best)), " of experts (",
+                widthCounts(best, results.items), ")", itemsText(found, metric, target.scale()),
+                quantile.empty() ? "" : strCat("; without an assumption on the tail, ", quantile),
+                heavyText(results, "; "), ". ",
+                options.empty() ? std::string("With") : strCat(options, " would be met; with"),
+                " --resume, ", workDirectory, " saves most of the time");
 }
 
 } // namespace moec

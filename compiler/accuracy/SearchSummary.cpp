@@ -3,6 +3,7 @@
 #include "compiler/inspection/TextTable.h"
 #include "runtime/base/Size.h"
 #include "runtime/evaluation/LossBound.h"
+#include "runtime/evaluation/LossQuantile.h"
 #include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
@@ -81,11 +82,38 @@ std::string formatConfidence(double confidence) {
   return formatted(confidence < 0.999 ? "%.1f%%" : "%.3f%%", confidence * 100);
 }
 
-std::string acceptedText(const AcceptanceScores &found, double target,
+static std::string unitsText(double fraction, double loss, LossMetric metric) {
+  return strCat("at least ", formatted("%.4g%%", fraction * 100), " of units lose at most ",
+                formatLoss(loss, metric), " each");
+}
+
+std::string targetText(const AcceptanceTarget &target, LossMetric metric) {
+  std::string text;
+  if (target.mean)
+    text = strCat(metricName(metric), " loss of at most ", formatLoss(*target.mean, metric));
+  if (target.quantile)
+    text += strCat(text.empty() ? "" : ", and ",
+                   unitsText(target.quantile->fraction, target.quantile->loss, metric), " in ",
+                   metricName(metric));
+  return text;
+}
+
+std::string quantileText(const AcceptanceScores &found, const AcceptanceTarget &target,
+                         LossMetric metric) {
+  if (isOfItems(metric))
+    return {};
+  if (found.quantileBound)
+    return unitsText(target.fraction(), *found.quantileBound, metric);
+  return strCat("nothing about ", formatted("%.4g%%", target.fraction() * 100),
+                " of units, which takes ",
+                leastUnitsOfQuantile(target.fraction(), found.confidence), " units");
+}
+
+std::string acceptedText(const AcceptanceScores &found, const AcceptanceTarget &target,
                          std::optional<uint64_t> documents, LossMetric metric) {
   const SampleScore sum = sumOf(found.samples);
   std::string text =
-      strCat("accepted: ", metricName(metric), " loss of at most ", formatLoss(target, metric),
+      strCat("accepted: ", targetText(target, metric),
              " with 95% confidence, all tests of these texts taken together\nmeasured: ",
              formatLoss(found.loss, metric), ", at most ", formatLoss(found.upperBound, metric),
              " with the ", formatConfidence(found.confidence), " confidence of this test, on ",
@@ -98,8 +126,12 @@ std::string acceptedText(const AcceptanceScores &found, double target,
   if (const std::optional<double> spread = unitSpread(found.samples, metric))
     text += strCat("; standard deviation between ", documents ? "units " : "items ",
                    formatLoss(*spread, metric));
-  return strCat(text, "; KL ", formatLoss(sum.kl(), LossMetric::kKl), ", top-1 agreement ",
-                formatLoss(sum.agreement(), LossMetric::kTop1));
+  text += strCat("; KL ", formatLoss(sum.kl(), LossMetric::kKl), ", top-1 agreement ",
+                 formatLoss(sum.agreement(), LossMetric::kTop1));
+  const std::string quantile = quantileText(found, target, metric);
+  return quantile.empty() ? text
+                          : strCat(text, "\nwithout an assumption on the tail: ", quantile,
+                                   ", with the same confidence");
 }
 
 std::string itemsText(const AcceptanceScores &found, LossMetric metric, double target) {

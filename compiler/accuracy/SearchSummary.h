@@ -27,9 +27,17 @@ std::string fewWindowsText(uint64_t windows, const std::string &helps);
 /// "96.4%", or "99.985%"
 std::string formatConfidence(double confidence);
 
-/// The accepted loss, the test's own bound, its units, and the spread between them. documents:
+/// "a perplexity loss of at most 2.00%", "at least 90% of units that lose at most 3.00% each in
+/// perplexity", or both.
+std::string targetText(const AcceptanceTarget &target, moert::LossMetric metric);
+
+/// "at least 90% of units lose at most 2.31% each", or that it takes more units; empty for items.
+std::string quantileText(const AcceptanceScores &found, const AcceptanceTarget &target,
+                         moert::LossMetric metric);
+
+/// The accepted loss, the test's own bounds, its units, and the spread between them. documents:
 /// absent for items.
-std::string acceptedText(const AcceptanceScores &found, double target,
+std::string acceptedText(const AcceptanceScores &found, const AcceptanceTarget &target,
                          std::optional<uint64_t> documents, moert::LossMetric metric);
 
 /// "; ..." if there are too few items for any artifact to be accepted; otherwise empty.

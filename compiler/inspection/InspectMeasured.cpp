@@ -96,8 +96,10 @@ static std::string describeSamples(const Measured &measured) {
 
 std::string describeMeasured(const Measured &measured) {
   TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
-  table.addRow({"target", strCat("loss in ", measured.metric, " of at most ",
-                                 lossText(measured.metric, measured.target))});
+  table.addRow({"target", measured.target > 0
+                              ? strCat("loss in ", measured.metric, " of at most ",
+                                       lossText(measured.metric, measured.target))
+                              : "of the losses of single units (--accuracy-quantile)"});
   table.addRow({"measured", boundedLossText(measured.metric, measured.loss, measured.upperBound,
                                             measured.confidence)});
   table.addRow({"also", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",

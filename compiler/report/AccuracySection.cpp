@@ -147,12 +147,15 @@ static void addCandidates(const RunFindings &findings, const Measured &measured,
 static void addMeasured(const Measured &measured, Section &section) {
   const Source source{Origin::kMeasured, "artifact: measured"};
   const Unit unit = unitOf(measured.metric);
-  const bool isMet = measured.upperBound <= measured.target;
+  const bool isOfMean = measured.target > 0; // Otherwise only a quantile was accepted.
+  const bool isMet = !isOfMean || measured.upperBound <= measured.target;
   section.sentences.push_back(strCat(
       "Accuracy ", isMet ? "held" : "did not hold", ": on the acceptance texts a loss in ",
       measured.metric, " against the checkpoint of ",
       boundedLossText(measured.metric, measured.loss, measured.upperBound, measured.confidence),
-      " was measured; the target is ", lossText(measured.metric, measured.target), "."));
+      " was measured; the target is ",
+      isOfMean ? lossText(measured.metric, measured.target) : "one of single units, which held",
+      "."));
   const Source stated{Origin::kStated, "artifact: options of the compilation"};
   const auto put = [&](const char *id, const char *label, Value value, Unit of,
                        const Source &from) {
@@ -162,7 +165,7 @@ static void addMeasured(const Measured &measured, Section &section) {
     put(id, label, std::move(value), of, source);
   };
   put("metric", "metric", measured.metric, Unit::kNone, stated);
-  put("target", "allowed loss", measured.target, unit, stated);
+  put("target", "allowed loss", isOfMean ? Value(measured.target) : Value(), unit, stated);
   add("loss", "measured loss", measured.loss, unit);
   add("upper_bound", "its upper bound", measured.upperBound, unit);
   put("confidence", "confidence of the bound", measured.confidence, Unit::kFraction,

@@ -419,6 +419,8 @@ bool Questions::adviseCandidate() {
   if (answers.candidates.empty())
     return false;
   const Measured &known = *simulation.inputs().artifact.measured;
+  if (known.target <= 0) // Accepted on a quantile alone.
+    return false;
   const CandidatePoint *next = nullptr;
   for (const CandidatePoint &point : answers.candidates)
     if (point.isBest && point.bytesFactor < 1 && point.predicted &&

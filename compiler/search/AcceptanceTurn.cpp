@@ -12,8 +12,11 @@ using namespace moert;
 namespace moec {
 
 static AcceptanceRecord recordOf(const AcceptanceSubject &subject) {
-  const uint64_t decisive[] = {subject.candidates, subject.samples, uint64_t(subject.metric),
-                               std::bit_cast<uint64_t>(subject.target)};
+  std::vector<uint64_t> decisive = {subject.candidates, subject.samples, uint64_t(subject.metric),
+                                    std::bit_cast<uint64_t>(subject.target)};
+  if (subject.quantile.fraction > 0)
+    decisive.insert(decisive.end(), {std::bit_cast<uint64_t>(subject.quantile.fraction),
+                                     std::bit_cast<uint64_t>(subject.quantile.loss)});
   return {subject.checkpoint, checksum64(std::as_bytes(std::span(decisive))), subject.files,
           subject.documents};
 }

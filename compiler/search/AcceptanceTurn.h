@@ -5,6 +5,7 @@
 
 #include "compiler/plan/AcceptanceTests.h"
 #include "compiler/search/AcceptanceLog.h"
+#include "runtime/evaluation/LossQuantile.h"
 #include "runtime/evaluation/SampleScore.h"
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct AcceptanceSubject {
   uint64_t samples = 0; // Hash of the windows that are scored, or of the items and their options.
   moert::LossMetric metric = moert::LossMetric::kPerplexity;
   double target = 0;
+  moert::QuantileLoss quantile;             // The target for single units; a fraction of 0: none.
   std::vector<uint64_t> files;              // XXH3-64 of each acceptance file.
   std::vector<moert::DocumentId> documents; // In the samples.
 };

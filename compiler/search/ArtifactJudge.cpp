@@ -1,8 +1,9 @@
 #include "compiler/search/ArtifactJudge.h"
 
+#include "compiler/search/TestForecast.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/evaluation/LossBound.h"
-#include "runtime/evaluation/NormalQuantile.h"
+#include "runtime/evaluation/LossQuantile.h"
 #include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
@@ -153,17 +154,16 @@ Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
   return kl;
 }
 
-// An acceptance test has other units, so both the search's loss and the test's have an error. The
-// bound's expected distance from the loss follows from the test's confidence and number of units.
-static void predictTest(Measurement &measurement, double bound, double unitRatio,
-                        double confidence) {
-  constexpr double kErrorsAt95 = 1.6448536269514722;
-  const double error = std::max(bound - measurement.loss, 0.0) / kErrorsAt95;
-  const double predicted =
-      measurement.loss + error * std::sqrt(unitRatio) * upperNormalQuantile(confidence);
-  measurement.predictedBound = std::min(predicted, kMostLoss);
-  if (measurement.predictedBound > 0)
-    measurement.spread = error * std::sqrt(1 + unitRatio) / measurement.predictedBound;
+void ArtifactJudge::takeForecast(std::span<const SampleScore> scores, double bound,
+                                 Measurement &measurement) const {
+  const uint64_t units = windows.acceptance.unitCount();
+  const double confidence = options.levels.confidence(AcceptanceChain::kMain);
+  const TestForecast mean = forecastMeanBound(
+      measurement.loss, bound, double(unitCount(scores)) / double(units), confidence);
+  const TestForecast test =
+      forecastTest(options.target, mean, scores, options.metric, units, confidence);
+  measurement.predictedBound = std::min(test.bound, kMostLoss);
+  measurement.spread = test.spread;
 }
 
 Measurement ArtifactJudge::measurementOf(std::span<const SampleScore> scores) const {
@@ -182,9 +182,7 @@ Measurement ArtifactJudge::measurementOf(std::span<const SampleScore> scores) co
   if (ordersByDivergence)
     measurement.predictedBound = std::min(bound.value_or(sum.kl()), kMostLoss);
   else
-    predictTest(measurement, bound.value_or(kMostLoss),
-                double(unitCount(scores)) / double(windows.acceptance.unitCount()),
-                options.levels.confidence(AcceptanceChain::kMain));
+    takeForecast(scores, bound.value_or(kMostLoss), measurement);
   return measurement;
 }
 
@@ -250,10 +248,12 @@ Result<TestResult> ArtifactJudge::accept(const WidthAssignment &assignment, Acce
   found.loss = std::min(lossOf(sumOf(found.samples), options.metric).value_or(worst), worst);
   found.upperBound =
       lossUpperBound(found.samples, options.metric, found.confidence).value_or(worst);
-  if (found.upperBound <= options.target)
+  found.quantileBound =
+      lossQuantileBound(found.samples, options.metric, options.target.fraction(), found.confidence);
+  if (options.target.isMetBy(found.upperBound, found.quantileBound))
     return TestResult::kPassed;
   const bool isOutOfReach =
-      options.itemSet && leastBound(found.samples, found.confidence) > options.target;
+      options.itemSet && leastBound(found.samples, found.confidence) > options.target.scale();
   return isOutOfReach ? TestResult::kOutOfReach : TestResult::kFailed;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "compiler/plan/WidthSearch.h"
+#include "compiler/search/AcceptanceTarget.h"
 #include "compiler/search/MeasurementLog.h"
 #include "compiler/search/WindowLanes.h"
 
@@ -26,7 +27,7 @@ struct JudgeOptions {
   /// The loss that acceptance tests measure. The search measures the same; for items, and where its
   /// windows are too few for a bound (SearchWindows::hasBound()), KL.
   moert::LossMetric metric = moert::LossMetric::kPerplexity;
-  double target = 0;
+  AcceptanceTarget target;
   AcceptanceLevels levels;
   /// For a metric of items: the acceptance tests' items, by index in the set. Borrowed.
   const moert::EvaluationSet *itemSet = nullptr;
@@ -48,7 +49,9 @@ struct AcceptanceScores {
   std::vector<moert::SampleScore> samples;
   double confidence = 0; // Confidence of the bound.
   double loss = 0;
-  double upperBound = 0; // At least the loss. The test passed if it is at most the target.
+  double upperBound = 0; // At least the loss.
+  /// What at least the target's fraction() of units lose at most; absent with too few units.
+  std::optional<double> quantileBound = {};
 };
 
 /// Writes the artifact of an assignment.
@@ -81,6 +84,9 @@ private:
         makeArtifact(std::move(make)) {}
 
   moert::Status recordReference();
+  /// Fills in what an acceptance test is expected to find. bound: of the search's loss at 95%.
+  void takeForecast(std::span<const moert::SampleScore> scores, double bound,
+                    Measurement &measurement) const;
   bool needsAllRows() const {
     return options.metric != moert::LossMetric::kPerplexity || ordersByDivergence;
   }

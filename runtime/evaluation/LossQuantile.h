@@ -19,6 +19,13 @@ namespace moert {
 /// The fraction of documents that is reported where none was asked for.
 constexpr double kReportedFraction = 0.9;
 
+/// "At least this fraction of the documents lose at most this much each."
+struct QuantileLoss {
+  double fraction = 0; // Above 0, below 1.
+  double loss = 0;     // In the metric's unit.
+  friend bool operator==(const QuantileLoss &, const QuantileLoss &) = default;
+};
+
 /// The fewest units for such a statement: with 0.9 and 95%, 29; with 99.99%, 88.
 uint64_t leastUnitsOfQuantile(double fraction, double confidence);
 

@@ -11,6 +11,8 @@ namespace moec::cli {
 std::string AccuracyFlags::askedBy() const {
   if (!loss.empty())
     return "--accuracy-loss";
+  if (!quantile.empty())
+    return "--accuracy-quantile";
   if (quantizer != "auto" && quantizer != "nearest")
     return "--quantizer " + quantizer;
   if (!profile.empty())
@@ -25,9 +27,14 @@ std::string AccuracyFlags::askedBy() const {
 // Their heading in --help.
 static constexpr const char *kGroup = "Accuracy";
 
-// Options that would have no effect are refused, not ignored: they need `loss` or one of
-// `calibrationTexts`.
-static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss) {
+// What has an effect only with --accuracy-loss or --accuracy-quantile.
+static constexpr const char *kOfTarget[] = {
+    "--metric",    "--eval-text",  "--search-windows", "--acceptance-log", "--solver",
+    "--choice-by", "--max-tokens", "--stop",           "--answer-after",   "--check-estimates"};
+
+// Options that would have no effect are refused, not ignored: they need a target (kOfTarget) or one
+// of `calibrationTexts`.
+static void addTexts(CLI::App &command, AccuracyFlags &flags) {
   command
       .add_option("--calibration-text", flags.calibrationTexts,
                   "Texts, UTF-8, for calibration and for the search: .jsonl files with one "
@@ -53,7 +60,6 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
                  " documents, or windows of short ones, better hundreds. For choice, rouge2 "
                  "and exact, items"))
       ->check(someWord())
-      ->needs(loss)
       ->group(kGroup)
       ->type_name("FILE");
   addDocumentSeparator(command, flags.documentSeparator)
@@ -80,7 +86,6 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
                                      " tokens on which each candidate is measured; fewer take "
                                      "less time, but the wider bound costs bytes"),
                               flags.searchWindows))
-      ->needs(loss)
       ->check(within(kLeastWindows, uint64_t(1) << 20))
       ->group(kGroup)
       ->type_name("N");
@@ -90,7 +95,6 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
                   "of a checkpoint on the same texts needs a higher confidence (default: "
                   "moec/acceptance-tests.jsonl in $XDG_STATE_HOME or ~/.local/state)")
       ->check(someWord())
-      ->needs(loss)
       ->group(kGroup)
       ->type_name("FILE");
   command
@@ -102,7 +106,7 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss)
 }
 
 // As moert eval has them.
-static void addItemOptions(CLI::App &command, AccuracyFlags &flags, CLI::Option *loss) {
+static void addItemOptions(CLI::App &command, AccuracyFlags &flags) {
   const std::string group = "Accuracy on items (JSONL; moert eval --help describes their form)";
   command
       .add_option(
@@ -110,7 +114,6 @@ static void addItemOptions(CLI::App &command, AccuracyFlags &flags, CLI::Option 
           "choice: letter lists the choices in the question and compares their letters; text "
           "compares their texts (default: letter)")
       ->check(oneOf({"letter", "text"}))
-      ->needs(loss)
       ->group(group)
       ->type_name("NAME");
   command
@@ -118,7 +121,6 @@ static void addItemOptions(CLI::App &command, AccuracyFlags &flags, CLI::Option 
                   strCat("rouge2, exact: most tokens to generate (default: ",
                          AnswerOptions().maxTokens, ")"))
       ->check(within(1, uint64_t(1) << 20))
-      ->needs(loss)
       ->group(group)
       ->type_name("N");
   command
@@ -127,7 +129,6 @@ static void addItemOptions(CLI::App &command, AccuracyFlags &flags, CLI::Option 
           "rouge2, exact: end the answer before any of these; special tokens such as <|im_end|> "
           "match as well")
       ->check(someWord())
-      ->needs(loss)
       ->group(group)
       ->type_name("TEXT");
   command
@@ -135,23 +136,30 @@ static void addItemOptions(CLI::App &command, AccuracyFlags &flags, CLI::Option 
           "--answer-after", flags.answerAfter,
           "exact: compare only what follows the last such text in either answer; GSM8K's is ####")
       ->check(someWord())
-      ->needs(loss)
       ->group(group)
       ->type_name("TEXT");
 }
 
 void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
-  CLI::Option *loss =
-      command
-          .add_option("--accuracy-loss", flags.loss,
-                      "Find the widths of fewest bytes that lose at most this much relative to the "
-                      "checkpoint, with 95% confidence: a relative loss such as 2%, or for kl a "
-                      "number of nats such as 0.05. With --device and --memory, find the widths "
-                      "with the shortest expected time per token instead, for the first budget and "
-                      "preset")
-          ->check(someWord())
-          ->group(kGroup)
-          ->type_name("LOSS");
+  command
+      .add_option("--accuracy-loss", flags.loss,
+                  "Find the widths of fewest bytes that lose at most this much relative to the "
+                  "checkpoint, with 95% confidence: a relative loss such as 2%, or for kl a "
+                  "number of nats such as 0.05. With --device and --memory, find the widths "
+                  "with the shortest expected time per token instead, for the first budget and "
+                  "preset")
+      ->check(someWord())
+      ->group(kGroup)
+      ->type_name("LOSS");
+  command
+      .add_option(
+          "--accuracy-quantile", flags.quantile,
+          "Accept on single documents: 90%:3% for at least 90% of documents that lose at most "
+          "3% each, with 95% confidence and no assumption on the others. Alone, or both with "
+          "--accuracy-loss. 90% takes 32 documents, 95% 65, 99% 331")
+      ->check(someWord())
+      ->group(kGroup)
+      ->type_name("FRACTION:LOSS");
   command
       .add_option(
           "--metric", flags.metric,
@@ -160,10 +168,9 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
                       "(right answers), rouge2 (F1), exact (matching answers)",
                       flags.metric))
       ->check(oneOf({"perplexity", "kl", "top1", "choice", "rouge2", "exact"}))
-      ->needs(loss)
       ->group(kGroup)
       ->type_name("NAME");
-  addTexts(command, flags, loss);
+  addTexts(command, flags);
   command
       .add_option(
           "--quantizer", flags.quantizer,
@@ -182,7 +189,6 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
               "(that system's selection), uniform (one width for all), or auto (the best of them)",
               flags.solver))
       ->check(oneOf({"auto", "mckp", "edgemoe", "uniform"}))
-      ->needs(loss)
       ->group(kGroup)
       ->type_name("NAME");
   command
@@ -191,13 +197,15 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
           "Also measure N experts one by one, and print the rank correlation with the search's "
           "estimates")
       ->check(within(2, uint64_t(1) << 20))
-      ->needs(loss)
       ->group(kGroup)
       ->type_name("N");
-  addItemOptions(command, flags, loss);
+  addItemOptions(command, flags);
+  for (const char *name : kOfTarget)
+    flags.ofTarget.push_back(command.get_option(name));
 }
 
-Result<double> parseLoss(const std::string &text, LossMetric metric) {
+static Result<double> parseLoss(const std::string &text, LossMetric metric,
+                                const std::string &option) {
   const bool isPercent = !text.empty() && text.back() == '%';
   const char *end = text.data() + text.size() - (isPercent ? 1 : 0);
   double value = 0;
@@ -205,17 +213,40 @@ Result<double> parseLoss(const std::string &text, LossMetric metric) {
   const bool isNumber = error == std::errc() && stop == end;
   if (metric == LossMetric::kKl) {
     if (isPercent || !isNumber || !(value > 0) || !(value <= 100))
-      return invalidInput("--accuracy-loss ", text,
+      return invalidInput(option, " ", text,
                           ": KL is in nats per token, expected a number such as 0.05");
     return value;
   }
   if (!isNumber || !(value > 0) || !(value <= 1e4))
-    return invalidInput("--accuracy-loss ", text, ", expected a percentage above 0 such as 2%");
+    return invalidInput(option, " ", text, ", expected a percentage above 0 such as 2%");
   // A bare 2 means 2%; taken as a fraction it would allow three times the perplexity.
   if (!isPercent && value >= 1)
-    return invalidInput("--accuracy-loss ", text, ", expected ", text,
-                        "%, or a fraction such as 0.02");
+    return invalidInput(option, " ", text, ", expected ", text, "%, or a fraction such as 0.02");
   return isPercent ? value / 100 : value;
+}
+
+Result<double> parseLoss(const std::string &text, LossMetric metric) {
+  return parseLoss(text, metric, "--accuracy-loss");
+}
+
+Result<QuantileLoss> parseQuantile(const std::string &text, LossMetric metric) {
+  const std::string option = "--accuracy-quantile";
+  const size_t colon = text.find(':');
+  const std::string expected =
+      strCat(", expected a fraction of the documents and what each may lose, such as ",
+             metric == LossMetric::kKl ? "90%:0.05" : "90%:3%");
+  if (colon == std::string::npos)
+    return invalidInput(option, " ", text, expected);
+  const bool isPercent = colon > 0 && text[colon - 1] == '%';
+  QuantileLoss target;
+  const char *end = text.data() + colon - (isPercent ? 1 : 0);
+  const auto [stop, error] = std::from_chars(text.data(), end, target.fraction);
+  if (isPercent)
+    target.fraction /= 100;
+  if (error != std::errc() || stop != end || !(target.fraction > 0 && target.fraction < 1))
+    return invalidInput(option, " ", text, ": the fraction is above 0% and below 100%", expected);
+  MOERT_ASSIGN_OR_RETURN(target.loss, parseLoss(text.substr(colon + 1), metric, option));
+  return target;
 }
 
 // Refuses options that the metric does not use.
@@ -243,6 +274,10 @@ static Status takeItemOptions(const AccuracyFlags &flags, AccurateCompileRequest
 }
 
 Status checkTextOptions(const AccuracyFlags &flags) {
+  if (flags.loss.empty() && flags.quantile.empty())
+    for (const CLI::Option *option : flags.ofTarget)
+      if (option->count() > 0)
+        return invalidInput(option->get_name(), " requires --accuracy-loss or --accuracy-quantile");
   const bool hasText = !flags.calibrationTexts.empty() || flags.selfText > 0;
   if (!hasText && (flags.seed || flags.calibrationTokens))
     return invalidInput(flags.seed ? "--seed" : "--calibration-tokens",
@@ -255,6 +290,9 @@ Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &req
   request.metric = *parseMetric(flags.metric);
   if (!flags.loss.empty()) {
     MOERT_ASSIGN_OR_RETURN(request.target, parseLoss(flags.loss, request.metric));
+  }
+  if (!flags.quantile.empty()) {
+    MOERT_ASSIGN_OR_RETURN(request.quantileTarget, parseQuantile(flags.quantile, request.metric));
   }
   MOERT_RETURN_IF_ERROR(takeItemOptions(flags, request));
   for (QuantizeMethod method :

@@ -8,13 +8,14 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+} // namespace CLI
 
 namespace moec::cli {
 
 /// Filled in while the command line is parsed.
 struct AccuracyFlags {
-  std::string loss, metric = "perplexity", quantizer = "auto", solver = "auto";
+  std::string loss, quantile, metric = "perplexity", quantizer = "auto", solver = "auto";
   std::vector<std::string> calibrationTexts, acceptanceTexts;
   // Between documents of text files.
   std::string documentSeparator = std::string(moert::kDocumentSeparator);
@@ -29,6 +30,7 @@ struct AccuracyFlags {
   uint64_t selfText = 0;
   uint32_t searchWindows = TextAmounts().searchWindows;
   uint32_t checkedEstimates = 0;
+  std::vector<const CLI::Option *> ofTarget; // Options that are for a target alone.
 
   /// Whether any option requires compileAccurately(), rather than rounding to nearest at given
   /// widths.
@@ -42,7 +44,11 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags);
 /// "2%" or "0.02"; for KL a number of nats, without a percent sign.
 moert::Result<double> parseLoss(const std::string &text, moert::LossMetric metric);
 
-/// Refuses options that configure the texts when no text is given.
+/// "90%:3%": at least 90% of the documents lose at most 3% each; the loss as parseLoss() reads it.
+moert::Result<moert::QuantileLoss> parseQuantile(const std::string &text, moert::LossMetric metric);
+
+/// Refuses options that configure the texts when no text is given, and those of a target without
+/// one.
 moert::Status checkTextOptions(const AccuracyFlags &flags);
 
 /// Copies the flags into the request.

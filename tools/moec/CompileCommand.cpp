@@ -100,10 +100,10 @@ static Status runAccurately(const CompileFlags &flags) {
                         "2 with ", flags.accuracy.askedBy());
   if (flags.bits != kAuto)
     request.bits = uint32_t(std::stoul(flags.bits));
-  else if (!request.target)
+  else if (!request.hasTarget())
     request.bits = kAutoBits;
   request.areResidentBitsChosen = flags.residentBits == kAuto;
-  if (request.target && request.areResidentBitsChosen && flags.headBits != kSame)
+  if (request.hasTarget() && request.areResidentBitsChosen && flags.headBits != kSame)
     return invalidInput("--head-bits ", flags.headBits, " with ", flags.accuracy.askedBy(),
                         " also needs --resident-bits source, 16, 8 or 4: both widths are given, or "
                         "both are chosen");

@@ -70,10 +70,27 @@ TEST_CASE(
         "measured: 1.25%, at most 1.80%", "96.4% confidence",
         "100 items, with 0.4000 beside the reference's 0.4000", "standard deviation between items",
         "KL 0.0500 nats", "top-1 agreement 90.00%"})
-    CHECK_MESSAGE(acceptedText(items, 0.02, {}, LossMetric::kExact).find(part) != std::string::npos,
+    CHECK_MESSAGE(acceptedText(items, {0.02, {}}, {}, LossMetric::kExact).find(part) !=
+                      std::string::npos,
                   part);
-  const std::string text = acceptedText(items, 0.02, 300, LossMetric::kPerplexity);
+  const std::string text = acceptedText(items, {0.02, {}}, 300, LossMetric::kPerplexity);
   for (const char *part :
        {"perplexity loss of at most 2.00%", "100 units of 300 documents in 100 windows"})
     CHECK_MESSAGE(text.find(part) != std::string::npos, part, "\n", text);
+}
+
+TEST_CASE("beside the bound is what most units lose at most, or how many units that takes") {
+  AcceptanceScores documents = found(itemsOf(40, 60));
+  documents.quantileBound = 0.031;
+  const AcceptanceTarget target{{}, QuantileLoss{0.95, 0.04}};
+  std::string text = acceptedText(documents, target, 300, LossMetric::kPerplexity);
+  for (const char *part :
+       {"accepted: at least 95% of units lose at most 4.00% each in perplexity with 95% confidence",
+        "without an assumption on the tail: at least 95% of units lose at most 3.10% each"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part, "\n", text);
+  documents.quantileBound.reset();
+  text = acceptedText(documents, {0.02, {}}, 300, LossMetric::kPerplexity);
+  CHECK(text.find("nothing about 90% of units, which takes 32 units") != std::string::npos);
+  CHECK(acceptedText(documents, {0.02, {}}, {}, LossMetric::kExact).find("assumption") ==
+        std::string::npos);
 }

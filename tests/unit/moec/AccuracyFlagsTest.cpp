@@ -136,3 +136,16 @@ TEST_CASE("messages name the given option that needs calibration") {
   flags.loss = "2%";
   CHECK(flags.askedBy() == "--accuracy-loss");
 }
+
+TEST_CASE("a quantile is a fraction of the documents and what each of them may lose") {
+  CHECK(parseQuantile("90%:3%", LossMetric::kPerplexity).value() == QuantileLoss{0.9, 0.03});
+  CHECK(parseQuantile("0.95:0.02", LossMetric::kTop1).value() == QuantileLoss{0.95, 0.02});
+  CHECK(parseQuantile("90%:0.05", LossMetric::kKl).value() == QuantileLoss{0.9, 0.05});
+  for (const char *text : {"", "90%", "90%:", ":3%", "0%:3%", "100%:3%", "90:3%", "-5%:3%", "90%3%",
+                           "x%:3%", "90%:-3%", "90%:3%:1", "90%:3"}) {
+    const Status status = parseQuantile(text, LossMetric::kPerplexity).status();
+    CHECK_MESSAGE(status.code() == StatusCode::kInvalidInput, text);
+    CHECK_MESSAGE(status.message().find("--accuracy-quantile ") == 0, status.message());
+  }
+  CHECK_FALSE(parseQuantile("90%:5%", LossMetric::kKl).isOk()); // KL is in nats.
+}

@@ -45,8 +45,10 @@ TEST_CASE_FIXTURE(TurnFixture, "a change of anything that decides an answer is a
   CHECK(taken() == 4);
   subject.target += 1e-12;
   CHECK(taken() == 5);
+  subject.quantile = {0.9, 0.03};
+  CHECK(taken() == 6);
   subject.files = {7}; // The same documents in another file: the same test.
-  CHECK(taken() == 5);
+  CHECK(taken() == 6);
   subject.documents = {{8, 9}};
   ++subject.candidates;
   CHECK(taken() == 1);

@@ -189,13 +189,33 @@ TEST_CASE("a test passes if its bound is at most the target") {
   double bound = 0;
   for (double factor : {0.0, 1.0, 0.999}) {
     Fixture fixture;
-    fixture.options.target = bound * factor;
+    fixture.options.target.mean = bound * factor;
     auto judge = fixture.judge();
     auto result = judge->accept({1}, AcceptanceChain::kMain);
     REQUIRE(result.isOk());
     CHECK(*result == (factor == 1 ? TestResult::kPassed : TestResult::kFailed));
     bound = judge->acceptance({1}).upperBound;
   }
+}
+
+TEST_CASE("a test on a quantile passes if it has enough units and their bound is within") {
+  // 24 windows: 0.8^24 = 0.5%, 0.9^24 = 8%.
+  double bound = 0;
+  for (double factor : {0.0, 1.0, 0.999}) {
+    Fixture fixture;
+    fixture.options.target = {{}, QuantileLoss{0.8, std::max(bound * factor, 1e-9)}};
+    auto judge = fixture.judge();
+    auto result = judge->accept({1}, AcceptanceChain::kMain);
+    REQUIRE(result.isOk());
+    REQUIRE(judge->acceptance({1}).quantileBound);
+    bound = *judge->acceptance({1}).quantileBound;
+    CHECK(*result == (factor == 1 ? TestResult::kPassed : TestResult::kFailed));
+  }
+  Fixture fixture;
+  fixture.options.target = {{}, QuantileLoss{0.9, 100}};
+  auto judge = fixture.judge();
+  CHECK(*judge->accept({1}, AcceptanceChain::kMain) == TestResult::kFailed);
+  CHECK_FALSE(judge->acceptance({1}).quantileBound);
 }
 
 TEST_CASE("any number of threads measures the same, bit for bit") {
