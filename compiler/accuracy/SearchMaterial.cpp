@@ -192,7 +192,8 @@ Result<AcceptanceTurn> takeAcceptanceLevels(const AccurateCompileRequest &reques
   Status checked = turn.isOk() ? checkReach(request, material, *turn) : turn.status();
   if (checked.isOk()) {
     turn = takeAcceptanceTurn(request.acceptanceLogPath, subject);
-    checked = turn.status();
+    // Another compile may have come between.
+    checked = turn.isOk() ? checkItems(request, material, *turn) : turn.status();
   }
   if (!checked.isOk()) {
     work.keep();

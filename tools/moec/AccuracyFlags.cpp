@@ -90,10 +90,11 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags) {
       ->group(kGroup)
       ->type_name("N");
   command
-      .add_option("--acceptance-log", flags.acceptanceLog,
-                  "Record of the compiles that tested checkpoints on texts. Each further compile "
-                  "of a checkpoint on the same texts needs a higher confidence (default: "
-                  "moec/acceptance-tests.jsonl in $XDG_STATE_HOME or ~/.local/state)")
+      .add_option(
+          "--acceptance-log", flags.acceptanceLog,
+          "Record of the compiles that tested checkpoints on documents. Each further compile "
+          "of a checkpoint on any of the same documents needs a higher confidence (default: "
+          "moec/acceptance-tests.jsonl in $XDG_STATE_HOME or ~/.local/state)")
       ->check(someWord())
       ->group(kGroup)
       ->type_name("FILE");

@@ -104,7 +104,7 @@ void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
       ->type_name("N");
   command
       .add_option("--acceptance-log", request.acceptanceLogPath,
-                  "Record of the tests of texts with --accuracy-loss (default: "
+                  "Record of the tests of documents with --accuracy-loss (default: "
                   "$XDG_STATE_HOME/moec/acceptance-tests.jsonl)")
       ->check(someWord())
       ->type_name("FILE");

@@ -123,7 +123,8 @@ void addEngineFlags(CLI::App &command, EngineFlags &flags, FollowMemory follow) 
       ->type_name("P");
   addCount(
       command, "--threads", 1, kMaxThreads, [&flags](uint32_t n) { flags.threads = n; },
-      "Compute threads (default: the cores that this process may use)");
+      "Compute threads (default: the cores that this process may use). Fewer are used where the "
+      "budget has no memory for all, down to the 4 that plans are made for");
   addNamedChoices(command, flags);
   addCount(
       command, "--prefill-chunk", 1, kMaxPrefillChunk,
