@@ -161,6 +161,21 @@ TEST_CASE("a tokenizer in an unsupported form is named in a warning, whatever ki
   }
 }
 
+TEST_CASE("without any vocabulary, the tokenizer is to be downloaded") {
+  const TemporaryDirectory directory;
+  tinyMixtral().write(directory);
+  auto opened = moec::Checkpoint::open(directory.path());
+  REQUIRE(opened.isOk());
+  CHECK(opened->tokenizerAdvice().starts_with("found no tokenizer.json, which"));
+  directory.write("tokenizer_config.json", "{}");
+  checkWarned(warningsOf(directory.path()),
+              {"found tokenizer_config.json and no tokenizer.json", "download it too"});
+  directory.write("tokenizer.json", "{}");
+  opened = moec::Checkpoint::open(directory.path());
+  REQUIRE(opened.isOk());
+  CHECK(opened->tokenizerAdvice() == "");
+}
+
 TEST_CASE("unneeded tensors that the index lists but no shard holds give one warning") {
   TestCheckpoint checkpoint = splitMixtral();
   checkpoint.config["tie_word_embeddings"] = true;
