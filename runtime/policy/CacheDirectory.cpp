@@ -29,6 +29,7 @@ CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInSta
   wantedIds.reserve(size.widestLayer);
   unkeptIds.reserve(mostCandidates(rules, size));
   candidates.reserve(candidatesPerExpert() * mostCandidates(rules, size));
+  passScratch.reserve(candidatesPerExpert() * mostCandidates(rules, size));
   if (rules.sharing == CacheSharing::kOnePool)
     leavingOrder.reserve(candidatesPerExpert() * size.experts);
   if (rules.baseSlices == 0)
@@ -217,7 +218,7 @@ void CacheDirectory::decide(uint32_t executed) {
     limits.otherUpperPages -= candidate.use.isUpper && candidate.isReady ? candidate.pages : 0;
   if (rules.eviction == EvictionPolicy::kArc)
     limits.onceTargetPages = group.arc.targetPages();
-  planPass(limits, candidates);
+  planPass(limits, candidates, passScratch);
   takeAnswers();
 }
 

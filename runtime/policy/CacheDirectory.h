@@ -306,6 +306,7 @@ private:
   std::vector<uint32_t> wantedIds;
   std::vector<uint32_t> unkeptIds, reducedIds;
   std::vector<PassCandidate> candidates;
+  PassScratch passScratch;
   /// With one pool: from each layer's first id on (twice that, with base slices), the experts that
   /// it held after its last turn and their upper slices, in the order in which they leave. Until
   /// its next turn only beginPrompt changes that order, whatever the policy, so the layer passes of

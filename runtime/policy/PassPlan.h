@@ -1,5 +1,7 @@
 // What stays in memory after a layer was executed, decided as the layer pass begins: from what is
-// in memory and what is demanded, never from the order in which reads arrive. A pure function.
+// in memory and what is demanded, never from the order in which reads arrive. A pure function,
+// whose time grows with the candidates almost linearly: each is sorted a few times, and only those
+// that leave are compared further.
 #pragma once
 
 #include "runtime/policy/Eviction.h"
@@ -7,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace moert {
 
@@ -45,13 +48,28 @@ struct PassLimits {
   std::optional<uint64_t> onceTargetPages = {};
 };
 
-/// Sets isKept. On completion:
+/// Room for the work of planPass(), reused from call to call.
+struct PassScratch {
+  static constexpr uint32_t kNoPart = UINT32_MAX;
+
+  void reserve(size_t candidates) {
+    order.reserve(candidates);
+    otherPart.reserve(candidates);
+  }
+
+  std::vector<uint32_t> order;     // Some of the candidates, as indices.
+  std::vector<uint32_t> otherPart; // For each: its expert, or that one's upper slices; kNoPart.
+  uint64_t comparisons = 0;        // In all calls so far; for tests.
+};
+
+/// Sets isKept; the candidates are distinct, in any order. Allocates nothing once the scratch has
+/// room for them. On completion:
 ///  - the kept experts fit into the quota, and those of each pool into the pool;
 ///  - the kept experts that are in memory, and those that are kept without the upper slices that
 ///    are demanded of them, leave room for every demanded one that is not kept as it is demanded to
 ///    pass through, one at a time if necessary;
 ///  - no demanded one that passes through would fit into what is left of the quota.
 /// An expert larger than the quota is not kept: it would evict everything else and still not fit.
-void planPass(const PassLimits &limits, std::span<PassCandidate> candidates);
+void planPass(const PassLimits &limits, std::span<PassCandidate> candidates, PassScratch &scratch);
 
 } // namespace moert

@@ -331,7 +331,8 @@ static std::pair<Experts, Experts> unkeptOfAll(const CacheDirectory &directory, 
         add(directory.upperHistory(id), true, whole - first, held > base, wanted > base);
     }
   }
-  planPass(limits, all);
+  PassScratch scratch;
+  planPass(limits, all, scratch);
   Experts unkept, reduced;
   for (const PassCandidate &candidate : all)
     if (!candidate.isKept)

@@ -1,6 +1,9 @@
 #include "runtime/policy/PassPlan.h"
 
+#include "tests/unit/policy/PassPlanDefinition.h"
+
 #include <doctest/doctest.h>
+#include <random>
 #include <vector>
 
 using namespace moert;
@@ -27,7 +30,8 @@ static PassCandidate upperOf(PassCandidate candidate) {
 
 static std::vector<uint32_t> keptOf(const PassLimits &limits,
                                     std::vector<PassCandidate> candidates) {
-  planPass(limits, candidates);
+  PassScratch scratch;
+  planPass(limits, candidates, scratch);
   std::vector<uint32_t> kept;
   for (const PassCandidate &candidate : candidates)
     if (candidate.isKept)
@@ -141,4 +145,80 @@ TEST_CASE("a copy of high precision stays or passes through without a candidate 
   CHECK(keptOf(limits, candidates) == Experts{1, 2 + kUpper, 4});
   limits.upperPages = 1;
   CHECK(keptOf(limits, candidates) == Experts{1, 4});
+}
+
+/// Experts in memory, wanted, or both, some with upper slices as candidates of their own, some with
+/// nothing but them.
+static std::vector<PassCandidate> randomCandidates(std::mt19937 &draw, uint32_t experts,
+                                                   bool hasUpper) {
+  const auto random = [&draw] { return static_cast<uint32_t>(draw()); };
+  std::vector<PassCandidate> candidates;
+  for (uint32_t expert = 0; expert < experts; ++expert) {
+    const uint32_t kind = random() % 3;
+    PassCandidate one = {
+        .use = {expert, kind == 0 ? random() % 8 : 100u, random() % 16, random() % 4},
+        .pages = 1 + random() % 4,
+        .isReady = kind != 1,
+        .isWanted = kind != 0,
+        .isPinned = random() % 16 == 0,
+        .isUsedAgain = random() % 2 == 0};
+    PassCandidate upper = one;
+    upper.use.isUpper = true;
+    upper.use.value = std::min<uint64_t>(one.use.value, random() % 4);
+    upper.pages = 1 + random() % 6;
+    upper.isReady = one.isReady && random() % 2 == 0;
+    upper.isWanted = one.isWanted && (random() % 2 == 0 || !upper.isReady);
+    const bool isUpperACandidate = hasUpper && (upper.isReady || upper.isWanted);
+    if (!isUpperACandidate || random() % 8 != 0)
+      candidates.push_back(one);
+    if (isUpperACandidate)
+      candidates.push_back(upper);
+  }
+  std::shuffle(candidates.begin(), candidates.end(), draw);
+  return candidates;
+}
+
+TEST_CASE("what stays is what the definition in plain loops keeps") {
+  PassScratch scratch;
+  std::mt19937 random(1);
+  size_t reduced = 0;
+  for (int round = 0; round < 4000; ++round) {
+    CAPTURE(round);
+    std::vector<PassCandidate> found = randomCandidates(random, 1 + random() % 24, round % 3 != 0);
+    uint64_t pages = 1;
+    for (const PassCandidate &one : found)
+      pages += one.pages;
+    PassLimits limits{.quotaPages = random() % pages, .largestRecordPages = 1 + random() % 10};
+    limits.limitPages = std::max(limits.quotaPages, limits.largestRecordPages) + random() % 12;
+    limits.otherPages = random() % (limits.quotaPages + 1) / 3;
+    if (round % 2 == 0) {
+      limits.upperPages = random() % (limits.quotaPages + 1);
+      limits.otherUpperPages = std::min(limits.otherPages, *limits.upperPages) / 2;
+    }
+    if (round % 5 == 0)
+      limits.onceTargetPages = random() % pages;
+    std::vector<PassCandidate> expected = found;
+    moert::test::planByDefinition(limits, expected);
+    planPass(limits, found, scratch);
+    for (size_t i = 0; i < found.size(); ++i)
+      REQUIRE(found[i].isKept == expected[i].isKept);
+    reduced += std::ranges::count_if(found, [](const PassCandidate &one) { return !one.isKept; });
+  }
+  CHECK(reduced > 4000);
+}
+
+TEST_CASE("the work of a pass grows with the candidates, not with their square or cube") {
+  for (bool hasTwoPools : {false, true}) {
+    std::mt19937 random(2);
+    std::vector<PassCandidate> candidates = randomCandidates(random, 4096, true);
+    uint64_t pages = 0;
+    for (const PassCandidate &one : candidates)
+      pages += one.pages;
+    PassLimits limits{.quotaPages = pages / 3, .limitPages = pages / 3, .largestRecordPages = 10};
+    if (hasTwoPools)
+      limits.upperPages = pages / 6;
+    PassScratch scratch;
+    planPass(limits, candidates, scratch);
+    CHECK(scratch.comparisons < 100 * candidates.size());
+  }
 }
