@@ -1,5 +1,5 @@
-// A thread of the runtime: with a small stack, which the memory budget can count, and with all
-// signals blocked, which the program's own threads handle.
+// A thread of the runtime: with a small stack, which the memory budget can count, with all signals
+// blocked, which the program's own threads handle, and in the default floating-point mode.
 #pragma once
 
 #include "runtime/base/Status.h"

@@ -1,6 +1,7 @@
 #include "runtime/engine/Footprint.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/FloatMode.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/engine/PlannedCache.h"
@@ -394,6 +395,7 @@ Result<AccountInput> accountInputOf(const Model &model, const EngineOptions &opt
 } // namespace
 
 Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options) {
+  const DefaultFloatMode mode;
   MOERT_ASSIGN_OR_RETURN(const AccountInput input, accountInputOf(model, options));
   const Artifact &artifact = model.artifact();
   BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
@@ -423,6 +425,7 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
 }
 
 Result<uint64_t> smallestBudget(const Model &model, const EngineOptions &options) {
+  const DefaultFloatMode mode;
   MOERT_ASSIGN_OR_RETURN(const AccountInput input, accountInputOf(model, options));
   return smallestPlanAccount(model.artifact(), input.plans, input.footprint, input.process,
                              input.request, !options.isExact)

@@ -1,6 +1,7 @@
 // Opening an artifact.
 #include "runtime/engine/ModelImpl.h"
 
+#include "runtime/base/FloatMode.h"
 #include "runtime/format/Reader.h"
 #include "runtime/format/Validate.h"
 
@@ -20,6 +21,7 @@ const Tokenizer *Model::tokenizer() const {
 }
 
 Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
+  const DefaultFloatMode mode;
   // The file is opened once, so that engines read the file that was checked.
   MOERT_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::open(path));
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::fromOpen(path, file.directDescriptor(),
@@ -39,6 +41,7 @@ Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
 }
 
 Result<std::unique_ptr<Model>> Model::openWith(const std::string &path, std::vector<Plan> plans) {
+  const DefaultFloatMode mode;
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, open(path));
   model->impl->artifact.plans = std::move(plans);
   MOERT_RETURN_IF_ERROR(validateArtifact(model->impl->artifact).withContext(path));

@@ -2,6 +2,7 @@
 #include "runtime/engine/EngineImpl.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/FloatMode.h"
 #include "runtime/engine/Footprint.h"
 
 #include <algorithm>
@@ -83,6 +84,7 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
 }
 
 Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer) {
+  const DefaultFloatMode mode;
   if (impl->isStepping)
     return failed("a step within a step: an observer must not call the engine");
   MOERT_RETURN_IF_ERROR(impl->checkBatch(batch));

@@ -1,9 +1,11 @@
 // What every function of the C interface does at its edge: no exception leaves, errors become
-// texts, structs of other versions are read and written as far as both sides know them.
+// texts, structs of other versions are read and written as far as both sides know them, and the
+// caller's floating-point mode changes no bit.
 #pragma once
 
 #include "moert/moert.h"
 
+#include "runtime/base/FloatMode.h"
 #include "runtime/base/Status.h"
 
 #include <algorithm>
@@ -43,7 +45,7 @@ inline moert_status statusOf(StatusCode code) {
 template <typename Body> moert_status guarded(char **error, Body body) noexcept {
   if (error)
     *error = nullptr;
-  std::string reason;
+  const DefaultFloatMode mode;
   moert_status status = MOERT_FAILED;
   try {
     const Status done = body();

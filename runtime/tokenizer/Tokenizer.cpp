@@ -1,6 +1,7 @@
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include "runtime/base/Excerpt.h"
+#include "runtime/base/FloatMode.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/tokenizer/AddedTokenMatcher.h"
 #include "runtime/tokenizer/BpeModel.h"
@@ -193,6 +194,7 @@ Tokenizer &Tokenizer::operator=(Tokenizer &&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Result<std::vector<int32_t>> Tokenizer::encode(std::string_view utf8, bool addSpecialTokens) const {
+  const DefaultFloatMode mode; // Scores of pieces are summed.
   constexpr size_t kMaxTextBytes = size_t{1} << 30;
   if (utf8.size() > kMaxTextBytes)
     return invalidInput("found a text of ", utf8.size(), " bytes, expected at most ",

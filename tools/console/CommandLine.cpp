@@ -1,5 +1,6 @@
 #include "tools/console/CommandLine.h"
 
+#include "runtime/base/FloatMode.h"
 #include "runtime/base/StandardStreams.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
@@ -68,6 +69,7 @@ static void buildCommandLine(CLI::App &app, const ProgramInfo &program,
 
 int runProgram(const ProgramInfo &program, std::span<AddCommand *const> commands, int argc,
                char **argv) {
+  const DefaultFloatMode mode; // Threads that commands start inherit it.
   occupyStandardStreams();
   // A closed pipe and a file size limit become errors of write(), so that a command can still
   // finish or remove its files.

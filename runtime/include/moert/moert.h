@@ -21,6 +21,10 @@
  * sessions are used by one thread at a time; the caller serializes. Different engines are
  * independent. moert_stop() alone may be called from any thread or signal handler at any time.
  *
+ * Floating point. Every function computes in round to nearest with subnormals, whatever mode the
+ * calling thread is in, and restores that mode before it returns. Functions of the caller that it
+ * calls run in the library's mode.
+ *
  * Texts are UTF-8 and end with a NUL where no length is given. Sizes are in bytes.
  */
 #ifndef MOERT_MOERT_H

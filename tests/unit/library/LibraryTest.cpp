@@ -2,6 +2,7 @@
 #include "moert/moert.hpp"
 
 #include "tests/unit/engine/SyntheticModel.h"
+#include "tests/unit/support/FloatModes.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -264,4 +265,38 @@ TEST_CASE("a stop ends one call, and an exception of the caller's function comes
       session.generate(kPrompt, {},
                        [](int32_t, std::string_view) -> bool { throw std::logic_error("mine"); }),
       std::logic_error);
+}
+
+TEST_CASE("a caller that flushes subnormals or rounds in another way gets the same bits") {
+  ModelFile file;
+  const auto generate = [] {
+    moert::Model model(kPath);
+    moert::EngineOptions options;
+    options.threads = 3;
+    moert::Engine engine(model, options);
+    moert::Session session(engine);
+    std::vector<float> bits = copyOf(session.compute(kPrompt));
+    session.reset();
+    engine.setBudget({0, 0.3});
+    moert::Sampling sampling;
+    sampling.temperature = 1;
+    sampling.max_tokens = 12;
+    sampling.ignore_end_tokens = 1;
+    session.generate(kPrompt, sampling, [&](int32_t token, std::string_view) {
+      bits.push_back(static_cast<float>(token));
+      return true;
+    });
+    return bits;
+  };
+  const std::vector<float> expected = generate();
+  for (const auto &mode : moert::test::foreignFloatModes()) {
+    std::vector<float> found;
+    bool isRestored = false;
+    moert::test::inFloatMode(mode, [&] {
+      found = generate();
+      isRestored = moert::test::isSameMode(moert::DefaultFloatMode::current(), mode);
+    });
+    CHECK(isSame(expected, found));
+    CHECK(isRestored);
+  }
 }
