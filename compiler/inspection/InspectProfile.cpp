@@ -4,11 +4,11 @@
 #include "compiler/inspection/TextTable.h"
 #include "compiler/profile/ProfileHeader.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/DeterministicMath.h"
 #include "runtime/base/JsonWriter.h"
 #include "runtime/format/Reader.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 using namespace moert;
@@ -25,6 +25,10 @@ bool beginsAsProfile(const std::string &path) {
          hasProfileMagic(page);
 }
 
+static double log2Of(double x) {
+  return deterministicLog(x) / deterministicLog(2);
+}
+
 double routingEntropyBits(const CalibrationInfo::MoeLayer &layer) {
   double total = 0, entropy = 0;
   for (uint64_t count : layer.counts)
@@ -32,7 +36,7 @@ double routingEntropyBits(const CalibrationInfo::MoeLayer &layer) {
   for (uint64_t count : layer.counts)
     if (count != 0) {
       double probability = static_cast<double>(count) / total;
-      entropy -= probability * std::log2(probability);
+      entropy -= probability * log2Of(probability);
     }
   return entropy;
 }
@@ -68,7 +72,7 @@ std::string describeProfile(const CalibrationInfo &info, const std::string &file
                      fixed(static_cast<double>(layer.counts[expert]) / tokens * 100, 1), "%)");
     layers.addRow({strCat(layer.layer), strCat(layer.experts), strCat(layer.topK),
                    fixed(routingEntropyBits(layer), 2) + " of " +
-                       fixed(std::log2(static_cast<double>(layer.experts)), 2),
+                       fixed(log2Of(static_cast<double>(layer.experts)), 2),
                    strCat(std::count(layer.counts.begin(), layer.counts.end(), uint64_t(0))),
                    best});
   }

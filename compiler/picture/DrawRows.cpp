@@ -119,7 +119,11 @@ struct TimeScale {
 /// The smallest of 1, 2 or 5 times a power of ten with at most six ticks.
 double tickOf(double ms) {
   const double least = ms / 6;
-  const double power = std::pow(10, std::floor(std::log10(least)));
+  double power = 1; // Not by libm, whose last bits differ from version to version.
+  while (power > least)
+    power /= 10;
+  while (power * 10 <= least)
+    power *= 10;
   for (double step : {1.0, 2.0, 5.0})
     if (step * power >= least)
       return step * power;
@@ -127,8 +131,7 @@ double tickOf(double ms) {
 }
 
 std::string tickText(double ms, double tick) {
-  const int decimals = tick >= 1 ? 0 : tick >= 0.1 ? 1 : 2;
-  const double scale = std::pow(10, decimals);
+  const double scale = tick >= 1 ? 1 : tick >= 0.1 ? 10 : 100;
   return svgNumber(std::round(ms * scale) / scale);
 }
 

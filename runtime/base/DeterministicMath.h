@@ -3,8 +3,8 @@
 // Not correctly rounded, but close: the test requires a relative error below 1.2e-16 against long
 // double (half a unit in the last place is 1.1e-16).
 //
-// Not fast: meant for values that a compilation computes once. At run time only the decays of
-// recurrences and factors by position need them, a number per head and token.
+// Those of double are not fast: meant for values that a compilation computes once. At run time only
+// the decays of recurrences and factors by position need them, a number per head and token.
 #pragma once
 
 namespace moert {
@@ -20,5 +20,9 @@ double deterministicExp(double x);
 
 /// base^exponent for a finite base > 0; limits as for e^x.
 double deterministicPow(double base, double exponent);
+
+/// e^x, computed in double and rounded once: for the weights of a vocabulary. Subnormal results are
+/// 0, those beyond the largest float infinity; NaN gives NaN.
+float deterministicExp32(float x);
 
 } // namespace moert

@@ -1,5 +1,6 @@
 #include "runtime/chat/Arithmetic.h"
 
+#include "runtime/base/DeterministicMath.h"
 #include "runtime/chat/PythonText.h"
 
 #include <algorithm>
@@ -29,11 +30,39 @@ Result<Value> floorDivide(int64_t left, int64_t right, bool wantsRemainder) {
   return Value(wantsRemainder ? remainder + (isBelow ? right : 0) : left / right - isBelow);
 }
 
+/// A finite base > 0 to a finite exponent. Square roots are correctly rounded.
+double powerOfPositive(double base, double exponent) {
+  if (exponent == 0.5)
+    return std::sqrt(base);
+  exponent = std::clamp(exponent, -0x1p64, 0x1p64); // Beyond, results are 0, 1 or infinite.
+  const double result = deterministicPow(base, exponent);
+  if (result != 0)
+    return result;
+  const double root = deterministicPow(base, exponent / 2);
+  return root * root; // Where the result is subnormal, or 0.
+}
+
+/// base^exponent as C defines it for doubles. Whole results below 2^53 are exact.
+double power(double base, double exponent) {
+  if (exponent == 0 || base == 1)
+    return 1;
+  if (std::isnan(base) || std::isnan(exponent))
+    return base + exponent;
+  const double magnitude = std::fabs(base);
+  if (std::isinf(exponent))
+    return magnitude == 1 ? 1 : (magnitude > 1) == (exponent > 0) ? std::fabs(exponent) : 0;
+  const bool isOdd = std::fmod(exponent, 2) != 0 && std::floor(exponent) == exponent;
+  const double result = magnitude == 0 || std::isinf(magnitude)
+                            ? (std::isinf(magnitude) == (exponent > 0) ? INFINITY : 0)
+                            : powerOfPositive(magnitude, exponent);
+  return isOdd && std::signbit(base) ? -result : result;
+}
+
 Result<Value> integerPower(int64_t base, int64_t exponent) {
   if (exponent < 0 && base == 0)
     return invalidInput("0.0 cannot be raised to a negative power");
   if (exponent < 0)
-    return Value(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
+    return Value(power(static_cast<double>(base), static_cast<double>(exponent)));
   int64_t result = 1;
   bool overflows = false;
   while (exponent > 0) {
@@ -90,7 +119,7 @@ Result<Value> floatPower(double left, double right) {
   if (left < 0 && std::isfinite(left) && std::isfinite(right) && std::floor(right) != right)
     return invalidInput("a negative number to a fractional power is a complex number, which is not "
                         "supported");
-  const double result = std::pow(left, right);
+  const double result = power(left, right);
   if (std::isinf(result) && std::isfinite(left) && std::isfinite(right))
     return invalidInput("the result of ** is too large for a float");
   return Value(result);
@@ -205,7 +234,7 @@ double roundToDigits(double number, int64_t digits) {
   if (digits < -308)
     return std::copysign(0.0, number);
   if (digits < 0) {
-    const double unit = std::pow(10.0, static_cast<double>(-digits));
+    const double unit = power(10.0, static_cast<double>(-digits));
     return std::nearbyint(number / unit) * unit;
   }
   char text[700];

@@ -1,6 +1,7 @@
 #include "runtime/generation/Sampler.h"
 
-#include "runtime/kernels/Kernels.h"
+#include "runtime/base/DeterministicMath.h"
+#include "runtime/base/FloatMode.h"
 
 #include <algorithm>
 #include <cmath>
@@ -43,6 +44,7 @@ Sampler::Sampler(const SamplingOptions &samplingOptions, uint32_t vocabularySize
       candidates(cuts(samplingOptions, vocabularySize) ? vocabularySize : 0) {}
 
 Result<int32_t> Sampler::sample(std::span<const float> rawLogits) {
+  const DefaultFloatMode mode;
   assert(candidates.empty() || candidates.size() == rawLogits.size());
   const std::span<const float> logits = adjustments.apply(rawLogits);
   Result<int32_t> best = greedyToken(logits);
@@ -53,7 +55,7 @@ Result<int32_t> Sampler::sample(std::span<const float> rawLogits) {
 }
 
 float Sampler::weightOf(float logit, float largest) const {
-  return expf32((logit - largest) / options.temperature);
+  return deterministicExp32((logit - largest) / options.temperature);
 }
 
 int32_t Sampler::drawFromAll(std::span<const float> logits, float largest) {

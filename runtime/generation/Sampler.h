@@ -5,7 +5,8 @@
 //   2. penalties     of a token that the prompt or the generated tokens have: a positive logit is
 //                    divided by the repetition penalty, another one multiplied by it; of a token
 //                    that was generated n > 0 times: logit -= n * frequency + presence penalty
-//   3. temperature   weight of a token = expf32((logit - largest logit) / temperature)
+//   3. temperature   weight of a token = exp((logit - largest logit) / temperature), by
+//                    deterministicExp32
 //   4. top-k         keep the k largest logits
 //   5. top-p         of these, in descending order, keep the fewest whose weights sum to at least
 //                    p times the sum of all that top-k kept

@@ -88,3 +88,25 @@ TEST_CASE("results have the same bits on every machine") {
   CHECK(std::bit_cast<uint64_t>(moert::deterministicExp(1)) == 0x4005bf0a8b145769u);
   CHECK(std::bit_cast<uint64_t>(moert::deterministicPow(1e6, -0.375)) == 0x3f77089380241edfu);
 }
+
+TEST_CASE("exp of floats is e^x rounded once, but for few, and never more than one float away") {
+  Sequence numbers;
+  int others = 0;
+  const int count = 200'000;
+  for (int i = 0; i < count; ++i) {
+    const auto x = static_cast<float>(numbers.next() * 176 - 87.3);
+    const auto expected = static_cast<float>(std::exp(static_cast<long double>(x)));
+    const float found = moert::deterministicExp32(x);
+    others += found != expected;
+    REQUIRE(std::fabs(found - expected) <=
+            std::nextafter(expected, std::numeric_limits<float>::infinity()) - expected);
+  }
+  CHECK(others < count / 10'000);
+  CHECK(moert::deterministicExp32(0) == 1);
+  CHECK(moert::deterministicExp32(-0.0f) == 1);
+  CHECK(moert::deterministicExp32(-88) == 0);
+  CHECK(moert::deterministicExp32(-std::numeric_limits<float>::infinity()) == 0);
+  CHECK(std::isinf(moert::deterministicExp32(88.8f)));
+  CHECK(std::isfinite(moert::deterministicExp32(88.72f)));
+  CHECK(std::isnan(moert::deterministicExp32(std::numeric_limits<float>::quiet_NaN())));
+}
