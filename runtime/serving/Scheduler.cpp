@@ -190,7 +190,8 @@ uint64_t Scheduler::runningTokens() const {
 }
 
 uint64_t Scheduler::freeTokens() const {
-  return limits.sessionTokens - runningTokens() - keptTokens();
+  const uint64_t taken = runningTokens() + keptTokens();
+  return limits.sessionTokens - std::min(limits.sessionTokens, taken);
 }
 
 // Scores of a prompt are passed on as they are computed: it is not computed twice.
@@ -280,7 +281,7 @@ void Scheduler::makeRoom(uint32_t tokens, uint64_t &except) {
 
 bool Scheduler::begin(Sequence &sequence) {
   const uint32_t tokens = Engine::sessionTokensFor(roomFor(sequence));
-  if (tokens > limits.sessionTokens - runningTokens())
+  if (runningTokens() + tokens > limits.sessionTokens)
     return false;
   Prefix prefix = longestPrefix(sequence);
   if (waitsForPrefix(sequence, prefix))
@@ -355,13 +356,16 @@ SchedulerNumbers Scheduler::numbers() const {
 
 static uint32_t tokensToStop(Sequence &sequence) {
   uint32_t tokens = UINT32_MAX;
+  const uint32_t length = sequence.session()->length();
   for (const Sequence::Stop &stop : sequence.place.stops)
-    tokens = std::min(tokens, stop.tokens - sequence.session()->length());
+    if (stop.tokens > length)
+      tokens = std::min(tokens, stop.tokens - length);
   return tokens;
 }
 
 // Generating sequences come first: the rows whose logits are needed then follow each other, and the
-// head computes them together. An engine's chunk has room for a token of each of its sessions.
+// head computes them together. Where the engine's chunk has no room for a token of each, which a
+// requested chunk may be too small for, those left out come first the next time.
 void Scheduler::makeBatch() {
   batch.clear();
   stepping.clear();
@@ -374,16 +378,16 @@ void Scheduler::makeBatch() {
   auto hasPart = [](const Sequence &sequence) {
     return !sequence.isChoosing() && !sequence.isPaused();
   };
-  for (const auto &sequence : running)
-    if (!sequence->isPrefilling() && hasPart(*sequence))
-      room -= append(*sequence, 1);
-  for (const auto &sequence : running)
-    if (room > 0 && sequence->isPrefilling() && hasPart(*sequence)) {
-      const uint32_t count = append(*sequence, std::min(room, tokensToStop(*sequence)));
+  for (bool isPrefilling : {false, true})
+    for (const auto &sequence : running) {
+      if (room == 0 || sequence->isPrefilling() != isPrefilling || !hasPart(*sequence))
+        continue;
+      const uint32_t most = isPrefilling ? std::min(room, tokensToStop(*sequence)) : 1;
+      const uint32_t count = append(*sequence, most);
       room -= count;
-      counts.promptTokens += count;
+      counts.promptTokens += isPrefilling ? count : 0;
     }
-  // Prompts that had a part are last the next time.
+  // Those that had a part are last the next time.
   std::stable_partition(running.begin(), running.end(), [&](const auto &sequence) {
     return std::find(stepping.begin(), stepping.end(), sequence.get()) == stepping.end();
   });

@@ -393,3 +393,36 @@ TEST_CASE("a sequence that waits has no memory for sampling") {
   REQUIRE(scheduler.step());
   CHECK(waiting.hasSampler());
 }
+
+TEST_CASE("sequences that a small chunk has no room for take turns, and their answers stay") {
+  for (bool hasStates : {false, true})
+    for (uint32_t chunk : {1u, 2u}) {
+      CAPTURE(hasStates);
+      CAPTURE(chunk);
+      SyntheticOptions options;
+      options.hasStates = hasStates;
+      EngineOptions small = servingOptions(6);
+      small.prefillChunk = chunk;
+      ServedModel model(small, options);
+      // Interrupted ones come back, some with all but one of their tokens taken over.
+      std::vector<AnswerRequest> requests;
+      for (uint32_t i = 0; i < 5; ++i)
+        requests.push_back(requestOf(promptOf(i / 2, 20), 30 + i));
+      Scheduler scheduler(*model.loaded.engine, {5, 1, 3 * 32, 4});
+      std::vector<std::shared_ptr<Answer>> answers;
+      for (const AnswerRequest &request : requests)
+        answers.push_back(model.add(scheduler, request));
+      while (scheduler.step()) {
+      }
+      CHECK(scheduler.numbers().interrupted > 0);
+      std::vector<Served> together(requests.size());
+      for (size_t i = 0; i < requests.size(); ++i)
+        takeInto(together[i], *answers[i]);
+      for (size_t i = 0; i < requests.size(); ++i) {
+        CAPTURE(i);
+        CHECK(together[i].message == "");
+        CHECK(together[i].end == AnswerEnd::kLength);
+        CHECK(together[i].tokens == model.alone(requests[i]).tokens);
+      }
+    }
+}
