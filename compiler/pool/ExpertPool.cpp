@@ -115,12 +115,16 @@ Status ExpertPool::Impl::layOut(const EmitPlan &plan) {
   return {};
 }
 
-// Hash of everything that determines the bytes. MOE_VERSION covers changes of the quantizers.
+// Changes with what the quantizers make of the same inputs within a version.
+static constexpr int kQuantizers = 2;
+
+// Hash of everything that determines the bytes.
 static uint64_t fingerprintOf(const PoolOptions &options, const CalibrationInfo &info) {
   std::string text =
-      strCat("pool ", MOE_VERSION, " ", nameOf(options.method), " ", options.activationGroup, " ",
-             options.nested, " ", options.checkpointHash.first, " ", options.checkpointHash.sample,
-             " ", info.checkpointHash.first, " ", info.checkpointHash.sample, " ", info.seed);
+      strCat("pool ", MOE_VERSION, " ", kQuantizers, " ", nameOf(options.method), " ",
+             options.activationGroup, " ", options.nested, " ", options.checkpointHash.first, " ",
+             options.checkpointHash.sample, " ", info.checkpointHash.first, " ",
+             info.checkpointHash.sample, " ", info.seed);
   for (const ExpertGrid &expert : options.grids)
     for (const Grid &grid : {expert.gateUp, expert.down})
       text += strCat(" ", grid.bits, "/", grid.group, "/", grid.hasOffsets, "/", grid.hasLevels,

@@ -39,14 +39,12 @@ static bool factorInPlace(std::vector<double> &a, size_t n, const LaneKernels &l
 }
 
 // The upper factor is the lower one of the same matrix with its inputs in reverse order.
-static bool factorBlock(const std::vector<double> &moments, size_t n, double added,
-                        const LaneKernels &lanes, float *feedback, uint64_t stride, float *pivots) {
+static bool factorBlock(const std::vector<double> &moments, size_t n, const LaneKernels &lanes,
+                        float *feedback, uint64_t stride, float *pivots) {
   std::vector<double> reversed(n * n);
   for (size_t row = 0; row < n; ++row)
     for (size_t col = 0; col <= row; ++col)
       reversed[row * n + col] = moments[(n - 1 - col) * n + (n - 1 - row)];
-  for (size_t i = 0; i < n; ++i)
-    reversed[i * n + i] += added;
   if (!factorInPlace(reversed, n, lanes))
     return false;
   for (size_t j = 0; j < n; ++j) {
@@ -59,39 +57,37 @@ static bool factorBlock(const std::vector<double> &moments, size_t n, double add
   return true;
 }
 
-// Both triangles as f32. Without tokens H is the identity: no input compensates another.
-static AlignedFloats squareOf(const std::vector<double> &moments, size_t n, double added,
+// Both triangles as f32. Of a block of zeros the identity: no input compensates another.
+static AlignedFloats squareOf(const std::vector<double> &moments, size_t n, bool isZero,
                               uint64_t stride) {
   AlignedFloats square(n * stride);
   for (size_t row = 0; row < n; ++row)
     for (size_t col = 0; col <= row; ++col) {
-      const double value = moments[row * n + col] + (row == col ? added : 0);
+      const double value = isZero ? double(row == col) : moments[row * n + col];
       square.data()[row * stride + col] = square.data()[col * stride + row] = float(value);
     }
   return square;
 }
 
-Result<Feedback> feedbackOf(const Moments &moments, double damping, Isa isa) {
-  double trace = 0;
-  for (uint32_t col = 0; col < moments.cols; ++col)
-    trace += moments.square(col);
-  if (!std::isfinite(trace))
-    return invalidInput("the inputs' mean square is ", trace, ", expected a finite number");
-  const double added = damping * trace / moments.cols;
+Result<Feedback> feedbackOf(const Moments &moments, Isa isa) {
   Feedback feedback;
   feedback.cols = moments.cols;
   feedback.pivots.resize(moments.cols, 1);
   for (size_t block = 0; block < moments.blocks.size(); ++block) {
     const uint64_t stride = feedback.stride(block);
     const size_t n = moments.blockCols(block);
+    const std::vector<double> &values = moments.blocks[block];
+    double trace = 0;
+    for (size_t col = 0; col < n; ++col)
+      trace += values[col * n + col];
+    if (!std::isfinite(trace))
+      return invalidInput("the inputs' mean square is ", trace, ", expected a finite number");
     feedback.blocks.emplace_back(n * stride);
-    if (trace > 0 && !factorBlock(moments.blocks[block], n, added, laneKernelsFor(isa),
-                                  feedback.blocks.back().data(), stride,
-                                  feedback.pivots.data() + block * kMomentInputs))
+    if (trace > 0 && !factorBlock(values, n, laneKernelsFor(isa), feedback.blocks.back().data(),
+                                  stride, feedback.pivots.data() + block * kMomentInputs))
       return failed("the second moments of inputs ", block * kMomentInputs, " to ",
-                    block * kMomentInputs + n - 1, " are not positive definite with ", damping,
-                    " of damping");
-    feedback.moments.push_back(squareOf(moments.blocks[block], n, trace > 0 ? added : 1, stride));
+                    block * kMomentInputs + n - 1, " are not positive definite");
+    feedback.moments.push_back(squareOf(values, n, trace == 0, stride));
   }
   return feedback;
 }

@@ -22,7 +22,7 @@ struct Feedback {
   std::vector<AlignedFloats>
       blocks;                // [blockCols][stride]: element [j][i] is U_ij, i < j; others 0.
   std::vector<float> pivots; // [cols]: D, the weight of an input's own squared error.
-  std::vector<AlignedFloats> moments; // [blockCols][stride]: H itself, damped.
+  std::vector<AlignedFloats> moments; // [blockCols][stride]: H itself.
 
   uint64_t stride(size_t block) const {
     const uint32_t left = cols - uint32_t(block) * kMomentInputs;
@@ -30,9 +30,8 @@ struct Feedback {
   }
 };
 
-/// Adds damping * the mean of H's diagonal to the diagonal: inputs that the text never used would
-/// leave H singular, and moments of few tokens are uncertain. All-zero moments give U = 0. Refuses
-/// moments that are not finite.
-moert::Result<Feedback> feedbackOf(const Moments &moments, double damping, moert::Isa isa);
+/// Takes damped moments (damp()). A block of zeros gives U = 0: no input compensates another.
+/// Refuses moments that are not finite.
+moert::Result<Feedback> feedbackOf(const Moments &moments, moert::Isa isa);
 
 } // namespace moec

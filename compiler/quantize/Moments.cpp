@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 using namespace moert;
 
@@ -82,6 +83,38 @@ Moments blend(const Moments &own, const Moments &other, double part) {
     for (size_t i = 0; i < own.blocks[block].size(); ++i)
       result.blocks[block][i] = part * own.blocks[block][i] + (1 - part) * other.blocks[block][i];
   return result;
+}
+
+// The largest multiple of the median that an input counts with.
+static constexpr double kMostOfMedian = 16;
+
+static double robustMeanOf(std::vector<double> squares) {
+  const auto used = std::partition(squares.begin(), squares.end(), [](double x) { return x > 0; });
+  if (used == squares.begin())
+    return 0;
+  const auto middle = squares.begin() + (used - squares.begin()) / 2;
+  std::nth_element(squares.begin(), middle, used);
+  const double most = kMostOfMedian * *middle;
+  // In ascending order, so that the sum does not depend on how the library selects.
+  std::sort(squares.begin(), squares.end());
+  double sum = 0;
+  for (double square : squares)
+    sum += std::min(square, most);
+  return sum / double(squares.size());
+}
+
+void damp(Moments &moments, double part) {
+  for (size_t block = 0; block < moments.blocks.size(); ++block) {
+    const size_t cols = moments.blockCols(block);
+    std::vector<double> squares(cols);
+    for (size_t col = 0; col < cols; ++col)
+      squares[col] = moments.blocks[block][col * cols + col];
+    if (!std::ranges::all_of(squares, [](double x) { return std::isfinite(x); }))
+      continue; // feedbackOf() refuses them.
+    const double added = part * robustMeanOf(std::move(squares));
+    for (size_t col = 0; col < cols; ++col)
+      moments.blocks[block][col * cols + col] += added;
+  }
 }
 
 Moments shrinkToDiagonal(Moments own, double part) {

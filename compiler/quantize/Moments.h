@@ -59,4 +59,12 @@ Moments blend(const Moments &own, const Moments &other, double part);
 /// part * own + (1 - part) * own's diagonal: reduces uncertain correlations between inputs.
 Moments shrinkToDiagonal(Moments own, double part);
 
+/// Adds to the diagonal of each block `part` of the mean of that diagonal, in which no input counts
+/// more than 16 times the median of those that were used: inputs that the text never used would
+/// leave the moments singular, and moments of few tokens are uncertain. Single inputs with massive
+/// activations, of 100 or 1000 times the others', would raise a plain mean so far beyond the
+/// others' moments that these no longer mattered. A block of zeros stays. Before a Hadamard
+/// transform, which spreads such an input over all others.
+void damp(Moments &moments, double part);
+
 } // namespace moec

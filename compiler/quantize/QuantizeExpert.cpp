@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 using namespace moert;
 
 namespace moec {
 
-// Fraction of the moments' mean diagonal that is added to the diagonal (Feedback.h). KL at 2 bits
+// Fraction of the moments' mean diagonal that is added to the diagonal (damp()). KL at 2 bits
 // on the bundled model: 0.001 .0499, 0.01 .0473, 0.03 .0455, 0.1 .0468.
 static constexpr double kDamping = 0.03;
 
@@ -144,6 +145,7 @@ public:
 private:
   Result<FitTokens> fitTo(TokenRows own) const;
   Moments trusted(const Moments &own, const Moments *ofLayer) const;
+  Result<Feedback> prepare(Moments &inputs) const;
   Judgement judgeBy(TokenRows picked, uint64_t all) const;
   double errorOf(const Judgement &judgement, const ExpertOnGrid &quantized) const;
   Moments downInputs(const FitTokens &fit, const PanelMatrix &gate, const PanelMatrix &up) const;
@@ -197,19 +199,35 @@ Moments ExpertQuantizer::trusted(const Moments &own, const Moments *ofLayer) con
   return ofLayer ? blend(own, *ofLayer, part) : shrinkToDiagonal(own, part);
 }
 
+// Makes a matrix' moments those of the values that are quantized; for error feedback its factors,
+// instead of the moments, whose memory the next ones need.
+Result<Feedback> ExpertQuantizer::prepare(Moments &inputs) const {
+  if (method == QuantizeMethod::kGptq)
+    damp(inputs, kDamping);
+  if (hasHadamard)
+    hadamardMoments(inputs);
+  if (method != QuantizeMethod::kGptq)
+    return Feedback();
+  const Moments damped = std::exchange(inputs, {});
+  return feedbackOf(damped, isa);
+}
+
+// The error of an output counts with the square of its weight, and so do the inputs that cause it.
+static std::vector<float> squaresOf(std::span<const float> weights) {
+  std::vector<float> squares;
+  for (float weight : weights)
+    squares.push_back(weight * weight);
+  return squares;
+}
+
 Result<FitTokens> ExpertQuantizer::fitTo(TokenRows own) const {
   FitTokens result;
   MomentSums sums(expert.hidden, kernels);
-  sums.add(own.rows.data(), strideFor(expert.hidden), own.count, own.weights);
+  sums.add(own.rows.data(), strideFor(expert.hidden), own.count, squaresOf(own.weights));
   result.own = std::move(own);
   result.layer = layer ? &layerTokens : nullptr;
   result.inputs = trusted(std::move(sums).mean(), layer ? &layer->inputs : nullptr);
-  if (hasHadamard)
-    hadamardMoments(result.inputs);
-  if (method == QuantizeMethod::kGptq) {
-    MOERT_ASSIGN_OR_RETURN(result.feedback, feedbackOf(result.inputs, kDamping, isa));
-    result.inputs = {}; // Their memory is needed for the inputs of down.
-  }
+  MOERT_ASSIGN_OR_RETURN(result.feedback, prepare(result.inputs));
   return result;
 }
 
@@ -264,17 +282,14 @@ Moments ExpertQuantizer::downInputs(const FitTokens &by, const PanelMatrix &gate
     MomentSums sums(expert.width, kernels);
     const auto add = [&](uint32_t first, const float *values, uint32_t count) {
       sums.add(values, strideFor(expert.width), count,
-               std::span(rows.weights).subspan(first, count));
+               squaresOf(std::span(rows.weights).subspan(first, count)));
     };
     activations(kernels, gate, up, expert.form, rows, add);
     return std::move(sums).mean();
   };
   const Moments own = momentsOf(by.own);
   const Moments ofLayer = by.layer ? momentsOf(*by.layer) : Moments{};
-  Moments result = trusted(own, by.layer ? &ofLayer : nullptr);
-  if (hasHadamard)
-    hadamardMoments(result);
-  return result;
+  return trusted(own, by.layer ? &ofLayer : nullptr);
 }
 
 // At 2 bits with evenly spaced codes, the scales of the least error make all weights smaller, and
@@ -345,12 +360,10 @@ Result<GateUp> ExpertQuantizer::fitGateUp(const Grid &grid, const FitTokens &by)
   MOERT_ASSIGN_OR_RETURN(
       result.up,
       named(quantizeMatrix(upShape(expert), grid, expert.up, by.inputs, by.feedback), "up"));
-  if (needsInputs(method))
-    result.downInputs = downInputs(by, panelsOf(result.gate), panelsOf(result.up));
-  if (method == QuantizeMethod::kGptq) {
-    MOERT_ASSIGN_OR_RETURN(result.downFeedback, feedbackOf(result.downInputs, kDamping, isa));
-    result.downInputs = {}; // Their memory is needed for the next fit.
-  }
+  if (!needsInputs(method))
+    return result;
+  result.downInputs = downInputs(by, panelsOf(result.gate), panelsOf(result.up));
+  MOERT_ASSIGN_OR_RETURN(result.downFeedback, prepare(result.downInputs));
   return result;
 }
 

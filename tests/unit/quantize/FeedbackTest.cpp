@@ -27,23 +27,21 @@ static Moments momentsOf(std::span<const float> rows, uint32_t cols,
   return std::move(sums).mean();
 }
 
-static Feedback feedbackFor(const Moments &moments, double damping) {
-  auto feedback = feedbackOf(moments, damping, bestIsa());
+static Feedback feedbackFor(Moments moments, double damping) {
+  damp(moments, damping);
+  auto feedback = feedbackOf(moments, bestIsa());
   REQUIRE_MESSAGE(feedback.isOk(), feedback.status().message());
   return std::move(*feedback);
 }
 
 // The first block's damped moments, both triangles.
-static Matrix damped(const Moments &moments, double damping) {
+static Matrix damped(Moments moments, double damping) {
+  damp(moments, damping);
   const size_t n = moments.blockCols(0);
-  double trace = 0;
-  for (uint32_t col = 0; col < moments.cols; ++col)
-    trace += moments.square(col);
   Matrix h(n, std::vector<double>(n));
   for (size_t i = 0; i < n; ++i)
     for (size_t j = 0; j <= i; ++j)
-      h[i][j] = h[j][i] =
-          moments.blocks[0][i * n + j] + (i == j ? damping * trace / moments.cols : 0);
+      h[i][j] = h[j][i] = moments.blocks[0][i * n + j];
   return h;
 }
 
@@ -82,6 +80,45 @@ TEST_CASE("moments do not depend on how tokens are split into calls, and weights
     for (size_t j = 0; j <= i; ++j)
       CHECK(a.blocks[0][i * kCols + j] ==
             doctest::Approx(b.blocks[0][i * kCols + j]).epsilon(1e-5));
+}
+
+/// Moments whose diagonal is given, without other products.
+static Moments diagonalOf(const std::vector<double> &squares) {
+  Moments moments;
+  moments.cols = uint32_t(squares.size());
+  moments.weight = 1;
+  for (size_t first = 0; first < squares.size(); first += kMomentInputs) {
+    const size_t n = moments.blockCols(moments.blocks.size());
+    std::vector<double> &block = moments.blocks.emplace_back(n * n);
+    for (size_t i = 0; i < n; ++i)
+      block[i * n + i] = squares[first + i];
+  }
+  return moments;
+}
+
+TEST_CASE("damping is a part of the mean square of each block, which no single input decides") {
+  std::vector<double> squares(kMomentInputs + 10);
+  for (size_t i = 0; i < squares.size(); ++i)
+    squares[i] = i < kMomentInputs ? double(1 + i % 3) : 100;
+  Moments moments = diagonalOf(squares);
+  damp(moments, 0.5);
+  double mean = 0;
+  for (size_t i = 0; i < kMomentInputs; ++i)
+    mean += squares[i] / kMomentInputs;
+  CHECK(moments.square(4) == doctest::Approx(2 + 0.5 * mean));
+  CHECK(moments.square(kMomentInputs) == doctest::Approx(150)); // A block of its own.
+  squares[7] = 1e6; // It counts as 16 times the median of 2.
+  Moments massive = diagonalOf(squares);
+  damp(massive, 0.5);
+  CHECK(massive.square(4) ==
+        doctest::Approx(2 + 0.5 * (mean + 30.0 / kMomentInputs)).epsilon(1e-3));
+  // Inputs without use count as 0, and not for the median; a block without any stays.
+  Moments unused = diagonalOf({0, 0, 0, 0, 0, 4, 4, 8});
+  damp(unused, 0.5);
+  CHECK(unused.square(0) == 1);
+  Moments none = diagonalOf({0, 0, 0});
+  damp(none, 0.5);
+  CHECK(none.square(1) == 0);
 }
 
 TEST_CASE("the factors multiply to the damped moments") {
@@ -189,6 +226,26 @@ TEST_CASE("error feedback lowers the error of the outputs against rounding to ne
         CHECK(outputErrorOf(*gptq, rows, fitted) < 0.7 * outputErrorOf(*nearest, rows, fitted));
         CHECK(outputErrorOf(*gptq, rows, others) < outputErrorOf(*nearest, rows, others));
       }
+}
+
+TEST_CASE("one input with massive activations does not turn error feedback into rounding") {
+  // The last input: later ones would compensate its own error, which exceeds all others.
+  constexpr MatrixShape kShape = {24, 128};
+  const auto rows = randomValues(size_t(kShape.rows) * kShape.cols, 0.05f, 21);
+  auto massive = correlatedRows(800, kShape.cols, 22), others = massive;
+  for (size_t i = kShape.cols - 1; i < massive.size(); i += kShape.cols) {
+    massive[i] *= 1000;
+    others[i] = 0;
+  }
+  const Feedback feedback = feedbackFor(momentsOf(massive, kShape.cols), 0.03);
+  for (uint32_t bits : {2u, 3u, 4u}) {
+    CAPTURE(bits);
+    const Grid grid = {bits, 32, false};
+    auto gptq = quantizeGptq(kShape, grid, rows, feedback, ScaleChoice::kNearest, 0);
+    auto nearest = quantizeNearest(kShape, grid, rows);
+    REQUIRE((gptq.isOk() && nearest.isOk()));
+    CHECK(outputErrorOf(*gptq, rows, others) < 0.7 * outputErrorOf(*nearest, rows, others));
+  }
 }
 
 // trace((W - V) H (W - V)^T), which refinement lowers.
@@ -337,7 +394,7 @@ TEST_CASE("with more inputs than a block of moments, feedback stays within each 
 
 TEST_CASE("moments that are not finite are refused") {
   const Moments moments = momentsOf(std::vector<float>(64, 1e30f), 16);
-  auto feedback = feedbackOf(moments, 0.03, bestIsa());
+  auto feedback = feedbackOf(moments, bestIsa());
   REQUIRE_FALSE(feedback.isOk());
   CHECK(feedback.status().code() == StatusCode::kInvalidInput);
 }
@@ -353,7 +410,9 @@ TEST_CASE("every instruction set gives the same bits, from the inputs to the cod
     for (Isa isa : builtIsas()) {
       if (!isSupported(isa))
         continue;
-      auto feedback = feedbackOf(momentsOf(inputs, kShape.cols, **kernelsFor(isa)), 0.03, isa);
+      Moments moments = momentsOf(inputs, kShape.cols, **kernelsFor(isa));
+      damp(moments, 0.03);
+      auto feedback = feedbackOf(moments, isa);
       REQUIRE(feedback.isOk());
       auto matrix = quantizeGptq(kShape, grid, rows, *feedback, ScaleChoice::kSearched, 2, isa);
       REQUIRE(matrix.isOk());

@@ -259,6 +259,33 @@ TEST_CASE("down has a grid of its own, and the error is that of the mixture") {
     }
 }
 
+TEST_CASE("tokens count in the moments as in the error: with the square of their weight") {
+  const RealExpert expert = realExpert(18);
+  constexpr size_t kTokens = 300;
+  const ExpertTokens all = expert.tokens(0, kTokens);
+  std::vector<float> weights(kTokens);
+  for (size_t i = 0; i < kTokens; ++i)
+    weights[i] = i % 2 == 0 ? 1.0f : 0.125f;
+  const auto result = quantized(expert.expert(), {all.rows, weights}, nullptr,
+                                QuantizeMethod::kWeighted, {{3, 32, false}});
+  std::vector<float> importance(expert.hidden);
+  for (size_t col = 0; col < expert.hidden; ++col) {
+    double sum = 0;
+    for (size_t i = 0; i < kTokens; ++i) {
+      const double x = all.rows[i * expert.hidden + col];
+      sum += double(weights[i]) * weights[i] * x * x;
+    }
+    importance[col] = float(sum);
+  }
+  auto expected =
+      quantizeClipped({expert.width, expert.hidden}, {3, 32, false}, expert.gate, importance);
+  REQUIRE(expected.isOk());
+  size_t different = 0;
+  for (size_t i = 0; i < expected->codes.size(); ++i)
+    different += expected->codes[i] != result.grids[0].gate.codes[i];
+  CHECK(different <= expected->codes.size() / 1000); // Sums are in f32 there.
+}
+
 static Grid hadamardGrid(uint32_t bits) {
   return {.bits = bits, .group = 32, .hasHadamard = true};
 }
