@@ -68,32 +68,59 @@ Result<HostRegion> HostRegion::create(uint64_t bytes, Populate populateNow) {
   return region;
 }
 
-/// Unmapping a part of a huge page leaves all of it charged until the system is short of memory.
-/// Advice for a part of one splits it first.
-void HostRegion::giveBack(uint64_t from) {
+/// Pages of a huge page that is given back in part stay charged until the system is short of
+/// memory. Advice for a part of one splits it first.
+void HostRegion::release(uint64_t from) {
+  const auto rounded = checkedRoundUp(from, systemPageBytes());
+  if (!rounded || *rounded >= sizeBytes)
+    return;
   const uint64_t huge = 2 * 1024 * 1024;
-  const auto address = reinterpret_cast<uintptr_t>(start + from);
-  const uint64_t toEdge = std::min((huge - address % huge) % huge, sizeBytes - from);
+  const auto address = reinterpret_cast<uintptr_t>(start + *rounded);
+  const uint64_t toEdge = std::min((huge - address % huge) % huge, sizeBytes - *rounded);
 #ifdef MADV_FREE
   if (toEdge > 0)
-    madvise(start + from, toEdge, MADV_FREE);
+    madvise(start + *rounded, toEdge, MADV_FREE);
 #endif
+  madvise(start + *rounded, sizeBytes - *rounded, MADV_DONTNEED);
+}
+
+void HostRegion::giveBack(uint64_t from) {
+  release(from);
   munmap(start + from, sizeBytes - from);
   sizeBytes = from;
   if (sizeBytes == 0)
     start = nullptr;
 }
 
+/// Others may hold pointers to the address before. It is reserved first, so that no mapping that
+/// another thread has made there since is replaced.
+void HostRegion::moveBack(std::byte *before) {
+  void *reserved = mmap(before, sizeBytes, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (reserved == MAP_FAILED)
+    return;
+  // Kernels before 4.17 take the address as a wish.
+  const bool isFree = reserved == before;
+  void *moved = isFree ? mremap(start, sizeBytes, sizeBytes, MREMAP_MAYMOVE | MREMAP_FIXED, before)
+                       : MAP_FAILED;
+  if (moved == MAP_FAILED)
+    munmap(reserved, sizeBytes);
+  else
+    start = before;
+}
+
 Status HostRegion::extend(uint64_t to) {
   void *moved = mremap(start, sizeBytes, to, MREMAP_MAYMOVE);
   if (moved == MAP_FAILED)
     return systemError(errno, strCat("mapping ", to, " bytes of memory"));
+  std::byte *const startBefore = std::exchange(start, static_cast<std::byte *>(moved));
   const uint64_t before = std::exchange(sizeBytes, to);
-  start = static_cast<std::byte *>(moved);
   const int error = populate(start + before, to - before, systemPageBytes());
   if (error == 0)
     return {};
   giveBack(before);
+  if (start != startBefore)
+    moveBack(startBefore);
   return systemError(error, strCat("taking ", to - before, " bytes of memory"));
 }
 

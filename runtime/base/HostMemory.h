@@ -29,8 +29,14 @@ public:
 
   /// Gives the end back to the system, or adds zeros there; the content before it stays. A region
   /// that grows may move to another address, and exists completely when this returns. An error
-  /// leaves it as it was. No part of it may be pinned by the kernel.
+  /// leaves size and content as they were, and the address, too, unless another thread's mapping
+  /// has taken it meanwhile: use data() after an error. Shrinking does not fail. No part of the
+  /// region may be pinned by the kernel.
   Status resize(uint64_t bytes);
+
+  /// Gives the pages from `from` on back to the system and keeps their addresses, so that nothing
+  /// has to be mapped to have them again: pages that are used later are zeros.
+  void release(uint64_t from);
 
   std::byte *data() const { return start; }
   uint64_t bytes() const { return sizeBytes; }
@@ -39,6 +45,7 @@ public:
 private:
   void giveBack(uint64_t from);
   Status extend(uint64_t to);
+  void moveBack(std::byte *before);
 
   std::byte *start = nullptr;
   uint64_t sizeBytes = 0;

@@ -65,6 +65,15 @@ uint64_t mostExpertsHeld(const CacheConfig &config) {
   return std::min(records, between + mostMore + prefetched);
 }
 
+void makeLists(const CacheConfig &config, uint64_t pagesPerList,
+               std::vector<std::byte *> &pageLists, std::vector<uint32_t> &freeLists) {
+  const uint64_t lists = mostExpertsHeld(config);
+  pageLists.resize(lists * pagesPerList);
+  freeLists.reserve(lists);
+  for (uint64_t list = lists; list-- > 0;)
+    freeLists.push_back(static_cast<uint32_t>(list));
+}
+
 static Status checkRecord(const ExpertRecord &record, const ReadQueue &queue,
                           const CacheConfig &config) {
   if (record.bytes == 0 || record.bytes % kBlock != 0 || record.fileOffset % kBlock != 0)

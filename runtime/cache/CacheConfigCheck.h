@@ -15,6 +15,10 @@ Status checkCacheConfig(const CacheConfig &config, const ReadQueue &queue);
 /// How many experts can be in memory at once, at most.
 uint64_t mostExpertsHeld(const CacheConfig &config);
 
+/// Room for the page lists of so many experts, all of them free.
+void makeLists(const CacheConfig &config, uint64_t pagesPerList,
+               std::vector<std::byte *> &pageLists, std::vector<uint32_t> &freeLists);
+
 /// A directory of the configuration's layers and experts, without contents.
 CacheDirectory directoryOf(const CacheConfig &config);
 

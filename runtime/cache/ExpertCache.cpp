@@ -67,18 +67,10 @@ ExpertCache::ExpertCache(const CacheConfig &config, ReadQueue &readQueue)
       layers(config.layers.begin(), config.layers.end()),
       machine(directoryOf(config), {queue.maxReads(), config.prefetchesUnderWay}),
       experts(machine.state().size().experts), listPages(longestRecordPages(config)) {
-  makeLists(mostExpertsHeld(config));
+  makeLists(config, listPages, pageLists, freeLists);
   pieces.reserve(listPages);
   pageNumbers.reserve(listPages);
   checks.reserve(mostChecks(config));
-}
-
-void ExpertCache::makeLists(uint64_t lists) {
-  pageLists = std::vector<std::byte *>(lists * listPages);
-  freeLists = {};
-  freeLists.reserve(lists);
-  for (uint64_t list = lists; list-- > 0;)
-    freeLists.push_back(static_cast<uint32_t>(list));
 }
 
 ExpertCache::~ExpertCache() {

@@ -88,10 +88,20 @@ struct ReadTimes {
   uint64_t underWayNs = 0; // Summed over reads: relative to busyNs, the mean depth.
 };
 
+/// What a cache needs for another configuration (ExpertCache::prepare): the machine and the tables,
+/// without contents.
+struct CacheReconfiguration {
+  std::vector<CacheLayer> layers;
+  CacheMachine machine;
+  PagePool pool;
+  std::vector<std::byte *> pageLists;
+  std::vector<uint32_t> freeLists;
+};
+
 /// Borrows the read queue and the threads, which nobody else uses during a call, the pool and the
 /// tables of the configuration; all outlive it. One thread calls everything; the bytes handed out
 /// may be read by any number of threads until release. Allocates nothing after create(), except in
-/// fill() and reconfigure() and for the message of an error.
+/// fill(), prepare() and reconfigure() and for the message of an error.
 ///
 /// Invariants, between calls:
 ///  - Those of CacheMachine and CacheDirectory: layers and prefetches keep within their pages.
@@ -174,8 +184,17 @@ public:
   /// (CacheDirectory::continueFrom); all are unpinned. A smaller pool is the beginning of the one
   /// before, with all of whose memory this is called; a larger one has the content of the one
   /// before, and may be elsewhere. Refuses a configuration that create() refuses; nothing has
-  /// changed then.
+  /// changed then, nor where there is no memory for the tables.
   Status reconfigure(const CacheConfig &config);
+
+  /// The same in parts, so that whatever else changes with the cache is made before anything has
+  /// changed. prepare() allocates and checks; of the pool it uses the address and the size alone.
+  /// Pins may then be set in the machine. apply(), after quiesce(), cannot fail; its pool is the
+  /// beginning of the one before, or all of it and more.
+  Result<CacheReconfiguration> prepare(const CacheConfig &config) const;
+  void apply(CacheReconfiguration &&next) noexcept;
+  /// The pool is at another address, with the same content. After quiesce().
+  void movePool(std::byte *memory) noexcept;
 
   /// Keeps an expert in memory from its next use on, until unpin; calls nest. Not during a layer
   /// pass. Refused if it could no longer be kept within the quota.
@@ -245,8 +264,7 @@ private:
   void countReads(uint64_t atNs);
   Status verifyReady();
   static size_t mostChecks(const CacheConfig &config);
-  void makeLists(uint64_t lists);
-  void moveExperts(std::span<std::vector<uint32_t>> pagesOfExperts, std::span<std::byte> memory);
+  void keepPages(uint32_t id, CacheReconfiguration &next) noexcept;
   void givePagesBack(const CacheAction &action);
   Status fail(Status reason);
 

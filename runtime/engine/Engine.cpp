@@ -3,6 +3,7 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/FloatMode.h"
 #include "runtime/engine/Footprint.h"
 #include "runtime/engine/ModelImpl.h"
 #include "runtime/engine/PlannedCache.h"
@@ -97,32 +98,38 @@ void makeResidentViews(Engine::Impl &engine) {
 
 } // namespace
 
-Status Engine::Impl::resizeStepMemory(uint32_t tokens) {
+uint64_t Engine::Impl::arenaBytesFor(uint32_t tokens) const {
+  return arenaBytesPerToken(*artifact, mayLose).total() * tokens;
+}
+
+void Engine::Impl::useArena(uint32_t tokens) {
+  const ArenaBytes bytes = arenaBytesPerToken(*artifact, mayLose);
+  lowCopyRows = {arena.data() + bytes.buffers * tokens, bytes.lowCopyRows};
+  chunk = tokens;
+}
+
+StepTables Engine::Impl::makeStepTables(uint32_t tokens, bool usesPathTable) const {
   uint64_t topK = 1;
   for (const MoeLayer &layer : artifact->moeLayers)
     topK = std::max<uint64_t>(topK, layer.topK);
-  const ArenaBytes bytes = arenaBytesPerToken(*artifact, mayLose);
-  MOERT_RETURN_IF_ERROR(arena.resize(bytes.total() * tokens));
-  lowCopyRows = {arena.data() + bytes.buffers * tokens, bytes.lowCopyRows};
-  chunk = tokens;
-  batch = {};
-  batch.reserve(chunk);
-  ropeTables = std::vector<float>(uint64_t(ropeFloatsPerRow) * chunk);
-  expertRows = std::vector<uint32_t>(topK * chunk);
-  inputNorms = std::vector<float>(mayWeigh ? chunk : 0, 1.0f);
-  for (std::vector<int32_t> &layer : chosen) {
-    layer = {};
-    layer.reserve(paths ? expertRows.size() : 0);
-  }
-  return {};
+  StepTables tables;
+  tables.batch.reserve(tokens);
+  tables.ropeTables.resize(uint64_t(ropeFloatsPerRow) * tokens);
+  tables.expertRows.resize(topK * tokens);
+  tables.inputNorms.resize(mayWeigh ? tokens : 0, 1.0f);
+  for (std::vector<int32_t> &layer : tables.chosen)
+    layer.reserve(usesPathTable ? topK * tokens : 0);
+  return tables;
 }
 
-Status Engine::Impl::makeStepMemory() {
+Status Engine::Impl::makeStepMemory(bool usesPathTable) {
   uint64_t widest = 0;
   for (const MoeLayer &layer : artifact->moeLayers)
     widest = std::max<uint64_t>(widest, layer.experts.size());
   ropeFloatsPerRow = ropeFloatsOf(*artifact, ropeOffsets);
-  MOERT_RETURN_IF_ERROR(resizeStepMemory(chunk));
+  MOERT_RETURN_IF_ERROR(arena.resize(arenaBytesFor(chunk)));
+  useArena(chunk);
+  static_cast<StepTables &>(*this) = makeStepTables(chunk, usesPathTable);
   attentionScratchFloats = attentionScratchFloatsOf(*artifact, contextTokens);
   MOERT_ASSIGN_OR_RETURN(
       scratch, HostRegion::create(attentionScratchFloats * sizeof(float) * threads->threads()));
@@ -172,6 +179,7 @@ Engine::Engine(std::unique_ptr<Impl> loaded) : impl(std::move(loaded)) {}
 Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOptions &options,
                                              const MemoryAccount &account,
                                              const LoadProgress &progress) {
+  const DefaultFloatMode mode;
   const Artifact &artifact = model.artifact();
   MOERT_RETURN_IF_ERROR(checkAccount(artifact, options, account).withContext(model.path()));
   if (options.memory) {
@@ -217,7 +225,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
   MOERT_ASSIGN_OR_RETURN(engine->residentMemory, HostRegion::create(residentBytes, Populate::kNo));
   MOERT_ASSIGN_OR_RETURN(engine->poolMemory,
                          HostRegion::create(account.poolPages * artifact.pageBytes, Populate::kNo));
-  MOERT_RETURN_IF_ERROR(engine->makeStepMemory());
+  MOERT_RETURN_IF_ERROR(engine->makeStepMemory(usesPaths(plan)));
 
   MemoryPiece pool = {engine->poolMemory.data(), engine->poolMemory.bytes()};
   const auto makeQueue = options.readQueue ? options.readQueue : createReadQueue;
@@ -238,8 +246,9 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
     return tables.status().withContext(model.path());
   engine->moeLayers = std::move(tables).value();
   engine->prefetchRules = plan.prefetches;
-  if (usesPaths(plan))
-    MOERT_RETURN_IF_ERROR(engine->loadPaths(model.impl->file));
+  if (usesPaths(plan)) {
+    MOERT_ASSIGN_OR_RETURN(engine->paths, engine->loadPaths());
+  }
   MOERT_RETURN_IF_ERROR(engine->startCache(
       [&](uint64_t done) { hear(artifact.residentBytes + std::min(done, startBytes)); }));
   hear(artifact.residentBytes + startBytes); // Some experts of the start may not fit.
@@ -248,11 +257,12 @@ Result<std::unique_ptr<Engine>> Engine::load(const Model &model, const EngineOpt
 
 Status Engine::Impl::startCache(const std::function<void(uint64_t done)> &progress) {
   const Plan &plan = artifact->plans[account.plan];
+  const CacheConfig config = cacheConfigOf(plan, account.poolPages, poolMemory.span(), cacheLayers);
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ExpertCache> made, ExpertCache::create(config, *queue));
   cache.reset(); // Waits for its reads.
-  MOERT_ASSIGN_OR_RETURN(
-      cache,
-      ExpertCache::create(cacheConfigOf(plan, account.poolPages, poolMemory.span()), *queue));
-  MOERT_RETURN_IF_ERROR(pinAsPlanned(plan, *cache));
+  cache = std::move(made);
+  MOERT_RETURN_IF_ERROR(pinAsPlanned(
+      plan, [this](uint32_t layer, uint32_t expert) { return cache->pin(layer, expert); }));
   MOERT_RETURN_IF_ERROR(fillAsPlanned(plan, *cache, progress));
   if (options.decodesInBatches && account.sessions == 1 && missRule.changesDecoding() &&
       isByLayers(plan) && !cache->state().hasCopies())
@@ -261,6 +271,7 @@ Status Engine::Impl::startCache(const std::function<void(uint64_t done)> &progre
 }
 
 Status Engine::restartCache() {
+  const DefaultFloatMode mode;
   if (impl->isStepping)
     return failed("a new cache within a step: an observer must not call the engine");
   return impl->startCache([](uint64_t) {});

@@ -1,15 +1,22 @@
 // Another budget for an engine that is at work.
 #include "runtime/engine/EngineImpl.h"
 
+#include "runtime/base/FloatMode.h"
+#include "runtime/base/Size.h"
 #include "runtime/engine/ModelImpl.h"
 #include "runtime/engine/PlannedCache.h"
 #include "runtime/memory/MemoryRoom.h"
 
+#include <new>
+#include <optional>
+#include <utility>
+
 namespace moert {
 
 CacheConfig Engine::Impl::cacheConfigOf(const Plan &plan, uint64_t poolPages,
-                                        std::span<std::byte> memory) {
-  CacheConfig config = makeCacheConfig(*model, moeLayers, plan, poolPages, cacheLayers);
+                                        std::span<std::byte> memory,
+                                        std::vector<CacheLayer> &layers) const {
+  CacheConfig config = makeCacheConfig(*model, moeLayers, plan, poolPages, layers);
   config.pool = memory;
   config.threads = threads.get();
   if (options.isExact) { // Every expert is waited for: neither reading others gains, nor parts.
@@ -19,53 +26,166 @@ CacheConfig Engine::Impl::cacheConfigOf(const Plan &plan, uint64_t poolPages,
   return config;
 }
 
-Status Engine::Impl::resizePool(const Plan &plan, uint64_t poolPages) {
-  const uint64_t before = poolMemory.bytes(), bytes = poolPages * artifact->pageBytes;
-  const auto registerPool = [&] {
-    const MemoryPiece pool = {poolMemory.data(), poolMemory.bytes()};
-    queue->registerRegions({&pool, 1});
-  };
-  if (bytes <= before)
-    MOERT_RETURN_IF_ERROR(
-        cache->reconfigure(cacheConfigOf(plan, poolPages, poolMemory.span().first(bytes))));
-  else
-    MOERT_RETURN_IF_ERROR(cache->quiesce());
-  // Registered memory is pinned: it could be neither given back nor moved.
-  Status resized;
-  if (bytes != before) {
-    queue->registerRegions({});
-    resized = poolMemory.resize(bytes);
-    registerPool();
+void Engine::Impl::registerPool(uint64_t bytes) noexcept {
+  const MemoryPiece pool = {poolMemory.data(), bytes};
+  try {
+    queue->registerRegions({&pool, bytes > 0 ? size_t(1) : 0});
+  } catch (const std::bad_alloc &) { // There is no memory for its lists.
   }
-  if (bytes > before && resized.isOk())
-    resized = cache->reconfigure(cacheConfigOf(plan, poolPages, poolMemory.span()));
-  return resized;
 }
 
-// Shrinks first, so that both budgets together are never held.
-Status Engine::Impl::takeAccount(const MemoryAccount &next) {
-  const Plan &plan = artifact->plans[next.plan];
-  const bool poolGrows = next.poolPages * artifact->pageBytes > poolMemory.bytes();
-  prefetchRules = {};
-  if (next.prefillChunk < chunk)
-    MOERT_RETURN_IF_ERROR(resizeStepMemory(next.prefillChunk));
-  if (!poolGrows)
-    MOERT_RETURN_IF_ERROR(resizePool(plan, next.poolPages));
-  if (!usesPaths(plan)) {
-    paths.reset();
-    pathsSection = {};
-  } else if (!paths) {
-    MOERT_RETURN_IF_ERROR(loadPaths(model->impl->file));
+namespace {
+
+/// Changes an engine to another account, or nothing: what fails is made first, and every step
+/// before it can be taken back without memory.
+///
+/// Memory is given back before other memory is taken, so that both budgets together are never held.
+/// What is given back keeps its addresses (HostRegion::release) until nothing can fail any more.
+class BudgetChange {
+public:
+  BudgetChange(Engine::Impl &changed, const MemoryAccount &account)
+      : engine(changed), next(account), plan(engine.artifact->plans[next.plan]),
+        poolBytes(next.poolPages * engine.artifact->pageBytes),
+        poolBytesBefore(engine.account.poolPages * engine.artifact->pageBytes),
+        arenaBytes(engine.arenaBytesFor(next.prefillChunk)),
+        arenaBytesBefore(engine.arenaBytesFor(engine.chunk)) {}
+  ~BudgetChange() {
+    if (!isDone)
+      takeBack();
   }
-  if (poolGrows)
-    MOERT_RETURN_IF_ERROR(resizePool(plan, next.poolPages));
-  if (next.prefillChunk > chunk)
-    MOERT_RETURN_IF_ERROR(resizeStepMemory(next.prefillChunk));
-  MOERT_RETURN_IF_ERROR(pinAsPlanned(plan, *cache));
-  prefetchRules = plan.prefetches;
-  missRule = mayLose ? plan.miss : MissRule();
-  weighAsPlanned(plan);
-  account = next;
+  BudgetChange(const BudgetChange &) = delete;
+  BudgetChange &operator=(const BudgetChange &) = delete;
+
+  Status make();
+
+private:
+  bool poolShrinks() const { return poolBytes < poolBytesBefore; }
+  bool loadsPaths() const { return usesPaths(plan) && !engine.paths.table; }
+  Result<CacheReconfiguration> prepareCache(const MemoryAccount &account) const;
+  Status prepare();
+  void giveBack();
+  Status take();
+  void finish() noexcept;
+  void takeBack() noexcept;
+
+  Engine::Impl &engine;
+  const MemoryAccount &next;
+  const Plan &plan;
+  const uint64_t poolBytes, poolBytesBefore, arenaBytes, arenaBytesBefore;
+
+  StepTables tables;
+  std::optional<CacheReconfiguration> cache;
+  /// That of the account before, if the cache changes before something that may fail.
+  std::optional<CacheReconfiguration> cacheBefore;
+  std::optional<LoadedPaths> paths;
+  bool hasNoPool = false; // The pool is not registered.
+  bool isCacheChanged = false, isDone = false;
+};
+
+Result<CacheReconfiguration> BudgetChange::prepareCache(const MemoryAccount &account) const {
+  const Plan &planned = engine.artifact->plans[account.plan];
+  std::vector<CacheLayer> layers;
+  const std::span<std::byte> pool = {engine.poolMemory.data(),
+                                     account.poolPages * engine.artifact->pageBytes};
+  MOERT_ASSIGN_OR_RETURN(
+      CacheReconfiguration prepared,
+      engine.cache->prepare(engine.cacheConfigOf(planned, account.poolPages, pool, layers)));
+  CacheMachine &machine = prepared.machine;
+  MOERT_RETURN_IF_ERROR(pinAsPlanned(planned, [&machine](uint32_t layer, uint32_t expert) {
+    return machine.pin(machine.state().idOf(layer, expert)) ? Status()
+                                                            : Status(StatusCode::kInvalidInput, "");
+  }));
+  return prepared;
+}
+
+/// All tables.
+Status BudgetChange::prepare() {
+  MOERT_RETURN_IF_ERROR(engine.cache->quiesce());
+  tables = engine.makeStepTables(next.prefillChunk, usesPaths(plan));
+  MOERT_ASSIGN_OR_RETURN(cache, prepareCache(next));
+  if (poolShrinks() && (arenaBytes > arenaBytesBefore || loadsPaths())) {
+    MOERT_ASSIGN_OR_RETURN(cacheBefore, prepareCache(engine.account));
+  }
+  return {};
+}
+
+void BudgetChange::giveBack() {
+  if (poolBytes != poolBytesBefore) {
+    // Registered memory is pinned: it could be neither given back nor moved.
+    hasNoPool = true;
+    engine.queue->registerRegions({});
+  }
+  if (poolShrinks()) {
+    engine.cache->apply(std::move(*cache));
+    isCacheChanged = true;
+    engine.poolMemory.release(poolBytes);
+  }
+  engine.arena.release(arenaBytes);
+  // They are not kept for a way back: without them nothing is predicted, and no bit changes.
+  if (!usesPaths(plan)) {
+    if (engine.paths.table)
+      engine.prefetchRules = {};
+    engine.paths = {};
+  }
+}
+
+Status BudgetChange::take() {
+  if (loadsPaths()) {
+    MOERT_ASSIGN_OR_RETURN(paths, engine.loadPaths());
+  }
+  if (arenaBytes > arenaBytesBefore)
+    MOERT_RETURN_IF_ERROR(engine.arena.resize(arenaBytes).withContext("activations"));
+  if (poolBytes > poolBytesBefore) {
+    Status grown = engine.poolMemory.resize(poolBytes);
+    engine.cache->movePool(engine.poolMemory.data());
+    MOERT_RETURN_IF_ERROR(std::move(grown).withContext("the expert cache"));
+  }
+  return {};
+}
+
+void BudgetChange::finish() noexcept {
+  isDone = true;
+  if (!isCacheChanged)
+    engine.cache->apply(std::move(*cache));
+  if (poolShrinks())
+    (void)engine.poolMemory.resize(poolBytes);
+  if (arenaBytes < arenaBytesBefore)
+    (void)engine.arena.resize(arenaBytes);
+  static_cast<StepTables &>(engine) = std::move(tables);
+  engine.useArena(next.prefillChunk);
+  if (paths)
+    engine.paths = std::move(*paths);
+  engine.prefetchRules = plan.prefetches;
+  engine.missRule = engine.mayLose ? plan.miss : MissRule();
+  engine.weighAsPlanned(plan);
+  if (hasNoPool)
+    engine.registerPool(poolBytes);
+}
+
+void BudgetChange::takeBack() noexcept {
+  if (isCacheChanged)
+    engine.cache->apply(std::move(*cacheBefore));
+  if (arenaBytes > arenaBytesBefore)
+    (void)engine.arena.resize(arenaBytesBefore);
+  engine.useArena(engine.chunk); // It may have moved.
+  if (hasNoPool)
+    engine.registerPool(poolBytesBefore);
+}
+
+Status BudgetChange::make() {
+  MOERT_RETURN_IF_ERROR(prepare());
+  giveBack();
+  MOERT_RETURN_IF_ERROR(take());
+  finish();
+  return {};
+}
+
+} // namespace
+
+Status Engine::Impl::takeAccount(const MemoryAccount &next) {
+  MemoryAccount taken = next;
+  MOERT_RETURN_IF_ERROR(BudgetChange(*this, next).make());
+  account = std::move(taken);
   return {};
 }
 
@@ -73,19 +193,33 @@ const MemoryAccount &Engine::account() const {
   return impl->account;
 }
 
-Status Engine::setBudget(const BudgetSize &budget) {
-  if (impl->isStepping)
+Status Engine::Impl::changeBudget(const BudgetSize &budget) {
+  if (isStepping)
     return failed("a budget within a step: an observer must not call the engine");
-  if (impl->decodedCache)
+  if (decodedCache)
     return failed("a budget for an engine that decodes in batches, whose cache is the plan's");
-  EngineOptions options = impl->options;
-  options.memory = budget;
-  options.threads = options.fewestThreads = impl->account.threads; // They are running.
+  EngineOptions wished = options;
+  wished.memory = budget;
+  wished.threads = wished.fewestThreads = account.threads; // They are running.
   const SystemMemory system = systemMemory();
   MOERT_RETURN_IF_ERROR(checkBudgetLimit(budget, system));
-  MOERT_ASSIGN_OR_RETURN(const MemoryAccount account, accountMemory(*impl->model, options));
-  MOERT_RETURN_IF_ERROR(checkGrowth(impl->account, account, system));
-  return impl->takeAccount(account);
+  MOERT_ASSIGN_OR_RETURN(const MemoryAccount next, accountMemory(*model, wished));
+  MOERT_RETURN_IF_ERROR(checkGrowth(account, next, system));
+  Status taken = takeAccount(next);
+  if (taken.isOk())
+    return taken;
+  return std::move(taken).withContext(strCat("changing the memory budget from ",
+                                             formatExactBytes(account.budgetBytes), " to ",
+                                             formatExactBytes(next.budgetBytes)));
+}
+
+Status Engine::setBudget(const BudgetSize &budget) {
+  const DefaultFloatMode mode;
+  try {
+    return impl->changeBudget(budget);
+  } catch (const std::bad_alloc &) {
+    return failed("changing the memory budget: there is no memory for the tables of another one");
+  }
 }
 
 } // namespace moert

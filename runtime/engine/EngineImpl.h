@@ -135,7 +135,24 @@ struct MissScratch {
   static uint64_t batchBytes(const Artifact &artifact, uint64_t rows);
 };
 
-struct Engine::Impl {
+/// Tables of a step, made for so many tokens.
+struct StepTables {
+  std::vector<BatchRow> batch;
+  std::vector<float> ropeTables;    // [row][rope][cosines, sines]
+  std::vector<uint32_t> expertRows; // Row and rank of each pair: see Grouping.
+  std::vector<float> inputNorms;    // Per row: of the router's input; 1 where it is unknown.
+  // The experts that all rows chose in the last MoE layer and in the one before that; used by the
+  // activation-path table only.
+  std::array<std::vector<int32_t>, 2> chosen;
+};
+
+/// The artifact's activation-path tables, and the section that they view.
+struct LoadedPaths {
+  std::vector<std::byte> section;
+  std::optional<PathTable> table; // Set if a rule uses it.
+};
+
+struct Engine::Impl : StepTables {
   // Fixed once loaded, except by setBudget().
   EngineOptions options;
   MemoryAccount account;
@@ -162,8 +179,7 @@ struct Engine::Impl {
   bool mayWeigh = false;                       // Some plan's eviction is by importance.
   bool weighsExperts = false;                  // That of the plan in use is.
   std::span<const std::vector<uint32_t>> expertNorms; // The plan's, per MoE layer.
-  std::vector<std::byte> pathsSection;
-  std::optional<PathTable> paths; // Set if a rule uses it.
+  LoadedPaths paths;
 
   // Destroyed in reverse: the cache before the queue that it reads with and the threads that verify
   // checksums.
@@ -173,19 +189,17 @@ struct Engine::Impl {
 
   std::vector<Session *> sessions; // All existing sessions; capacity mostSessions.
 
-  // State of the current step; sized once, for `chunk` tokens.
+  // State of the current step, beside StepTables; sized once, for `chunk` tokens.
   bool isStepping = false;
   bool isLossy = false;      // The miss rule applies to the tokens of this step.
   bool lowersPrompt = false; // It applies to the experts of this chunk of a prompt.
   const Program *program = nullptr;
   StepObserver *observer = nullptr;
-  std::vector<BatchRow> batch;
-  std::vector<float> ropeTables; // [row][rope][cosines, sines]
   std::vector<uint32_t> ropeOffsets;
   uint32_t ropeFloatsPerRow = 0;
   uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
   std::vector<float> probabilities;    // One row of the layer with the most experts.
-  std::vector<uint32_t> expertRows, expertBegin, wanted, wantedUses; // See ExecuteExperts.cpp.
+  std::vector<uint32_t> expertBegin, wanted, wantedUses; // See ExecuteExperts.cpp.
   Rows lowCopyRows = {}; // In the arena, after the buffers (Footprint.h, ArenaBytes).
   MissScratch misses;    // Sized where the plan has a miss rule.
   /// Where batches are decoded: the plan's cache as it would be after each token, without bytes.
@@ -194,14 +208,10 @@ struct Engine::Impl {
   std::vector<uint32_t> prefetchProbabilities;       // Per expert of a layer, over all rows.
   std::vector<PrefetchCandidate> prefetchCandidates; // The same, most probable first.
   std::vector<uint16_t> prefetchSlices;              // With which each is read.
-  // The experts that all rows chose in the last MoE layer and in the one before that; used by the
-  // activation-path table only.
-  std::array<std::vector<int32_t>, 2> chosen;
-  std::vector<const RouteInstruction *> routes; // Of `decode`, by MoE layer.
+  std::vector<const RouteInstruction *> routes;      // Of `decode`, by MoE layer.
   std::vector<const RouteInstruction *> prefillRoutes;
   const RouteInstruction *routed = nullptr; // The last route that was executed.
   // Sized where a plan's eviction is by importance (ExecuteImportance.cpp).
-  std::vector<float> inputNorms;       // Per row: of the router's input; 1 where it is unknown.
   std::vector<uint64_t> importances;   // Per expert: what the last route adds.
   std::optional<Grouping> openExperts; // Set while a layer's experts are being read.
   std::vector<LayerProfile> profile;
@@ -238,22 +248,27 @@ struct Engine::Impl {
                                      uint64_t firstRow);
 
   /// Allocates everything that a step of `chunk` tokens of any program needs.
-  Status makeStepMemory();
-  /// The part of it that depends on the tokens of a step; sets `chunk`. Between steps. An error
-  /// changes nothing.
-  Status resizeStepMemory(uint32_t tokens);
+  Status makeStepMemory(bool usesPathTable = false);
+  /// The tables for steps of so many tokens.
+  StepTables makeStepTables(uint32_t tokens, bool usesPathTable) const;
+  /// The arena has moved, or is used for another chunk.
+  void useArena(uint32_t tokens);
+  uint64_t arenaBytesFor(uint32_t tokens) const;
   /// Reads and checks the activation-path tables.
-  Status loadPaths(const ArtifactFile &file);
-  /// The configuration of the cache for a plan with so many pages, in all of `memory`.
-  CacheConfig cacheConfigOf(const Plan &plan, uint64_t poolPages, std::span<std::byte> memory);
+  Result<LoadedPaths> loadPaths() const;
+  /// The configuration of the cache for a plan with so many pages, in all of `memory`; borrows
+  /// `layers`, which it fills in.
+  CacheConfig cacheConfigOf(const Plan &plan, uint64_t poolPages, std::span<std::byte> memory,
+                            std::vector<CacheLayer> &layers) const;
   /// Makes the cache of the account's plan anew, with its pins and the experts that it starts with;
   /// passes on the bytes read so far.
   Status startCache(const std::function<void(uint64_t done)> &progress);
-  /// Gives the cache a pool of so many pages and the plan's quotas. Between steps. An error leaves
-  /// the cache and its pool as they were, unless the queue is broken.
-  Status resizePool(const Plan &plan, uint64_t poolPages);
-  /// Changes to another account of the same options (Engine::setBudget).
+  /// Reads go on without registration where the system has no memory for it.
+  void registerPool(uint64_t bytes) noexcept;
+  /// Changes to another account of the same options (Engine::setBudget). After an error all is as
+  /// before, apart from experts in memory and from activation paths (BudgetChange).
   Status takeAccount(const MemoryAccount &next);
+  Status changeBudget(const BudgetSize &budget);
   /// A session whose slots follow each other in `memory`, or all use the same bytes where only one
   /// is in use at a time.
   static std::unique_ptr<Session> makeSession(const Artifact &artifact, HostRegion memory,

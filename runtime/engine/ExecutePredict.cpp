@@ -27,7 +27,7 @@ void Engine::Impl::namePrefetch(const PredictInstruction &predict) {
   if (usesGate(rule.predictor))
     addGateLikelihoods(*this, predict, predicted);
   else
-    paths->predict(predict.moeLayer, chosen[0], chosen[1], predicted);
+    paths.table->predict(predict.moeLayer, chosen[0], chosen[1], predicted);
   listLikeliest(predicted, rule.candidates, prefetchCandidates);
   observer->onPredict(predict.moeLayer, predict.ahead, batch[0].position, prefetchCandidates);
   prefetchSlices.clear();
@@ -63,7 +63,7 @@ void Engine::Impl::executePredicts(std::span<const Instruction> predicts) {
 
 /// Stores the choice of all rows, one after the other, for the activation-path table.
 void Engine::Impl::rememberChosen(const RouteInstruction &route) {
-  if (!paths || program != decode)
+  if (!paths.table || program != decode)
     return;
   std::swap(chosen[0], chosen[1]);
   chosen[0].clear();

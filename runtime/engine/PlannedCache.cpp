@@ -2,6 +2,7 @@
 
 #include "runtime/base/Excerpt.h"
 #include "runtime/engine/Footprint.h"
+#include "runtime/engine/ModelImpl.h"
 #include "runtime/format/Reader.h"
 
 #include <algorithm>
@@ -203,7 +204,7 @@ uint64_t startBytesOf(const Artifact &artifact, const Plan &plan, uint64_t poolP
   return std::min(bytes, poolPages * artifact.pageBytes);
 }
 
-Status pinAsPlanned(const Plan &plan, ExpertCache &cache) {
+Status pinAsPlanned(const Plan &plan, const PinExpert &pin) {
   size_t longest = 0;
   for (const std::vector<uint32_t> &pinned : plan.pinned)
     longest = std::max(longest, pinned.size());
@@ -213,7 +214,7 @@ Status pinAsPlanned(const Plan &plan, ExpertCache &cache) {
     for (uint32_t l = 0; l < plan.pinned.size(); ++l) {
       if (isFull[l] || place >= plan.pinned[l].size())
         continue;
-      Status pinned = cache.pin(l, plan.pinned[l][place]);
+      Status pinned = pin(l, plan.pinned[l][place]);
       isFull[l] = pinned.code() == StatusCode::kInvalidInput;
       if (!isFull[l])
         MOERT_RETURN_IF_ERROR(pinned);
@@ -255,15 +256,15 @@ private:
 
 } // namespace
 
-Status Engine::Impl::loadPaths(const ArtifactFile &file) {
-  MOERT_ASSIGN_OR_RETURN(pathsSection, readPaths(OpenedFile(file), *artifact));
-  Result<PathTable> table = PathTable::create(pathsSection, layerExpertsOf(*artifact));
+Result<LoadedPaths> Engine::Impl::loadPaths() const {
+  const ArtifactFile &file = model->impl->file;
+  LoadedPaths loaded;
+  MOERT_ASSIGN_OR_RETURN(loaded.section, readPaths(OpenedFile(file), *artifact));
+  Result<PathTable> table = PathTable::create(loaded.section, layerExpertsOf(*artifact));
   if (!table.isOk())
     return table.status().withContext(file.path());
-  paths = std::move(table).value();
-  for (std::vector<int32_t> &layer : chosen)
-    layer.reserve(expertRows.size());
-  return {};
+  loaded.table = std::move(table).value();
+  return loaded;
 }
 
 } // namespace moert

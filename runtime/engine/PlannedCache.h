@@ -41,8 +41,9 @@ CacheConfig makeCacheConfig(const Model &model, const std::vector<MoeLayerTables
 uint64_t startBytesOf(const Artifact &artifact, const Plan &plan, uint64_t poolPages);
 
 /// Pins the first experts of each layer's list in the order of the plan; leaves out those that do
-/// not fit into this cache.
-Status pinAsPlanned(const Plan &plan, ExpertCache &cache);
+/// not fit, for which `pin` returns kInvalidInput.
+using PinExpert = std::function<Status(uint32_t layer, uint32_t expert)>;
+Status pinAsPlanned(const Plan &plan, const PinExpert &pin);
 
 /// Reads the experts that the cache starts with. `progress` is called with the bytes read so far.
 Status fillAsPlanned(const Plan &plan, ExpertCache &cache,

@@ -45,6 +45,7 @@ public:
   Result<size_t> poll(std::span<ReadCompletion> out, bool wait) override;
   size_t readsUnderWay() const override { return table.readsUnderWay(); }
   void registerRegions(std::span<const MemoryPiece> regions) override {
+    table.setRegions({}); // Also if there is no memory for the lists of the new ones.
     takeRegions(ring->registerRegions(regions));
   }
 

@@ -201,7 +201,7 @@ public:
   ///
   /// Too small a budget is refused with the smallest that works, and a larger one for which the
   /// container or the machine has no room: nothing has changed then. After another error the engine
-  /// still works, within the larger of both budgets, but perhaps without prefetching.
+  /// works within the budget before, perhaps with fewer experts in memory and no activation paths.
   Status setBudget(const BudgetSize &budget);
 
   /// Between steps: the experts' cache begins again as loading left it, empty or with the experts

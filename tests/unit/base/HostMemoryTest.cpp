@@ -1,5 +1,7 @@
 #include "runtime/base/HostMemory.h"
 
+#include "tests/unit/support/FailAllocations.h"
+
 #include <algorithm>
 #include <cstring>
 #include <doctest/doctest.h>
@@ -95,4 +97,46 @@ TEST_CASE("a region that cannot grow stays as it was") {
     CHECK(region.bytes() == 8192);
     CHECK(readyPages(region) == 2);
   }
+}
+
+TEST_CASE("a region that gets no more memory is whole and where it was, also if it had to move") {
+  const size_t pageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (bool isFollowed : {false, true}) {
+    HostRegion region = HostRegion::create(64 * pageBytes).value();
+    std::memset(region.data(), 7, region.bytes());
+    // A mapping right after the region, so that it cannot grow where it is.
+    void *next = region.data() + region.bytes();
+    if (isFollowed)
+      next = mmap(next, pageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+                  0);
+    std::byte *const start = region.data();
+    for (uint64_t successes : {0, 1}) {
+      const FailingAllocation failing(successes);
+      const Status refused = region.resize(1000 * pageBytes);
+      CHECK(refused.code() == StatusCode::kFailed);
+      CHECK(failing.failed() ==
+            (successes == 0 ? AllocationKind::kRemap : AllocationKind::kPopulate));
+      CHECK(refused.message().find(successes == 0 ? "mapping" : "taking") != std::string::npos);
+    }
+    CHECK(region.data() == start);
+    CHECK(region.bytes() == 64 * pageBytes);
+    CHECK(readyPages(region) == 64);
+    CHECK(
+        std::all_of(start, start + region.bytes(), [](std::byte b) { return b == std::byte(7); }));
+    REQUIRE(region.resize(1000 * pageBytes).isOk());
+    CHECK(region.data()[0] == std::byte(7));
+    if (isFollowed && next != MAP_FAILED)
+      munmap(next, pageBytes);
+  }
+}
+
+TEST_CASE("pages that are given back keep their addresses and come back as zeros") {
+  const size_t pageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  HostRegion region = HostRegion::create(64 * pageBytes).value();
+  std::memset(region.data(), 7, region.bytes());
+  region.release(10 * pageBytes + 1);
+  CHECK(region.bytes() == 64 * pageBytes);
+  CHECK(readyPages(region) == 11);
+  CHECK(region.data()[11 * pageBytes - 1] == std::byte(7));
+  CHECK(region.data()[11 * pageBytes] == std::byte(0));
 }

@@ -15,7 +15,16 @@ uint64_t moert::allocatedBytesSoFar() {
   return allocatedBytes.load();
 }
 
+/// FailAllocations.cpp, where a program has it.
+namespace moert {
+[[gnu::weak]] bool allocationFails();
+} // namespace moert
+
 static void *counted(void *memory, size_t bytes) {
+  if (moert::allocationFails && moert::allocationFails()) {
+    std::free(memory);
+    memory = nullptr;
+  }
   if (!memory)
     throw std::bad_alloc();
   allocationCount.fetch_add(1);
