@@ -47,7 +47,7 @@ Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, Compil
     text.isSelfWritten = calibrates;
   for (SearchText &text : texts.acceptance)
     text.isSelfWritten = accepts;
-  if (written.target)
+  if (written.hasTarget())
     MOERT_RETURN_IF_ERROR(checkSearchMaterial(written, inputs, texts));
   return texts;
 }

@@ -193,7 +193,7 @@ Result<AcceptanceTurn> takeAcceptanceLevels(const AccurateCompileRequest &reques
   if (checked.isOk()) {
     turn = takeAcceptanceTurn(request.acceptanceLogPath, subject);
     // Another compile may have come between.
-    checked = turn.isOk() ? checkItems(request, material, *turn) : turn.status();
+    checked = turn.isOk() ? checkReach(request, material, *turn) : turn.status();
   }
   if (!checked.isOk()) {
     work.keep();
