@@ -131,7 +131,7 @@ class QuantizedTest(E2eTest):
             write_shard(shard, header, data[:begin] + struct.pack("<f", float("nan")) + data[begin + 4:])
             self.compile_refused(fp8, "model.safetensors.*w1.weight_scale_inv.*scale NaN.*expected a finite number")
         shard.write_bytes(whole)
-        for key, value, mention in (("quant_method", "bitnet", 'found "bitnet", expected one of awq'),
+        for key, value, mention in (("quant_method", "bitnet", 'found "bitnet", expected one of auto-round, awq'),
                                     ("weight_block_size", [128, 128], r"found shape \[3, 2\], expected \[1, 1\]"),
                                     ("weight_block_size", [128], "expected two numbers"),
                                     ("fmt", "e5m2", 'found "e5m2", expected "e4m3"')):
