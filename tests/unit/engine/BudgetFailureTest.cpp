@@ -53,7 +53,7 @@ std::set<AllocationKind> changeWithFailures(Loaded &loaded, size_t to,
     CAPTURE(int(kind));
     kinds.insert(kind);
     // Registering a pool is given up without an error.
-    const bool mayGoOn = kind == AllocationKind::kNone || kind == AllocationKind::kNew;
+    const bool mayGoOn = kind == AllocationKind::kNoAllocation || kind == AllocationKind::kNew;
     REQUIRE((!changed.isOk() || mayGoOn));
     if (!changed.isOk()) {
       CAPTURE(changed.message());
@@ -68,7 +68,7 @@ std::set<AllocationKind> changeWithFailures(Loaded &loaded, size_t to,
     }
     CHECK(loaded.engine->account().plan == to);
     REQUIRE(sameBytes(expected, prefilled(loaded)));
-    if (kind == AllocationKind::kNone)
+    if (kind == AllocationKind::kNoAllocation)
       return kinds;
     REQUIRE(loaded.engine
                 ->setBudget(

@@ -10,7 +10,7 @@
 using moert::AllocationKind;
 
 static std::atomic<int64_t> successesLeft = -1; // Negative: none fails.
-static std::atomic<AllocationKind> failedKind = AllocationKind::kNone;
+static std::atomic<AllocationKind> failedKind = AllocationKind::kNoAllocation;
 
 static bool fails(AllocationKind kind) {
   if (successesLeft.load() < 0 || successesLeft.fetch_sub(1) != 0)
@@ -20,7 +20,7 @@ static bool fails(AllocationKind kind) {
 }
 
 moert::FailingAllocation::FailingAllocation(uint64_t successes) {
-  failedKind = AllocationKind::kNone;
+  failedKind = AllocationKind::kNoAllocation;
   successesLeft = static_cast<int64_t>(successes);
 }
 moert::FailingAllocation::~FailingAllocation() {

@@ -7,7 +7,7 @@
 
 namespace moert {
 
-enum class AllocationKind { kNone, kNew, kMap, kRemap, kPopulate };
+enum class AllocationKind { kNoAllocation, kNew, kMap, kRemap, kPopulate };
 
 /// While it lives, the allocation that `successes` others precede fails.
 class FailingAllocation {
@@ -17,7 +17,7 @@ public:
   FailingAllocation(const FailingAllocation &) = delete;
   FailingAllocation &operator=(const FailingAllocation &) = delete;
 
-  /// Which one failed; kNone: there were not so many.
+  /// Which one failed; kNoAllocation: there were not so many.
   AllocationKind failed() const;
 };
 
