@@ -77,10 +77,7 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
   isLossy = (isDecode || decodedCache) && !hasPrompt && missRule.changesDecoding();
   // Beside other sequences, which it must not change, a prompt is computed exactly.
   lowersPrompt = hasPrompt && parts.size() == 1 && missRule.changesPrompts();
-  Status executed = executeProgram();
-  if (!executed.isOk())
-    cache->abandonPass();
-  return executed;
+  return executeProgram();
 }
 
 Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer) {
@@ -89,13 +86,25 @@ Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer
     return failed("a step within a step: an observer must not call the engine");
   MOERT_RETURN_IF_ERROR(impl->checkBatch(batch));
   impl->observer = &observer;
+  // Ends the step, also where an allocation throws: the engine can make another one.
+  struct Stepping {
+    Engine::Impl &engine;
+    std::span<const SessionTokens> batch;
+    bool isDone = false;
+
+    ~Stepping() {
+      engine.isStepping = false;
+      if (isDone)
+        return;
+      engine.cache->abandonPass();
+      if (!engine.artifact->stateSlots.empty())
+        for (const SessionTokens &part : batch)
+          part.session->internals().areStatesLost = part.session->length() != 0;
+    }
+  } stepping = {*impl, batch};
   impl->isStepping = true;
-  Status executed = impl->executeBatch(batch);
-  impl->isStepping = false;
-  if (!executed.isOk() && !impl->artifact->stateSlots.empty())
-    for (const SessionTokens &part : batch)
-      part.session->internals().areStatesLost = part.session->length() != 0;
-  MOERT_RETURN_IF_ERROR(std::move(executed));
+  MOERT_RETURN_IF_ERROR(impl->executeBatch(batch));
+  stepping.isDone = true;
   for (const SessionTokens &part : batch)
     part.session->internals().length += static_cast<uint32_t>(part.tokens.size());
   return {};

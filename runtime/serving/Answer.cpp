@@ -8,7 +8,7 @@ static uint64_t bytesOf(const TokenScore &score) {
 
 AnswerNews Answer::take(std::chrono::milliseconds most) {
   std::unique_lock<std::mutex> lock(mutex);
-  changed.wait_for(lock, most, [&] { return news.end || !news.pieces.empty(); });
+  changed.wait_for(lock, most, [&] { return news.end || !news.pieces.empty() || isFull(); });
   AnswerNews taken = std::move(news);
   news = {};
   unreadBytes = 0;
@@ -19,9 +19,15 @@ AnswerNews Answer::take(std::chrono::milliseconds most) {
 }
 
 void Answer::addPromptScore(TokenScore score) {
-  const std::lock_guard<std::mutex> lock(mutex);
-  unreadBytes += bytesOf(score);
-  news.promptScores.push_back(std::move(score));
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    unreadBytes += bytesOf(score);
+    news.promptScores.push_back(std::move(score));
+  }
+  // A step adds hundreds of scores, so that none is worth waking the client for; but the sequence
+  // pauses until a full answer is taken.
+  if (isFull())
+    changed.notify_one();
 }
 
 void Answer::addPiece(AnswerPiece piece) {

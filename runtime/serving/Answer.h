@@ -80,7 +80,8 @@ public:
   /// chunk of the prompt.
   static constexpr uint64_t kFullBytes = 32 * 1024;
 
-  /// Waits until something was added, at most that long.
+  /// Waits for a piece, the end, or scores of the prompt that make it full, at most that long.
+  /// Takes all that was added.
   AnswerNews take(std::chrono::milliseconds most);
   /// Ends the sequence before its next token.
   void cancel() { cancelled.store(true, std::memory_order_relaxed); }

@@ -3,6 +3,7 @@
 #include "runtime/base/Clock.h"
 
 #include <algorithm>
+#include <new>
 
 namespace moert {
 
@@ -14,8 +15,6 @@ static uint32_t commonTokens(const std::vector<int32_t> &a, const std::vector<in
                                a.begin());
 }
 
-/// Steps to find allowed tokens between two looks at the clock: a few ten microseconds.
-constexpr uint64_t kChoosingSteps = 4096;
 /// How long they are looked for while there is nothing to compute, between looks at what arrives.
 constexpr uint64_t kIdleChoosingNs = 10'000'000;
 
@@ -45,6 +44,15 @@ void Scheduler::countEnd(AnswerEnd end) {
   case AnswerEnd::kFailed:
     ++counts.failed;
     break;
+  }
+}
+
+void Scheduler::add(std::unique_ptr<Sequence> sequence) {
+  try {
+    waiting.push_back(std::move(sequence));
+  } catch (const std::bad_alloc &) { // Then it has not been moved.
+    sequence->endAs(AnswerEnd::kNoMemory, outOfMemory());
+    countEnd(AnswerEnd::kNoMemory);
   }
 }
 
@@ -298,22 +306,20 @@ bool Scheduler::begin(Sequence &sequence) {
     return session;
   };
   Result<std::unique_ptr<Session>> session = create();
-  auto fail = [&](AnswerEnd how, const Status &status) {
-    sequence.endAs(how, status);
-    countEnd(how);
-    waiting.pop_front();
+  if (!session.isOk()) {
+    failFirst(AnswerEnd::kFailed, session.status());
     return true;
-  };
-  if (!session.isOk())
-    return fail(AnswerEnd::kFailed, session.status());
+  }
   // What was used is ended last.
   const auto used = std::find_if(kept.begin(), kept.end(),
                                  [&](const Kept &one) { return one.id == prefix.keptId; });
   if (used != kept.end())
     std::rotate(used, used + 1, kept.end());
   sequence.place.stops = stopsFor(sequence, prefix);
-  if (const Status begun = sequence.begin(std::move(session).value()); !begun.isOk())
-    return fail(AnswerEnd::kNoMemory, begun);
+  if (const Status begun = sequence.begin(std::move(session).value()); !begun.isOk()) {
+    failFirst(AnswerEnd::kFailed, begun);
+    return true;
+  }
   if (sequence.place.arrival == 0)
     sequence.place.arrival = ++lastArrival;
   sequence.place.reserved = tokens;
@@ -340,8 +346,21 @@ void Scheduler::keep(Sequence &sequence) {
       {++lastKeptId, sequence.place.reserved, std::move(tokens), sequence.releaseSession()});
 }
 
+void Scheduler::failFirst(AnswerEnd how, const Status &status) {
+  waiting.front()->endAs(how, status);
+  countEnd(how);
+  waiting.pop_front();
+}
+
 void Scheduler::admit() {
-  while (!waiting.empty() && running.size() < limits.running && begin(*waiting.front())) {
+  while (!waiting.empty() && running.size() < limits.running) {
+    try {
+      if (!begin(*waiting.front()))
+        return;
+    } catch (const std::bad_alloc &) {
+      // If it stayed the first, it would fail all later steps, and with them those that run.
+      failFirst(AnswerEnd::kNoMemory, outOfMemory());
+    }
   }
 }
 

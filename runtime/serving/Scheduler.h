@@ -67,12 +67,16 @@ struct SchedulerLimits {
 /// Used by the engine's thread. The engine must outlive it and have no sessions of others.
 class Scheduler : private StepObserver {
 public:
+  /// Steps to find allowed tokens between two looks at the clock: a few ten microseconds.
+  static constexpr uint64_t kChoosingSteps = 4096;
+
   Scheduler(Engine &loadedEngine, const SchedulerLimits &schedulerLimits,
             Clock engineClock = monotonicNs);
   ~Scheduler() override;
 
   /// The sequence's mostTokens() must be within the engine's context.
-  void add(std::unique_ptr<Sequence> sequence) { waiting.push_back(std::move(sequence)); }
+  /// Without memory the sequence is ended.
+  void add(std::unique_ptr<Sequence> sequence);
 
   /// Ends cancelled sequences, admits waiting ones and computes one batch. Returns false if there
   /// was nothing to compute.
@@ -104,6 +108,8 @@ private:
   uint64_t freeTokens() const;
   /// Begins the first waiting sequence. Returns false if it has to wait.
   bool begin(Sequence &sequence);
+  /// Ends the first waiting sequence.
+  void failFirst(AnswerEnd how, const Status &status);
   /// An earlier sequence and how many of a prompt's first tokens it has.
   struct Prefix {
     Session *session = nullptr;

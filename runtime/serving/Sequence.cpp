@@ -62,17 +62,14 @@ Result<std::unique_ptr<Sequence>> Sequence::create(const Model &model, AnswerReq
 Status Sequence::begin(std::unique_ptr<Session> created) {
   assert(created->length() < all.size());
   ownSession = std::move(created);
+  wasChoosing = wasChoosing || isChoosing();
   heldLogits.clear(); // They are computed again.
   if (std::exchange(hasBegun, true))
     return {};
-  try {
-    MOERT_ASSIGN_OR_RETURN(sampler,
-                           Sampler::create(asked.sampling, model.artifact().model.vocabularySize));
-    if (asked.grammar)
-      constraint.emplace(asked.grammar, *asked.tokenTexts, model.artifact().model.eosTokens);
-  } catch (const std::bad_alloc &) {
-    return outOfMemory();
-  }
+  MOERT_ASSIGN_OR_RETURN(sampler,
+                         Sampler::create(asked.sampling, model.artifact().model.vocabularySize));
+  if (asked.grammar)
+    constraint.emplace(asked.grammar, *asked.tokenTexts, model.artifact().model.eosTokens);
   shared->setCachedTokens(ownSession->length());
   sampler->addPrompt(asked.prompt);
   return {};
@@ -93,7 +90,7 @@ Result<std::optional<int32_t>> Sequence::sample(std::span<const float> logits) {
   const SamplingOptions &options = asked.sampling;
   const bool cuts =
       options.temperature > 0 && (options.topK != 0 || options.topP < 1 || options.minP > 0);
-  if (constraint && cuts)
+  if (constraint && (std::exchange(wasChoosing, false) || cuts))
     return std::optional<int32_t>();
   MOERT_ASSIGN_OR_RETURN(int32_t token, sampler->sample(logits));
   return !constraint || constraint->allows(token) ? std::optional(token) : std::nullopt;

@@ -52,7 +52,7 @@ public:
   /// Call before the first part. The session has the first tokens if they were computed before, for
   /// this or for another sequence. Call again, with another session, to continue a sequence that
   /// gave its session up: the answer is the same. The first call allocates what sampling needs: a
-  /// sequence that waits has none of it.
+  /// sequence that waits has none of it. After std::bad_alloc it can only be ended.
   Status begin(std::unique_ptr<Session> created);
   /// Continues with another session that has the same tokens.
   void moveTo(std::unique_ptr<Session> larger) { ownSession = std::move(larger); }
@@ -102,7 +102,8 @@ private:
   /// Samples among the tokens that the grammar allows: top-k, top-p and min-p cut these alone.
   /// Without cuts one among all tokens is tried first, and among the allowed ones only if it is not
   /// allowed, which few are: the probabilities are the same. No value: the logits are held until
-  /// the allowed tokens are known.
+  /// the allowed tokens are known. One that was drawn before the session was given up is not drawn
+  /// again: the sampler would be a draw further than that of a sequence that was not interrupted.
   Result<std::optional<int32_t>> sample(std::span<const float> logits);
   Status takeToken(int32_t token, std::span<const float> logits);
   /// An error of this sequence; memory that is missing is one too.
@@ -119,6 +120,7 @@ private:
   std::optional<TokenConstraint> constraint;
   std::vector<float> heldLogits; // While it is choosing.
   uint32_t heldPosition = 0;
+  bool wasChoosing = false; // When it gave its session up: the held logits are computed again.
   std::unique_ptr<Session> ownSession;
   bool hasBegun = false;
   std::optional<int32_t> sampled; // By the step under way.

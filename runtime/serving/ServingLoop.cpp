@@ -52,6 +52,7 @@ Submission ServingLoop::submit(std::vector<AnswerRequest> requests) {
               strCat(before, " sequences are running or waiting and this request has ",
                      sequences.size(), ", expected at most ", most, " together")};
     }
+    inbox.reserve(inbox.size() + sequences.size()); // All or none.
     std::move(sequences.begin(), sequences.end(), std::back_inserter(inbox));
   }
   arrived.notify_one();
@@ -64,7 +65,8 @@ void ServingLoop::takeNew(bool isIdle) {
     arrived.wait_for(lock, scheduler.hasPaused() ? kPausedWait : kIdleWait,
                      [&] { return !inbox.empty(); });
   for (auto &sequence : inbox)
-    scheduler.add(std::move(sequence));
+    if (sequence) // An error may have left some that were added.
+      scheduler.add(std::move(sequence));
   inbox.clear();
   published = scheduler.numbers();
 }
@@ -86,8 +88,8 @@ void ServingLoop::run(const std::atomic<bool> &stop, std::chrono::milliseconds g
     }
     if (hooks.beforeStep)
       hooks.beforeStep();
-    takeNew(isIdle && !end);
     try {
+      takeNew(isIdle && !end);
       isIdle = !scheduler.step();
     } catch (const std::bad_alloc &) {
       scheduler.failRunning(); // Others may need less.

@@ -27,6 +27,17 @@ AnswerRequest integerRequest(const TokenTexts &texts) {
   return request;
 }
 
+/// Passes the logits of a step on to one sequence.
+struct LogitsOf : StepObserver {
+  Sequence &sequence;
+
+  explicit LogitsOf(Sequence &stepped) : sequence(stepped) {}
+  Status onLogits(Session &, uint32_t position, std::span<const float> logits) override {
+    sequence.takeLogits(position, logits);
+    return {};
+  }
+};
+
 } // namespace
 
 TEST_CASE("top-k, top-p and min-p cut the tokens that the format allows, and no others") {
@@ -91,10 +102,63 @@ TEST_CASE("the tokens of a hard format are found beside the steps of other seque
     takeInto(first, *constrained);
     takeInto(second, *other);
   }
-  CHECK(second.tokens.size() > 10);
+  // One step of the other sequence for each part of the search at least.
+  TokenConstraint constraint(hard.grammar, texts, model.loaded.model->artifact().model.eosTokens);
+  size_t parts = 1;
+  while (!constraint.findAllowed(Scheduler::kChoosingSteps).value())
+    ++parts;
+  REQUIRE(parts > 10);
+  REQUIRE(parts < 40); // The other sequence lasts longer.
+  CHECK(second.tokens.size() >= parts);
   CHECK(first.end == AnswerEnd::kLength);
   const Served alone = model.alone(hard);
   CHECK(first.tokens == alone.tokens);
   REQUIRE(first.scores.size() == 1);
   CHECK(first.scores[0].logProbability == alone.scores[0].logProbability);
+}
+
+TEST_CASE(
+    "a sequence interrupted between a token that is not allowed and an allowed one goes on the "
+    "same") {
+  ServedModel model(servingOptions(1));
+  const TokenTexts texts = digitsAndLetters();
+  AnswerRequest request = integerRequest(texts);
+  request.maxTokens = 4;
+  request.sampling.temperature = 1;
+  uint32_t interruptions = 0;
+  for (uint64_t seed = 0; seed < 16; ++seed) {
+    CAPTURE(seed);
+    request.sampling.seed = seed;
+    const Served expected = model.alone(request);
+    const auto answer = std::make_shared<Answer>(); // Shared as in a server.
+    const std::unique_ptr<Sequence> sequence =
+        Sequence::create(*model.loaded.model, request, answer).value();
+    auto renew = [&] {
+      sequence->releaseSession();
+      REQUIRE(sequence->begin(model.loaded.engine->createSession(32).value()).isOk());
+    };
+    renew();
+    LogitsOf observer(*sequence);
+    std::vector<float> scratch;
+    std::optional<AnswerEnd> end;
+    for (bool isRenewed = false; !end;) {
+      const SessionTokens part = sequence->part(8);
+      REQUIRE(model.loaded.engine->step({&part, 1}, observer).isOk());
+      if (sequence->isChoosing() && !isRenewed) {
+        renew();
+        isRenewed = true;
+        ++interruptions;
+        continue;
+      }
+      if (sequence->isChoosing())
+        isRenewed = false;
+      while (sequence->isChoosing())
+        sequence->choose(Scheduler::kChoosingSteps, scratch);
+      end = sequence->finishStep();
+    }
+    Served served;
+    takeInto(served, *answer);
+    CHECK(served.tokens == expected.tokens);
+  }
+  CHECK(interruptions > 16);
 }

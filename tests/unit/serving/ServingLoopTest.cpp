@@ -45,6 +45,21 @@ Served wholeAnswer(Answer &answer) {
 
 } // namespace
 
+TEST_CASE("an answer that its prompt's scores fill is taken at once, since the sequence pauses") {
+  Answer answer;
+  std::thread adds([&] {
+    std::this_thread::sleep_for(20ms); // The client waits by then.
+    while (!answer.isFull())
+      answer.addPromptScore({1, -1, {}});
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  const AnswerNews news = answer.take(60s);
+  CHECK(std::chrono::steady_clock::now() - begin < 30s);
+  adds.join();
+  CHECK(news.promptScores.size() * sizeof(TokenScore) >= Answer::kFullBytes);
+  CHECK_FALSE(answer.isFull());
+}
+
 TEST_CASE("the numbers are known before the loop runs") {
   ServedModel model(servingOptions(2));
   ServingLoop loop(*model.loaded.engine, kLimits);
