@@ -26,8 +26,8 @@ public:
   /// A number of this automaton's until compact() changes it.
   using State = uint32_t;
   static constexpr State kNone = 0; // Nothing fits.
-  /// Bytes that it allocates at most.
-  static constexpr uint64_t kMostBytes = uint64_t(5) << 18;
+  /// Bytes that it allocates at most, and beyond them while compact() has what it copies from.
+  static constexpr uint64_t kMostBytes = uint64_t(5) << 18, kCompactBytes = uint64_t(3) << 18;
 
   explicit GrammarAutomaton(const Grammar &matched);
 
@@ -62,7 +62,7 @@ private:
     bool ends;
   };
   /// Numbers of things by their hash: one more than the number, 0 in free places. Its size is a
-  /// power of two, and twice what it may hold.
+  /// power of two, larger than the most that it may hold.
   using HashTable = std::vector<uint32_t>;
   static constexpr uint32_t kTextEnd = 0; // The node after which the text ends.
   static constexpr uint32_t kUnknown = UINT32_MAX;

@@ -57,7 +57,8 @@ public:
 
   /// Steps that finding the allowed tokens takes at most; beyond them it is given up.
   static uint64_t mostSteps(const TokenTexts &texts);
-  /// Bytes that a constraint allocates at most.
+  /// Bytes that a constraint allocates at most, beside GrammarAutomaton::kCompactBytes for a
+  /// moment: constraints of one thread share these.
   static uint64_t memoryBytes(uint32_t vocabularySize);
 
   bool allows(int32_t token);

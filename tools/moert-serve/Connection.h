@@ -8,9 +8,8 @@
 // A client that shuts down its side for writing waits for its answer all the same. One that has
 // closed the connection looks alike until something is sent to it: see needsProbe().
 //
-// Lines that the library would answer badly
-// are left out: `Range`, which it applies to any content, and `Accept-Encoding`, since compressing
-// gains nothing on the way to a client nearby.
+// Lines that the library would answer badly are left out: `Range`, which it applies to any content,
+// and `Accept-Encoding`, since compressing gains nothing on the way to a client nearby.
 #pragma once
 
 #include <httplib.h>

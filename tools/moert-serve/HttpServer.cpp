@@ -29,9 +29,6 @@ constexpr int kBacklog = 128;
 constexpr size_t kMostRequests = 10'000;
 constexpr int kTooLarge = 413; // The HTTP status.
 
-/// Requests other than calls that wait for their thread.
-constexpr size_t kMostOthers = 256;
-
 /// Bytes that a score takes as JSON, until it is text: an object with the token, its bytes and its
 /// value.
 constexpr uint64_t kScoreBytes = 768;
@@ -183,7 +180,7 @@ Result<uint32_t> HttpServer::start() {
     return Status(StatusCode::kFailed, "the system allows no threads to serve connections");
   ::listen(svr_sock_, kBacklog);
   ::fcntl(svr_sock_, F_SETFL, ::fcntl(svr_sock_, F_GETFL) | O_NONBLOCK);
-  reception.start(svr_sock_, isStopping);
+  MOERT_RETURN_IF_ERROR(reception.start(svr_sock_, isStopping));
   return static_cast<uint32_t>(port);
 }
 
@@ -216,11 +213,15 @@ void HttpServer::dispatch(std::unique_ptr<Connection> connection, Connection::Ar
   ++serving;
   auto enqueue = [&](ConnectionThreads &threads, Connection::Arrival what) {
     Connection *const served = connection.get(); // Functions are copied, so they cannot own it.
-    const bool isTaken = threads.enqueue(
-        [this, served, what] { serveRequest(std::unique_ptr<Connection>(served), what); });
-    if (isTaken)
-      (void)connection.release();
-    return isTaken;
+    try {
+      if (!threads.enqueue(
+              [this, served, what] { serveRequest(std::unique_ptr<Connection>(served), what); }))
+        return false;
+    } catch (const std::bad_alloc &) {
+      return false; // As where too many wait.
+    }
+    (void)connection.release();
+    return true;
   };
   if (arrival == Connection::Arrival::kRequest && connection->isCall()) {
     if (enqueue(callThreads, arrival))

@@ -39,6 +39,9 @@ class HttpServer : private httplib::Server {
 public:
   /// What a request has without reserving any of the shared memory.
   static constexpr uint64_t kOwnBytes = 64 * 1024;
+  /// Requests other than calls that wait for their thread. Beyond them connections are closed: the
+  /// budget counts what each one that waits has received.
+  static constexpr uint32_t kMostOthers = 64;
 
   HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop, ServingMemory &servingMemory,
              ServedModelInfo modelInfo);

@@ -43,21 +43,25 @@ Reception::Reception(Options waitingOptions, const ConnectionLimits &connectionL
     : options(waitingOptions), limits(connectionLimits), serve(std::move(serveRequest)),
       accept(std::move(acceptFunction)) {}
 
-void Reception::start(socket_t listening, const std::atomic<bool> &stopFlag) {
+Status Reception::start(socket_t listening, const std::atomic<bool> &stopFlag) {
   listener = listening;
   stopping = &stopFlag;
   // Without the pipe, a connection that returns is seen after kPoll.
   if (::pipe2(wakeUp, O_CLOEXEC | O_NONBLOCK) != 0)
     wakeUp[0] = wakeUp[1] = -1;
-  thread = std::thread([this] { run(); });
+  auto work = [](void *self) -> void * {
+    static_cast<Reception *>(self)->run();
+    return nullptr;
+  };
+  MOERT_ASSIGN_OR_RETURN(WorkerThread started, WorkerThread::start(work, this));
+  thread.emplace(std::move(started));
+  return {};
 }
 
 void Reception::stop() {
-  if (!thread.joinable())
-    return;
   isEnding = true;
   wake();
-  thread.join();
+  thread.reset(); // Joins.
 }
 
 Reception::~Reception() {
@@ -98,14 +102,22 @@ bool Reception::advance(std::unique_ptr<Connection> &connection) {
   return false;
 }
 
-// Idle ones first, and of these the one that waits for longest; otherwise the largest header.
 bool Reception::closeOne() {
+  auto longest = waiting.end();
+  for (auto one = waiting.begin(); one != waiting.end(); ++one)
+    if ((*one)->partialBytes() == 0 &&
+        (longest == waiting.end() || (*one)->deadline() < (*longest)->deadline()))
+      longest = one;
+  if (longest == waiting.end())
+    return closeLargest();
+  waiting.erase(longest);
+  return true;
+}
+
+bool Reception::closeLargest() {
   const auto found =
-      std::min_element(waiting.begin(), waiting.end(), [](const auto &a, const auto &b) {
-        const size_t x = a->partialBytes(), y = b->partialBytes();
-        if (x == y)
-          return a->deadline() < b->deadline();
-        return x == 0 || (y != 0 && x > y);
+      std::max_element(waiting.begin(), waiting.end(), [](const auto &a, const auto &b) {
+        return a->partialBytes() < b->partialBytes();
       });
   if (found == waiting.end())
     return false;
@@ -113,22 +125,27 @@ bool Reception::closeOne() {
   return true;
 }
 
-void Reception::closeLargest() {
-  const auto found =
-      std::max_element(waiting.begin(), waiting.end(), [](const auto &a, const auto &b) {
-        return a->partialBytes() < b->partialBytes();
-      });
-  if (found != waiting.end())
-    waiting.erase(found);
+/// Owns an accepted socket.
+static std::unique_ptr<Connection> connectionOf(socket_t accepted, const ConnectionLimits &limits) {
+  try {
+    return std::make_unique<Connection>(accepted, limits);
+  } catch (const std::bad_alloc &) {
+    ::close(accepted);
+    throw;
+  }
 }
 
 void Reception::acceptAll() {
   for (int i = 0; i < kMostAccepted; ++i) {
     const socket_t accepted = accept(listener);
     if (accepted >= 0) {
+      std::unique_ptr<Connection> connection = connectionOf(accepted, limits);
+      // Its request may be here already: only one that has to wait takes another one's place.
+      if (!advance(connection))
+        continue;
       if (waiting.size() >= options.connections)
         closeOne();
-      waiting.push_back(std::make_unique<Connection>(accepted, limits));
+      waiting.push_back(std::move(connection));
       continue;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK)

@@ -2,9 +2,11 @@
 // slow clients take no thread of those that serve. A request goes on once its header is whole.
 //
 // Connections that wait are bounded: beyond the bound, or where the system has no more files, the
-// one that has been idle for longest is closed for a new one. Accepting never ends by an error.
+// one that has been idle for longest is closed for a new one. A new connection whose request is
+// here already does not wait. Accepting never ends by an error.
 #pragma once
 
+#include "runtime/base/WorkerThread.h"
 #include "tools/moert-serve/Connection.h"
 
 #include <atomic>
@@ -12,7 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <optional>
 #include <vector>
 
 namespace moert::serve {
@@ -35,8 +37,8 @@ public:
   ~Reception();
 
   /// The socket listens and does not block. stopFlag: once set, idle connections end, as new ones
-  /// do.
-  void start(socket_t listening, const std::atomic<bool> &stopFlag);
+  /// do. Call once.
+  Status start(socket_t listening, const std::atomic<bool> &stopFlag);
   void stop();
   /// Waits for the next request of a connection, or for the end of one that closes. Any thread.
   void wait(std::unique_ptr<Connection> connection);
@@ -46,11 +48,13 @@ public:
 private:
   void run();
   void acceptAll();
-  /// Takes what has arrived for waiting[i]. Returns whether it still waits.
+  /// Takes what has arrived, and passes the connection on or closes it. Returns whether it still
+  /// waits.
   bool advance(std::unique_ptr<Connection> &connection);
-  /// Closes the connection that is missed least. Returns false if none waits.
+  /// Closes the connection that has been idle for longest; where none is idle, the one with the
+  /// largest header. Returns false if none waits.
   bool closeOne();
-  void closeLargest();
+  bool closeLargest();
   void wake() const;
 
   const Options options;
@@ -65,7 +69,7 @@ private:
   std::vector<std::unique_ptr<Connection>> waiting; // The reception's thread's.
   std::mutex mutex;
   std::vector<std::unique_ptr<Connection>> returned; // Guarded by the mutex.
-  std::thread thread;
+  std::optional<WorkerThread> thread;                // Between start() and stop().
 };
 
 } // namespace moert::serve

@@ -4,6 +4,7 @@
 #include "runtime/base/Utf8.h"
 #include "runtime/base/WorkerThread.h"
 #include "runtime/engine/Footprint.h"
+#include "runtime/grammar/GrammarAutomaton.h"
 #include "runtime/grammar/JsonSchema.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
@@ -87,6 +88,8 @@ uint64_t servingBytes(const ServeOptions &options, const ServingLimits &limits,
   // A stack, the kernel's part of a thread and of its socket, and the library's strings.
   constexpr uint64_t kPerConnection =
       WorkerThread::kStackBytes + WorkerThread::kKernelBytes + 128 * 1024 + HttpServer::kOwnBytes;
+  // What the kernel has received for a request that waits for its thread.
+  constexpr uint64_t kReceived = 64 * 1024;
   // One that waits for a request, without its header; all headers; an answer that becomes JSON.
   constexpr uint64_t kPerIdleConnection = 4096, kHeaders = 2 * kMiB, kRendering = 2 * kMiB;
   // A value of a parsed body, with its name and the lists that hold it.
@@ -96,6 +99,9 @@ uint64_t servingBytes(const ServeOptions &options, const ServingLimits &limits,
   cuts.topK = 1;
   cuts.presencePenalty = 1;
   uint64_t bytes = kPerConnection * (options.http.connections + 1) + ParsingThread::kStackBytes;
+  bytes += WorkerThread::kStackBytes + WorkerThread::kKernelBytes; // The reception's.
+  bytes += (options.http.connections + uint64_t(HttpServer::kMostOthers)) *
+           (options.http.limits.headerBytes + kPerIdleConnection + kReceived);
   bytes += kPerIdleConnection * options.http.idleConnections() + kHeaders + kRendering;
   bytes += options.http.json.values * kPerValue;
   bytes += 4 * options.http.limits.bodyBytes;
@@ -108,6 +114,7 @@ uint64_t servingBytes(const ServeOptions &options, const ServingLimits &limits,
   constexpr uint64_t kTextBytesPerToken = 16;
   bytes += TokenTexts::memoryBytes(vocabulary, vocabulary * kTextBytesPerToken);
   bytes += limits.running * TokenConstraint::memoryBytes(vocabulary);
+  bytes += GrammarAutomaton::kCompactBytes; // Once: constraints are the serving loop's thread's.
   bytes += (limits.running + 1) * uint64_t(vocabulary) * sizeof(float);
   return bytes;
 }

@@ -1,4 +1,5 @@
 #include "tests/unit/grammar/Matching.h"
+#include "tests/unit/support/CountAllocations.h"
 
 #include <doctest/doctest.h>
 #include <string>
@@ -110,6 +111,37 @@ TEST_CASE(
   CHECK(automaton.canEnd(last));
   CHECK(automaton.next(last, ')') == GrammarAutomaton::kNone);
   CHECK(matches(grammar, "(((())))"));
+}
+
+TEST_CASE("a full automaton has allocated no more bytes than it may, nor has making room") {
+  // Rule 0: rule 0 in brackets of either kind, or nothing. Each order of brackets is a state.
+  Grammar grammar;
+  const uint32_t top = grammar.addRule();
+  for (const auto &[open, close] : {std::pair("(", ")"), std::pair("[", "]")}) {
+    Grammar::Sequence nested;
+    grammar.appendText(nested, open);
+    nested.push_back(Grammar::ruleOf(top));
+    grammar.appendText(nested, close);
+    grammar.addAlternative(top, nested);
+  }
+  grammar.addAlternative(top, {});
+  const uint64_t before = allocatedBytesSoFar();
+  GrammarAutomaton automaton(grammar);
+  auto state = automaton.start();
+  for (uint32_t number = 0; number < (1 << 20) && !automaton.isFull(); ++number) {
+    state = automaton.start();
+    for (uint32_t bit = 0; bit < 20 && !automaton.isFull(); ++bit)
+      state = automaton.next(state, (number >> bit) % 2 == 0 ? '(' : '[');
+  }
+  REQUIRE(automaton.isFull());
+  const uint64_t full = allocatedBytesSoFar();
+  CHECK(full - before <= GrammarAutomaton::kMostBytes);
+  GrammarAutomaton::State kept[] = {state};
+  automaton.compact(kept);
+  CHECK_FALSE(automaton.isFull());
+  CHECK(kept[0] != GrammarAutomaton::kNone);
+  // What the tables allocate anew while the ones before are there, and the way between them.
+  CHECK(allocatedBytesSoFar() - full <= GrammarAutomaton::kCompactBytes);
 }
 
 TEST_CASE("the ways to begin a rule's text are counted, also past empty rules") {

@@ -5,7 +5,9 @@
 #include <condition_variable>
 #include <deque>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace moert::serve;
@@ -33,7 +35,7 @@ struct Fixture {
 
   explicit Fixture(uint32_t connections) {
     limits.idle = limits.header = 10s;
-    REQUIRE(::pipe(ready) == 0);
+    REQUIRE(::pipe2(ready, O_NONBLOCK) == 0);
     auto serve = [this](std::unique_ptr<Connection> connection, Arrival arrival) {
       const std::lock_guard<std::mutex> lock(mutex);
       served.push_back(arrival);
@@ -44,6 +46,8 @@ struct Fixture {
       ++accepts;
       const std::lock_guard<std::mutex> lock(mutex);
       if (toAccept.empty()) {
+        for (char bytes[64]; ::read(ready[0], bytes, sizeof bytes) > 0;) {
+        }
         errno = EAGAIN;
         return -1;
       }
@@ -55,7 +59,7 @@ struct Fixture {
     Reception::Options options;
     options.connections = connections;
     reception = std::make_unique<Reception>(options, limits, serve, accept);
-    reception->start(ready[0], stop);
+    REQUIRE(reception->start(ready[0], stop).isOk());
   }
   ~Fixture() {
     reception->stop();
@@ -69,7 +73,7 @@ struct Fixture {
       const std::lock_guard<std::mutex> lock(mutex);
       toAccept.insert(toAccept.end(), next.begin(), next.end());
     }
-    REQUIRE(::write(ready[1], "x", 1) == 1); // Never read: there is always something to accept.
+    REQUIRE(::write(ready[1], "x", 1) == 1); // Read once all are accepted.
   }
   /// The client's end of a new connection, for announce(): the server's.
   std::pair<int, int> pair() {
@@ -81,6 +85,14 @@ struct Fixture {
   bool waitForServed(size_t count) {
     std::unique_lock<std::mutex> lock(mutex);
     return changed.wait_for(lock, 20s, [&] { return served.size() >= count; });
+  }
+  std::vector<Arrival> arrivals() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return served;
+  }
+  std::unique_ptr<Connection> take(size_t index) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return std::move(taken[index]);
   }
 };
 
@@ -96,8 +108,8 @@ TEST_CASE("errors of accepting pass, and connections after them are served") {
   const auto [client, server] = fixture.pair();
   send(client, kGet);
   fixture.announce({-EMFILE, -ECONNABORTED, -ENFILE, -ENOMEM, -ENOBUFS, -EPROTO, -EINTR, server});
-  CHECK(fixture.waitForServed(1));
-  CHECK(fixture.served[0] == Arrival::kRequest);
+  REQUIRE(fixture.waitForServed(1));
+  CHECK(fixture.arrivals() == std::vector{Arrival::kRequest});
 }
 
 TEST_CASE("accepting without files does not spin") {
@@ -120,11 +132,11 @@ TEST_CASE("only whole headers are served, however many connections are idle or s
   send(client, kGet);
   fixture.announce({server});
   REQUIRE(fixture.waitForServed(1));
-  CHECK(fixture.served.size() == 1);
+  CHECK(fixture.arrivals().size() == 1);
   // The rest of a header that was slow.
   send(fixture.clients[0], "TP/1.1\r\n\r\n");
   REQUIRE(fixture.waitForServed(2));
-  CHECK(fixture.served[1] == Arrival::kRequest);
+  CHECK(fixture.arrivals()[1] == Arrival::kRequest);
 }
 
 TEST_CASE("beyond the bound the connection that is idle for longest is closed") {
@@ -140,6 +152,19 @@ TEST_CASE("beyond the bound the connection that is idle for longest is closed") 
   CHECK(fixture.waitForServed(4));
 }
 
+TEST_CASE("requests that have arrived are served, however many more there are than may wait") {
+  Fixture fixture(2);
+  std::vector<int> servers;
+  for (int i = 0; i < 10; ++i) {
+    const auto [client, server] = fixture.pair();
+    send(client, kGet);
+    servers.push_back(server);
+  }
+  fixture.announce(servers);
+  REQUIRE(fixture.waitForServed(10));
+  CHECK(fixture.arrivals() == std::vector(10, Arrival::kRequest));
+}
+
 TEST_CASE("a connection that was served waits for its next request, and a stop ends idle ones") {
   Fixture fixture(4);
   const auto [client, server] = fixture.pair();
@@ -147,11 +172,12 @@ TEST_CASE("a connection that was served waits for its next request, and a stop e
   fixture.announce({server});
   REQUIRE(fixture.waitForServed(1));
   std::string read(kGet.size(), ' ');
-  CHECK(fixture.taken[0]->read(read.data(), read.size()) == static_cast<ssize_t>(kGet.size()));
-  fixture.reception->wait(std::move(fixture.taken[0]));
+  std::unique_ptr<Connection> connection = fixture.take(0);
+  CHECK(connection->read(read.data(), read.size()) == static_cast<ssize_t>(kGet.size()));
+  fixture.reception->wait(std::move(connection));
   send(client, kGet);
   REQUIRE(fixture.waitForServed(2));
-  CHECK(fixture.taken[1]->requests() == 2);
+  CHECK(fixture.take(1)->requests() == 2);
   const auto [idle, other] = fixture.pair();
   fixture.announce({other});
   fixture.stop = true;
