@@ -166,6 +166,13 @@ static bool areSame(const nlohmann::json &a, const nlohmann::json &b) {
                      [&](const auto &element) { return element == other; });
 }
 
+/// Python takes null as false, and so as 0 too; nothing else but keys with "?" or "~" is null
+/// there.
+static bool mayBeNull(const ConfigKey &row) {
+  return row.type.ends_with('?') || row.type.ends_with('~') || row.fallback == "null" ||
+         row.fallback == "false" || row.fallback == "0";
+}
+
 Result<ConfigObject> ConfigObject::withTable(const ConfigTable &keys) const {
   ConfigObject object = *this;
   object.table = &keys;
@@ -176,7 +183,7 @@ Result<ConfigObject> ConfigObject::withTable(const ConfigTable &keys) const {
       return object.mismatch(row.name,
                              strCat("the same as ", row.alias, ", which is ", foundText(*other)));
     value = value ? value : other;
-    if (row.effect != KeyEffect::kDefaultOnly || !value || value->is_null() ||
+    if (row.effect != KeyEffect::kDefaultOnly || !value || (value->is_null() && mayBeNull(row)) ||
         areSame(*value, keys.fallback(row)) || (value->is_object() && value->empty()))
       continue;
     return object.mismatch(row.name,

@@ -266,6 +266,10 @@ TEST_CASE("a key that may only have its default is refused by name with another 
       const std::string message(tryDescribe(config).status().message());
       CHECK(message.find(name + "': found an object, expected " + std::string(row.fallback)) !=
             std::string::npos);
+      // Null is false in Python: another value than a default of true, a text or a number.
+      text[name] = nullptr;
+      if (row.fallback != "null" && row.fallback != "false" && row.fallback != "0")
+        CHECK_FALSE(tryDescribe(config).isOk());
     }
   }
 }
