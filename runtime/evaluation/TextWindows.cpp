@@ -82,8 +82,9 @@ std::span<const DocumentId> TextWindows::documentsOf(uint32_t unit) const {
 
 void TextWindows::keepOnly(std::span<const uint32_t> kept) {
   TextWindows left;
+  std::optional<uint32_t> lastUnit;
   for (uint32_t index : kept) {
-    if (left.units.empty() || units[index] != units[index - 1]) {
+    if (std::exchange(lastUnit, units[index]) != units[index]) {
       const std::span<const DocumentId> ids = documentsOf(units[index]);
       left.documents.push_back(static_cast<uint32_t>(ids.size()));
       left.documentIds.insert(left.documentIds.end(), ids.begin(), ids.end());

@@ -41,8 +41,8 @@ struct TextWindows {
   }
   /// The documents of a unit.
   std::span<const DocumentId> documentsOf(uint32_t unit) const;
-  /// Leaves out all other windows and numbers the units anew. windows: ascending, those of whole
-  /// units.
+  /// Leaves out all other windows and numbers the units anew. windows: ascending. A unit keeps its
+  /// documents also where some of its windows are left out.
   void keepOnly(std::span<const uint32_t> windows);
   uint64_t memoryBytes() const {
     return tokens.capacity() * sizeof(int32_t) +

@@ -9,7 +9,7 @@
 
 namespace moert {
 
-/// Any thread may use it. It must outlive its shares.
+/// Any thread may use it. It must outlive its reservations.
 class ServingMemory {
 public:
   explicit ServingMemory(uint64_t capacity) : capacityBytes(capacity) {}

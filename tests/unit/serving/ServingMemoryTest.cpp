@@ -1,4 +1,4 @@
-// The memory that requests reservation: it is never more than its capacity.
+// The memory that requests reserve: it is never more than its capacity.
 #include "runtime/serving/ServingMemory.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ TEST_CASE("a reservation has its own bytes free, reserves more, and gives it bac
   CHECK(memory.used() == 0);
 }
 
-TEST_CASE("shares of several threads are never more than the capacity together") {
+TEST_CASE("reservations of several threads are never more than the capacity together") {
   ServingMemory memory(1000);
   std::vector<std::thread> threads;
   std::atomic<bool> isOver = false;
