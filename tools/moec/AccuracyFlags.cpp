@@ -145,8 +145,9 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
   command
       .add_option("--accuracy-loss", flags.loss,
                   "Find the widths of fewest bytes that lose at most this much relative to the "
-                  "checkpoint, with 95% confidence: a relative loss such as 2%, or for kl a "
-                  "number of nats such as 0.05. With --device and --memory, find the widths "
+                  "checkpoint, with 95% confidence if the tail of losses is no longer than the "
+                  "documents show: a relative loss such as 2%, or for kl a number of nats such as "
+                  "0.05. With --device and --memory, find the widths "
                   "with the shortest expected time per token instead, for the first budget and "
                   "preset")
       ->check(someWord())
