@@ -57,17 +57,19 @@ Result<ReadTexts> readTextsOf(const Model &model, std::span<const std::string> c
                               const std::string &profilePath) {
   ReadTexts read;
   MOERT_RETURN_IF_ERROR(addTexts(model, calibrationTexts, documentSeparator, read));
+  // Before the profile: it has only the windows that calibration read, and the search may have read
+  // others of the same file.
+  if (const std::optional<Measured> &measured = model.artifact().measured)
+    for (const MeasuredText &text : measured->calibrationTexts)
+      if (std::ranges::none_of(read.files, [&](const auto &file) { return isSame(file, text); }))
+        return invalidInput(
+            model.path(), ": calibration and the search for its widths have read ", text.name, ", ",
+            text.bytes,
+            " bytes, and its documents cannot test a loss; expected --calibration-text "
+            "with this file, so that they are left out of --eval-text; a profile has only a part "
+            "of it, and what --self-text wrote is gone: compile with a file of moec self-text "
+            "instead");
   MOERT_RETURN_IF_ERROR(addProfile(profilePath, read));
-  const std::optional<Measured> &measured = model.artifact().measured;
-  if (!measured)
-    return read;
-  for (const MeasuredText &text : measured->calibrationTexts)
-    if (std::ranges::none_of(read.files, [&](const auto &file) { return isSame(file, text); }))
-      return invalidInput(
-          model.path(), ": calibration and the search for its widths have read ", text.name, ", ",
-          text.bytes,
-          " bytes, and its documents cannot test a loss; expected --calibration-text "
-          "with this file, so that they are left out of --eval-text");
   return read;
 }
 

@@ -27,8 +27,8 @@ struct ReadTexts {
 };
 
 /// All text of the given files, and the windows of the profile; an empty path: none. Refuses an
-/// artifact whose own calibration texts are neither given nor named by the profile, since nothing
-/// could be left out then.
+/// artifact whose own calibration texts are not given, also where the profile names them: it has
+/// only the windows of calibration, and those of the search could not be left out.
 moert::Result<ReadTexts> readTextsOf(const moert::Model &model,
                                      std::span<const std::string> calibrationTexts,
                                      const std::string &documentSeparator,
