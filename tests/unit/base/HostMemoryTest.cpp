@@ -130,6 +130,17 @@ TEST_CASE("a region that gets no more memory is whole and where it was, also if 
   }
 }
 
+TEST_CASE("an empty region that gets no memory stays empty") {
+  HostRegion region;
+  for (uint64_t successes : {0, 1}) {
+    const FailingAllocation failing(successes);
+    CHECK(region.resize(1 << 20).code() == StatusCode::kFailed);
+    CHECK(failing.failed() == (successes == 0 ? AllocationKind::kMap : AllocationKind::kPopulate));
+    CHECK(region.bytes() == 0);
+  }
+  CHECK(region.resize(1 << 20).isOk());
+}
+
 TEST_CASE("pages that are given back keep their addresses and come back as zeros") {
   const size_t pageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   HostRegion region = HostRegion::create(64 * pageBytes).value();
