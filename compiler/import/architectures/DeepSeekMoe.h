@@ -11,12 +11,16 @@ struct DeepSeekMoeConfig {
   RouterScoring scoring = RouterScoring::kSoftmaxThenTopK;
   uint32_t sharedWidth = 0; // 0: no shared experts.
   uint32_t denseWidth = 0;
-  uint32_t firstRouted = 0; // Layers below are dense...
-  uint32_t frequency = 1;   // ...and those whose number is no multiple of this.
+  uint32_t firstRouted = 0;       // Layers below are dense...
+  uint32_t frequency = 1;         // ...and those whose number is no multiple of this.
+  std::vector<bool> routedLayers; // Per layer, in place of these two; empty: by these two.
   float weightScale = 1;
   uint32_t groups = 1, keptGroups = 1;
 
-  bool isRouted(uint32_t layer) const { return layer >= firstRouted && layer % frequency == 0; }
+  bool isRouted(uint32_t layer) const {
+    return routedLayers.empty() ? layer >= firstRouted && layer % frequency == 0
+                                : routedLayers[layer];
+  }
 };
 
 /// scoring: the family's router. A sigmoid is DeepSeek-V3's, with a bias for the choice

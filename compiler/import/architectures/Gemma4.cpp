@@ -36,7 +36,7 @@ constexpr ConfigKey kRows[] = {
     {"sliding_window", "int", "512"},
     {"layer_types", "list?", "null"},
     {"final_logit_softcapping", "real?", "null"},
-    {"use_bidirectional_attention", "text", "null"},
+    {"use_bidirectional_attention", "text?", "null"},
     {"vocab_size_per_layer_input", "any", "262144", KeyEffect::kNone},
     {"hidden_size_per_layer_input", "int", "256"},
     {"attention_k_eq_v", "flag", "false"},

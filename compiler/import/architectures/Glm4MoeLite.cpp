@@ -5,8 +5,6 @@
 #include "compiler/import/architectures/Families.h"
 #include "compiler/import/architectures/LatentAttention.h"
 
-#include <algorithm>
-
 namespace moec {
 
 using moert::Result;
@@ -50,28 +48,31 @@ constexpr ConfigKey kRows[] = {
 
 const ConfigKeys kGlm4MoeLiteKeys = kRows;
 
-/// The number of dense layers, which are the first: mlp_layer_types in the files of transformers 5,
-/// first_k_dense_replace in published ones. The class has no such key, but always one dense layer.
-static Result<uint32_t> readDenseLayers(const ConfigObject &config, uint32_t layers) {
+/// Which layers are routed: mlp_layer_types in the files of transformers 5, first_k_dense_replace
+/// in published ones. The class has no such key, but always one dense layer.
+static Result<std::vector<bool>> readRouted(const ConfigObject &config, uint32_t layers) {
   const char *const countKey = "first_k_dense_replace", *const typesKey = "mlp_layer_types";
   uint32_t count = 1;
   if (config.has(countKey)) {
     MOERT_ASSIGN_OR_RETURN(count, config.integer(countKey, 0, kMaxLayerNumber));
   }
+  std::vector<bool> byCount;
+  for (uint32_t layer = 0; layer < layers; ++layer)
+    byCount.push_back(layer >= count);
   if (!config.has(typesKey))
-    return count;
+    return byCount;
   MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types, config.strings(typesKey));
-  const auto firstSparse = std::find(types.begin(), types.end(), "sparse");
-  const auto dense = static_cast<uint32_t>(firstSparse - types.begin());
-  const bool areKnown =
-      std::all_of(types.begin(), firstSparse, [](const auto &type) { return type == "dense"; }) &&
-      std::all_of(firstSparse, types.end(), [](const auto &type) { return type == "sparse"; });
-  if (types.size() != layers || !areKnown)
-    return config.mismatch(
-        typesKey, strCat("\"dense\" and then \"sparse\", one for each of ", layers, " layers"));
-  if (config.has(countKey) && count != dense)
-    return config.mismatch(countKey, strCat("the dense layers of ", typesKey, ", ", dense));
-  return dense;
+  std::vector<bool> byType;
+  for (const std::string &type : types) {
+    if (type != "dense" && type != "sparse")
+      return config.mismatch(typesKey, "dense or sparse for each layer");
+    byType.push_back(type == "sparse");
+  }
+  if (byType.size() != layers)
+    return config.mismatch(typesKey, strCat("one for each of ", layers, " layers"));
+  if (config.has(countKey) && byCount != byType)
+    return config.mismatch(countKey, strCat("the dense layers of ", typesKey));
+  return byType;
 }
 
 Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &input) {
@@ -82,7 +83,7 @@ Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(const bool interleaves, config.boolean("rope_interleave"));
   decoder.rope.style = interleaves ? RopeStyle::kInterleaved : RopeStyle::kHalf;
   MOERT_ASSIGN_OR_RETURN(DeepSeekMoeConfig moe, readDeepSeekMoe(config, RouterScoring::kSigmoid));
-  MOERT_ASSIGN_OR_RETURN(moe.firstRouted, readDenseLayers(config, decoder.layerCount));
+  MOERT_ASSIGN_OR_RETURN(moe.routedLayers, readRouted(config, decoder.layerCount));
   return describeDecoder(
       input, decoder, [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
         describeLatentAttention(decoder, attention, prefix + "self_attn.", layer);

@@ -175,6 +175,9 @@ Result<Yarn> readYarn(const RopeKeys &keys) {
   if (yarn.betaFast < yarn.betaSlow)
     return parameters.mismatch("beta_fast", "at least beta_slow");
   MOERT_ASSIGN_OR_RETURN(yarn.truncates, parameters.boolean("truncate"));
+  if (keys.isPerLayer && !yarn.truncates)
+    return parameters.mismatch("truncate", "true: the reference implementation truncates in an "
+                                           "object per type of layer, whatever the key is");
   return yarn;
 }
 

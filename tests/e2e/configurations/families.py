@@ -31,7 +31,7 @@ def is_refusable(family_name, twist):
 
 
 def draw(name, seed, attempt=0):
-    """What build() gives, and "refused": the word of a refusal that documentation names, or None. A draw that is no case is
+    """What build() gives, and "refused": the pattern of the refusal that a twist leads to, or None. A draw that is no case is
     replaced by that of the next attempt."""
     rng = random.Random(f"{name}/{seed}/{attempt}")
     chosen, changed, refused = [], set(), None

@@ -14,7 +14,7 @@ from .families import LAST_TOKEN, PROMPT
 from .reference_case import MIN_GAP, MOST_TRIES, NotACase
 
 # What the configuration classes have for an absent key.
-DEEPSEEK_DEFAULTS = {"num_key_value_heads": None, "n_shared_experts": None, "moe_layer_freq": 1, "first_k_dense_replace": 0,
+DEEPSEEK_DEFAULTS = {"num_key_value_heads": 32, "n_shared_experts": None, "moe_layer_freq": 1, "first_k_dense_replace": 0,
                      "norm_topk_prob": False, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "rope_scaling": None,
                      "tie_word_embeddings": False, "scoring_func": "softmax", "max_position_embeddings": 2048,
                      "moe_intermediate_size": 1407, "attention_bias": False}

@@ -2,7 +2,7 @@
 
 A file is a family. [base] is the published form of config.json with tiny dimensions, [outer] what is around it in a nested one. [twists]
 are changes of keys: `key: VALUE | VALUE | ...` one for each value, `{"key": VALUE, ...}` one that changes several keys, `"-"` removes a key,
-`@NAME` those of spaces/_NAME.txt. [refused] has twists that documentation names as unsupported, each after a word of its message.
+`@NAME` those of spaces/_NAME.txt. [refused] has twists that the family refuses by name, each after a pattern of its message.
 """
 import json
 from pathlib import Path
