@@ -62,7 +62,8 @@ Result<Qwen3MoeConfig> readQwen3Moe(const ConfigObject &config, uint32_t layers)
   }
   // The window is that of all layers, unlike in Qwen2-MoE.
   MOERT_ASSIGN_OR_RETURN(const bool useWindow, config.boolean("use_sliding_window"));
-  if (useWindow) {
+  const bool isNull = config.contains("sliding_window") && !config.has("sliding_window");
+  if (useWindow && !isNull) {
     MOERT_ASSIGN_OR_RETURN(qwen.window, config.integer("sliding_window", 1, kMaxWindow));
   }
   return qwen;

@@ -72,6 +72,8 @@ TEST_CASE("Qwen3-MoE's window is that of all layers, and only if it is in use") 
   config["use_sliding_window"] = true;
   for (const LayerDescription &layer : describe(config).layers)
     CHECK(layer.attention.window == 5);
+  config["sliding_window"] = nullptr;
+  CHECK(describe(config).layers[0].attention.window == 0);
 }
 
 TEST_CASE("Qwen3-MoE's mlp_only_layers are dense") {

@@ -266,7 +266,8 @@ TEST_CASE("other sizes of Gemma 4 and values that do not fit are refused") {
   config = textConfig();
   config["rope_parameters"]["full_attention"] = {{"rope_type", "longrope"}, {"rope_theta", 1e6}};
   checkRefused(config, "rope_parameters.full_attention.rope_type", "default, linear, llama3");
-  config["rope_parameters"]["full_attention"] = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  config["rope_parameters"]["full_attention"] = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"rope_theta", 1e6}};
   describe(config);
   config["rope_parameters"]["full_attention"]["truncate"] = false;
   checkRefused(config, "rope_parameters.full_attention.truncate", "expected true");
