@@ -81,6 +81,7 @@ private:
 
   /// The way through the sorted texts, from `state`.
   struct Search {
+    Search() {} // Declared, since clang decides before the initializers below whether there is one.
     size_t next = 0;          // Index of the sorted texts.
     std::vector<State> path;  // path[d]: after d bytes of the last text that was matched.
     size_t common = 0;        // Bytes that the next text may share with it.

@@ -144,25 +144,25 @@ class MissesTest(E2eTest):
 
     def test_documents_that_calibration_has_read_accept_no_rule(self):
         output = self.scratch / "lossy.moe"
-        command = ("moec", "replan", pocket("4"), "--memory", "25%", "--miss", "mask", "--accuracy-loss", "1000%", "--reference",
+        command = ("moec", "replan", pocket("4"), "--memory", "25%", "--miss", "skip:0.9", "--accuracy-loss", "1000%", "--reference",
                    pocket("source"), *MEASURE, "-o", output)
-        done = self.expect(DONE, *command, "--calibration-text", documents("validation", 3))
-        self.assertIn("accepting on 21 of 24 units", done.err)
-        self.assertEqual(self.plans(output)["auto"]["loss"]["units"], 21)
+        done = self.expect(DONE, *command, "--calibration-text", documents("validation", 2))
+        self.assertIn("accepting on 20 of 22 units", done.err)
+        self.assertEqual(self.plans(output)["auto"]["loss"]["units"], 20)
         output.unlink()
         self.refused(*command, "--calibration-text", documents("validation", 10),
-                     mention="--eval-text has 14 units that calibration and the search have not read")
+                     mention="--eval-text has 12 units that calibration and the search have not read")
         copy = self.scratch / "copy.jsonl"
         copy.write_bytes(TEXT.read_bytes())
         self.refused(*command, "--calibration-text", copy, mention="is the calibration text .*copy.jsonl")
-        self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--miss", "mask", "--reference", pocket("source"), *MEASURE,
+        self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--miss", "skip:0.9", "--reference", pocket("source"), *MEASURE,
                      "--calibration-text", copy, "-o", output, mention="expected it with --accuracy-loss")
 
     def test_another_window_or_cache_is_another_test_and_no_equal_one_counts_twice(self):
         log, output = self.scratch / "log.jsonl", self.scratch / "lossy.moe"
 
         def accepted(memory, window):
-            self.expect(DONE, "moec", "replan", pocket("4"), "--memory", memory, "--miss", "mask", "--accuracy-loss", "1000%",
+            self.expect(DONE, "moec", "replan", pocket("4"), "--memory", memory, "--miss", "skip:0.9", "--accuracy-loss", "1000%",
                         "--reference", pocket("source"), "--eval-text", TEXT, "--window", window, "-o", output, "--acceptance-log",
                         log)
             return self.plans(output)["auto"]["loss"]["confidence"]
@@ -172,7 +172,7 @@ class MissesTest(E2eTest):
         self.assertEqual(len(log.read_text().splitlines()), 1)
         self.assertGreater(accepted("25%", 32), 0.999)
         self.assertGreater(accepted("30%", 64), 0.999)
-        self.refused("moec", "replan", pocket("4"), "--memory", "25%", "50%", "--miss", "mask", "--accuracy-loss", "1000%",
+        self.refused("moec", "replan", pocket("4"), "--memory", "25%", "50%", "--miss", "skip:0.9", "--accuracy-loss", "1000%",
                      "--reference", pocket("source"), *MEASURE, "-o", self.scratch / "two.moe", "--acceptance-log", log,
                      mention=r"2 series of tests.*expected new documents with --eval-text")
         self.assertEqual(len(log.read_text().splitlines()), 3)
