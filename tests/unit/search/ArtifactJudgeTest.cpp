@@ -58,6 +58,7 @@ struct Fixture {
     options.windowTokens = kWindow;
     options.fingerprint = 9;
     options.levels = {0.02, 0.01};
+    options.target.mean = 0;
     std::filesystem::create_directory(options.directory);
     writeModel(options.referencePath, WeightKind::kF32);
   }

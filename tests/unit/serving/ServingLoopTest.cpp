@@ -49,7 +49,7 @@ TEST_CASE("an answer that its prompt's scores fill is taken at once, since the s
   Answer answer;
   std::thread adds([&] {
     std::this_thread::sleep_for(20ms); // The client waits by then.
-    while (!answer.isFull())
+    for (size_t bytes = 0; bytes < Answer::kFullBytes; bytes += sizeof(TokenScore))
       answer.addPromptScore({1, -1, {}});
   });
   const auto begin = std::chrono::steady_clock::now();
