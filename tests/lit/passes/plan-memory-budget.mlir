@@ -7,7 +7,7 @@
 // THREADS: error: threads is 0, expected at least 1
 
 // The memory of the process itself is estimated: image 7 MiB, heap 1.5 MiB, 224 KiB per thread,
-// I/O 2 MiB, reserve 2.5 MiB.
+// I/O 2 MiB, reserve 1.5 MiB and 256 KiB per thread.
 // CHECK: plan-memory-budget.mlir:[[#@LINE+13]]:1: error: plan '1MiB' needs [[#NEEDS:]] bytes ({{.*}} MiB) of a budget of 1048576 bytes (1.00 MiB); the smallest budget that works is [[#SMALLEST:]] bytes
 // CHECK: program and libraries: 7340032 bytes
 // CHECK: heap and main stack: 1572864 bytes
@@ -19,7 +19,7 @@
 // CHECK: resident weights: 12288 bytes
 // 2 heads of 16 + 16 f32 are 256 bytes a token, and a byte a token for the table: 257 * 512, in whole pages.
 // CHECK: KV cache: 135168 bytes
-// CHECK: reserve: 2621440 bytes
+// CHECK: reserve: 1835008 bytes
 // CHECK: expert cache: 0 bytes
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">,
                    moe.page_bytes = 4096 : i64,
