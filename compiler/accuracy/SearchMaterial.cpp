@@ -115,9 +115,7 @@ static AcceptanceSubject subjectOf(const AccurateCompileRequest &request,
   subject.checkpoint = checkpoint.sample;
   subject.candidates = candidatesHash(request, deviceHash, material);
   subject.metric = request.metric;
-  subject.target = request.target.value_or(0);
-  if (request.quantileTarget)
-    subject.quantile = *request.quantileTarget;
+  subject.target = request.acceptanceTarget();
   for (const SearchText &text : material.acceptedOn)
     subject.files.push_back(text.hash);
   ChecksumStream samples;

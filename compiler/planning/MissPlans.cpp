@@ -290,7 +290,7 @@ static Result<double> takeTurn(const MissRequest &request, const PlanJudge &judg
   subject.candidates = candidates.digest();
   subject.samples = judge.samplesHash();
   subject.metric = request.texts.metric;
-  subject.target = *request.target;
+  subject.target.mean = request.target;
   for (const EvaluatedText &text : judge.texts()) {
     subject.files.push_back(text.hash);
     subject.documents.insert(subject.documents.end(), text.documentIds.begin(),

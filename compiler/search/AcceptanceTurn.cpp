@@ -13,10 +13,10 @@ namespace moec {
 
 static AcceptanceRecord recordOf(const AcceptanceSubject &subject) {
   std::vector<uint64_t> decisive = {subject.candidates, subject.samples, uint64_t(subject.metric),
-                                    std::bit_cast<uint64_t>(subject.target)};
-  if (subject.quantile.fraction > 0)
-    decisive.insert(decisive.end(), {std::bit_cast<uint64_t>(subject.quantile.fraction),
-                                     std::bit_cast<uint64_t>(subject.quantile.loss)});
+                                    std::bit_cast<uint64_t>(subject.target.mean.value_or(0))};
+  if (const auto &quantile = subject.target.quantile)
+    decisive.insert(decisive.end(), {std::bit_cast<uint64_t>(quantile->fraction),
+                                     std::bit_cast<uint64_t>(quantile->loss)});
   return {subject.checkpoint, checksum64(std::as_bytes(std::span(decisive))), subject.files,
           subject.documents};
 }

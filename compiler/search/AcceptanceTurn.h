@@ -5,7 +5,7 @@
 
 #include "compiler/plan/AcceptanceTests.h"
 #include "compiler/search/AcceptanceLog.h"
-#include "runtime/evaluation/LossQuantile.h"
+#include "compiler/search/AcceptanceTarget.h"
 #include "runtime/evaluation/SampleScore.h"
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace moec {
 
-/// What a compile tests, and on what. All that decides an answer is here: compiles that differ in
-/// any of it are different tests.
+/// The artifacts that a compile tests, the documents and the target. Everything that decides an
+/// answer is here, so compiles that differ in any field are different tests.
 struct AcceptanceSubject {
   uint64_t checkpoint = 0; // Hash of the checkpoint.
   /// Hash of all that decides which artifacts are tested, and in which order: checksums of the
@@ -23,8 +23,7 @@ struct AcceptanceSubject {
   uint64_t candidates = 0;
   uint64_t samples = 0; // Hash of the windows that are scored, or of the items and their options.
   moert::LossMetric metric = moert::LossMetric::kPerplexity;
-  double target = 0;
-  moert::QuantileLoss quantile;             // The target for single units; a fraction of 0: none.
+  AcceptanceTarget target;
   std::vector<uint64_t> files;              // XXH3-64 of each acceptance file.
   std::vector<moert::DocumentId> documents; // In the samples.
 };

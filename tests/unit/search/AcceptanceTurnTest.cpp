@@ -17,7 +17,7 @@ struct TurnFixture {
     subject.checkpoint = 1;
     subject.candidates = 2;
     subject.samples = 3;
-    subject.target = 0.02;
+    subject.target.mean = 0.02;
     subject.files = {4};
     subject.documents = {{5, 6}};
   }
@@ -43,9 +43,9 @@ TEST_CASE_FIXTURE(TurnFixture, "a change of anything that decides an answer is a
   CHECK(taken() == 3);
   subject.metric = LossMetric::kKl;
   CHECK(taken() == 4);
-  subject.target += 1e-12;
+  *subject.target.mean += 1e-12;
   CHECK(taken() == 5);
-  subject.quantile = {0.9, 0.03};
+  subject.target.quantile = {0.9, 0.03};
   CHECK(taken() == 6);
   subject.files = {7}; // The same documents in another file: the same test.
   CHECK(taken() == 6);
