@@ -26,16 +26,16 @@ class ConfigTable;
 /// key that the table lacks has none. Valid while the table lives.
 class ConfigObject {
 public:
-  /// Whether the key has a value that is not null. With a table, null only counts for a key that
-  /// may be null: any other is to be refused by the accessor.
+  /// True if the key has a value other than null. With a table, a null of a key that may not be
+  /// null counts as a value, so that the accessor refuses it.
   bool has(std::string_view key) const;
-  /// Whether the file has the key, under one of its names, null or not.
+  /// True if the file has the key under one of its names, null or not.
   bool contains(std::string_view key) const;
-  /// Whether the file has the key with a value, null only where it does not stand for the default.
+  /// True if the file has the key and its value does not stand for the default, as null may.
   bool isGiven(std::string_view key) const;
 
-  /// The same object, read through `table`. Refuses two names of a key that disagree, and another
-  /// value than the default of a key that may only have that.
+  /// This object, read through `table`. Refuses two names of one key with different values, and a
+  /// value other than the default where only the default is supported.
   moert::Result<ConfigObject> withTable(const ConfigTable &table) const;
 
   moert::Result<uint32_t> integer(std::string_view key, uint32_t least, uint32_t most,

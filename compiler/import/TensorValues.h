@@ -17,7 +17,7 @@ namespace moec {
 moert::Result<bool> areEqualMatrices(const Checkpoint &checkpoint, const WeightSource &a,
                                      const WeightSource &b);
 
-/// Whether the tensor has only zero bytes; of a quantized weight, its codes.
+/// True if all bytes of the tensor are zero; for a quantized weight, all bytes of its codes.
 moert::Result<bool> isAllZero(const Checkpoint &checkpoint, const std::string &name);
 
 /// The tensors that the description uses and that hold only zero bytes (for a quantized weight, the

@@ -61,8 +61,8 @@ moert::Result<std::vector<uint64_t>> readOtherGroups(const ConfigObject &config,
 /// Refuses a key that changes values and is not read. Null and an empty object are accepted.
 moert::Status refuseKey(const ConfigObject &config, std::string_view key, std::string_view reason);
 
-/// Whether a quantizer's tensor of this name concerns activations or cached keys and values, which
-/// are not quantized here.
+/// True if the name is that of a quantizer's scale or zero point for activations or for cached keys
+/// and values, which are not quantized here.
 bool isActivationScale(std::string_view name);
 
 /// A weight whose codes are I32 words with inputs as lines: [inputs, outputs / 8], or [inputs / 8,

@@ -14,7 +14,7 @@ using moert::strCat;
 
 namespace {
 
-/// Whether both describe the same values: they differ only in groups that are longer than a row.
+/// True if both decode to the same values: they differ at most in groups longer than a row.
 bool areAlike(const CodedWeight &a, const CodedWeight &b) {
   const auto isSamePlane = [&](const Plane &left, const Plane &right) {
     return left.lines == right.lines && left.width == right.width &&
