@@ -16,6 +16,7 @@ static FailureOr<moert::Program> programOf(func::FuncOp function) {
   if (failed(program))
     return failure();
   placeProgram(program->get());
+  mergePlaces(program->get());
   // Symbols are looked up in the module.
   ProgramOp inserted = program->release();
   OpBuilder(function).insert(inserted);

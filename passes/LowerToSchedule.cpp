@@ -39,20 +39,6 @@ static LogicalResult takePlaces(func::FuncOp function, ProgramOp program) {
   return success();
 }
 
-/// Two buffers of one type at one offset are the same buffer.
-static void mergePlaces(ProgramOp program) {
-  DenseMap<std::pair<Type, Attribute>, BufferOp> places;
-  for (BufferOp buffer : buffersOf(program.getBody().front())) {
-    if (!buffer.getOffset())
-      continue;
-    auto [entry, isNew] = places.try_emplace({buffer.getType(), buffer.getOffsetAttr()}, buffer);
-    if (isNew)
-      continue;
-    buffer.replaceAllUsesWith(entry->second.getBuffer());
-    buffer.erase();
-  }
-}
-
 void LowerToSchedule::runOnOperation() {
   ModuleOp module = getOperation();
   for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {

@@ -72,4 +72,17 @@ uint64_t placeProgram(ProgramOp program) {
   return arenaBytes;
 }
 
+void mergePlaces(ProgramOp program) {
+  DenseMap<std::pair<Type, Attribute>, BufferOp> places;
+  for (BufferOp buffer : buffersOf(program.getBody().front())) {
+    if (!buffer.getOffset())
+      continue;
+    auto [entry, isNew] = places.try_emplace({buffer.getType(), buffer.getOffsetAttr()}, buffer);
+    if (isNew)
+      continue;
+    buffer.replaceAllUsesWith(entry->second.getBuffer());
+    buffer.erase();
+  }
+}
+
 } // namespace mlir::moe

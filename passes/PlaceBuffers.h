@@ -27,4 +27,7 @@ SmallVector<BufferOp> buffersOf(Block &block);
 /// Gives every buffer of the program an offset, and returns the bytes per token of the arena.
 uint64_t placeProgram(ProgramOp program);
 
+/// Makes two buffers of one type at one offset the same buffer.
+void mergePlaces(ProgramOp program);
+
 } // namespace mlir::moe

@@ -127,15 +127,19 @@ static std::string typedTarget(double bound, LossMetric metric) {
 }
 
 /// The targets that the best assignment would meet at the level of the next compile on these texts,
-/// as options; empty if one of them cannot be met.
+/// as options; empty if one of them cannot be met, or if the search has too few windows for a bound:
+/// then its next compile may test other assignments.
 static std::string reachableOptions(const SearchResults &results) {
+  if (!results.material.items && !results.material.windows.hasBound())
+    return {};
   const std::vector<SampleScore> &samples = results.search.acceptance.samples;
   const AcceptanceTarget target = results.request.acceptanceTarget();
   const LossMetric metric = results.request.metric;
   double mean = results.search.acceptance.upperBound;
   std::optional<double> quantile = results.search.acceptance.quantileBound;
   if (const auto next = acceptanceLevels(results.compileNumber + 1)) {
-    const double confidence = next->confidence(AcceptanceChain::kMain);
+    const double confidence = std::max(next->confidence(AcceptanceChain::kMain),
+                                       next->confidence(AcceptanceChain::kReserve));
     mean = std::max(mean, lossUpperBound(samples, metric, confidence).value_or(mean));
     quantile = lossQuantileBound(samples, metric, target.fraction(), confidence);
   }

@@ -259,14 +259,22 @@ Result<bool> WidthSearch::testFrom(AcceptanceChain chain, double center, double 
   return true;
 }
 
-// What the reserve chain tests is safer than what failed in the main one.
+// What the reserve chain tests is safer than what failed in the main one, and first the safest.
 Status WidthSearch::runChains(double center) {
   constexpr double kAll = std::numeric_limits<double>::infinity();
   MOERT_RETURN_IF_ERROR(testFrom(AcceptanceChain::kMain, center, 0, kAll).status());
   if (outcome.isMet || isOutOfReach || outcome.tests == 0)
     return {};
   const double failed = outcome.best.measurement.predictedBound;
-  return testFrom(AcceptanceChain::kReserve, center, 0, failed).status();
+  const MeasuredWidths *safest = trials.safest();
+  const double least = safest->measurement.predictedBound;
+  if (least >= failed)
+    return {};
+  trials.setThreshold(least);
+  MOERT_ASSIGN_OR_RETURN(TestResult result, test(AcceptanceChain::kReserve, *safest));
+  if (result != TestResult::kPassed)
+    return {};
+  return testFrom(AcceptanceChain::kReserve, center, least, failed).status();
 }
 
 // Nothing is good enough on the search's text; unseen text may be kinder.

@@ -25,6 +25,7 @@ DATA = ROOT / "tests/data"
 POCKET = DATA / "pocket-moe"
 SCRATCH = ROOT / "build/e2e" / os.environ.get("MOE_E2E_WORKER", "")
 FULL = os.environ.get("MOE_FULL") == "1"
+slow = unittest.skipUnless(FULL, "takes --full")
 
 # Exit codes of the command line.
 DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import support
-from support import DATA, DONE, FAILED, FULL, INTERRUPTED, POCKET, REFUSED, ROOT, SCRATCH, E2eTest, digest, plain_text, program, run
+from support import DATA, DONE, FAILED, FULL, INTERRUPTED, POCKET, REFUSED, ROOT, SCRATCH, E2eTest, digest, plain_text, program, run, slow
 
 DEVICE = ROOT / "profiles/laptop-nvme.yaml"
 LAYERS = 2
@@ -63,10 +63,10 @@ def texts(kind):
     return support.documents(kind, count), support.documents(kind, count, count)
 
 
-def searched(*flags, loss=TARGET, solver="uniform"):
+def searched(*flags, loss=TARGET, solver="uniform", amounts=AMOUNTS, calibration=None):
     """The arguments of a compilation, without its output."""
-    return ("compile", checkpoint(), "--accuracy-loss", loss, "--calibration-text", *texts("calibration"),
-            "--eval-text", *texts("acceptance"), "--solver", solver, *AMOUNTS, *flags)
+    return ("compile", checkpoint(), "--accuracy-loss", loss, "--calibration-text", *(calibration or texts("calibration")),
+            "--eval-text", *texts("acceptance"), "--solver", solver, *amounts, *flags)
 
 
 @functools.cache
@@ -141,6 +141,7 @@ class InterruptTest(AccuracyTest):
                 self.assertIn(self.interrupt(delay, signal.SIGKILL)[0], (-signal.SIGKILL, DONE))
                 self.resumes()
 
+    @slow
     def test_one_that_is_killed_again_and_again_gets_done(self):
         """Each time it is given little more than the time to get to where it was."""
         took, allowed = whole()[1], 0
@@ -176,6 +177,7 @@ class InterruptTest(AccuracyTest):
             self.assertEqual(sorted(path.name for path in self.work.iterdir()), kept)
         self.resumes()
 
+    @slow
     def test_what_is_damaged_of_an_interrupted_one_is_made_again(self):
         for name in ("reference.moe", "calibration.profile"):
             with self.subTest(name):
@@ -184,6 +186,7 @@ class InterruptTest(AccuracyTest):
                     file.truncate(5000)
                 self.resumes()
 
+    @slow
     def test_what_is_damaged_of_a_step_has_that_step_start_over(self):
         for name, damage in (("calibration.profile.partial", Path.unlink),
                              ("calibration.profile.partial.journal", lambda path: os.truncate(path, 100)),
@@ -193,6 +196,7 @@ class InterruptTest(AccuracyTest):
                 damage(self.work / name)
                 self.resumes()
 
+    @slow
     def test_nothing_of_a_compilation_with_other_options_is_used(self):
         self.interrupt_at("calibration.profile.partial.journal", signal.SIGKILL, "--seed", "3")
         self.resumes()
@@ -223,6 +227,7 @@ class FullDiskTest(AccuracyTest):
         [ ! -f out.moe ] || sha256sum out.moe
         exit $status"""
 
+    @slow
     def test_a_full_disk_is_said_and_what_is_done_is_gone_on_with(self):
         unshare = support.small_disks(folder())
         if not unshare:
@@ -287,17 +292,24 @@ class TargetTest(AccuracyTest):
                 self.assertEqual(self.meets(self.output, target)["metric"], metric)
 
     def test_a_target_out_of_reach_names_one_that_resuming_meets(self):
-        done = self.expect(FAILED, "moec", *searched(loss="0.001%"), "-o", self.output)
+        # As many windows as a bound takes.
+        bounded = {"amounts": (*AMOUNTS[:-1], "20"), "calibration": [support.documents("calibration", 70)]}
+        done = self.expect(FAILED, "moec", *searched(loss="0.001%", **bounded), "-o", self.output)
         self.assertEqual(self.left(), ["out.moe.work"])
         said = re.search(r"The best found loses (\S+)%, at most (\S+)% with 9\S+% confidence, in \S+ [KM]iB of experts "
-                         r"\(.*\)\. --accuracy-loss (\S+)% would be met; with --resume, " + re.escape(f"{self.work} saves most of the time\n"), done.err)
+                         r"\(.*\); without an assumption on the tail, .*\. --accuracy-loss (\S+)% would be met; with --resume, " + re.escape(f"{self.work} saves most of the time\n"), done.err)
         self.assertTrue(said, done.err)
         loss, bound, target = map(float, said.groups())
         self.assertLessEqual(loss, bound)
         self.assertLessEqual(bound, target)
-        self.expect(DONE, "moec", *searched("--resume", loss=f"{said[3]}%"), "-o", self.output)
+        self.expect(DONE, "moec", *searched("--resume", loss=f"{said[3]}%", **bounded), "-o", self.output)
         self.meets(self.output, target / 100)
         self.assertEqual(self.left(), ["out.moe"])
+
+    def test_a_search_without_a_bound_names_no_target_that_would_be_met(self):
+        done = self.expect(FAILED, "moec", *searched(loss="0.001%"), "-o", self.output)
+        self.assertNotIn("would be met", done.err)
+        self.assertIn(f". With --resume, {self.work} saves most of the time\n", done.err)
 
     def test_without_acceptance_texts_windows_are_set_aside(self):
         text = support.documents("calibration", 160)

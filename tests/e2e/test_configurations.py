@@ -12,7 +12,7 @@ from configurations import stored
 from configurations.families import SEEDS
 from configurations.comparing import compare
 from configurations.reading import FAMILIES
-from support import DATA, FULL, E2eTest
+from support import DATA, E2eTest, slow
 
 STORED = DATA / "configurations"
 
@@ -35,7 +35,7 @@ class StoredTest(E2eTest):
                 self.assertEqual(compare(folder, case["ids"], stored.expected(case), self.scratch)[0], "equal")
 
 
-@unittest.skipUnless(FULL, "takes --full")
+@slow
 @unittest.skipIf(lacks_reference(), "torch, transformers or numpy is not installed")
 class RandomTest(E2eTest):
     def test_no_configuration_is_different(self):

@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 from support import (BUILD, DONE, FAILED, FULL, INTERRUPTED, POCKET, ROOT, E2eTest, artifact, calibrated_pocket, documents, ended,
-                     plain_text, pocket, program, run, small_disks, start, wait_for)
+                     plain_text, pocket, program, run, slow, small_disks, start, wait_for)
 
 RULES = ("wait", "lower:0.3:0.8", "skip:0.4", "substitute:0.3:0.5", "mask")
 TEXT = documents("validation", 24)
@@ -158,6 +158,7 @@ class MissesTest(E2eTest):
         self.refused("moec", "replan", pocket("4"), "--memory", "25%", "--miss", "skip:0.9", "--reference", pocket("source"), *MEASURE,
                      "--calibration-text", copy, "-o", output, mention="expected it with --accuracy-loss")
 
+    @slow
     def test_another_window_or_cache_is_another_test_and_no_equal_one_counts_twice(self):
         log, output = self.scratch / "log.jsonl", self.scratch / "lossy.moe"
 
@@ -179,6 +180,7 @@ class MissesTest(E2eTest):
         self.assertRegex(self.expect(DONE, "moert", "eval", output, "--text", TEXT, "--window", 64, "--memory", "30%").err,
                          r"is a text that .* was accepted on: .* need new documents")
 
+    @slow
     def test_an_interrupted_measurement_is_resumed_with_what_was_measured_and_gives_the_same_artifact(self):
         output = self.scratch / "planned.moe"
         work = Path(f"{output}.work")
@@ -256,6 +258,7 @@ class MissesTest(E2eTest):
                     *MEASURE, "-o", output, "--acceptance-log", self.scratch / f"{name}.log", *extra)
         return self.plans(output)["auto"]
 
+    @slow
     def test_rules_are_searched_for_by_their_time_within_the_loss(self):
         waiting = self.searched("none.moe", "0.000001%")
         self.assertEqual(waiting["miss"]["action"], "wait")
@@ -285,6 +288,7 @@ class MissesTest(E2eTest):
         self.refused(*command, "--miss", "auto", "--accuracy-loss", "2%", mention="expected --device and an artifact")
         self.assertFalse((self.scratch / "log").exists())
 
+    @slow
     def test_fate_lowers_unpopular_experts_of_prompts_as_far_as_a_loss_permits(self):
         profile, output = calibrated_pocket(self.scratch), self.scratch / "fate.moe"
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "--preset", "fate", "--calibration", profile, "--device",
@@ -323,6 +327,7 @@ class MissesTest(E2eTest):
                          *MEASURE, "--reference", pocket("source"), "-o", self.scratch / "no.moe",
                          mention=f"{rule} computes {what} with 1 slice, and no expert has more")
 
+    @slow
     def test_hobbit_lowers_and_skips_with_fitted_weights_and_its_loss(self):
         profile, output = calibrated_pocket(self.scratch), self.scratch / "hobbit.moe"
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "--preset", "hobbit", "--calibration", profile, "--device",
@@ -349,6 +354,7 @@ class MissesTest(E2eTest):
         self.refused("moec", "compile", POCKET, "--preset", "hobbit", "-o", self.scratch / "no.moe",
                      mention="preset hobbit loses accuracy on misses.*moec replan")
 
+    @slow
     def test_hobbit_predicts_adaptively_as_deep_as_asked_and_runs_repeat(self):
         profile, output = calibrated_pocket(self.scratch), self.scratch / "deep.moe"
         command = ("moec", "replan", pocket("4"), "--memory", "25%", "--calibration", profile, "--device",

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import cgroups
-from support import DATA, DONE, POCKET, ROOT, E2eTest, documents, plain_text, pocket, program, read_safetensors, smallest_budget
+from support import DATA, DONE, POCKET, ROOT, E2eTest, documents, plain_text, pocket, program, read_safetensors, slow, smallest_budget
 
 TEXT = plain_text("validation")
 PROMPT = "The old man looked at"
@@ -259,6 +259,7 @@ class MemoryTest(E2eTest):
         rows = 256 * 4096 * 4
         self.assertLess(both - rows, sum(alone) - os.path.getsize(program("moert")))
 
+    @slow
     def test_evaluating_items_beside_a_reference(self):
         items = self.scratch / "items.jsonl"
         item = json.dumps({"prompt": "The old man looked at", "answer": "the sea, " + "and " * 50})

@@ -2,7 +2,7 @@
 import json
 import re
 
-from support import DATA, DONE, POCKET, ROOT, E2eTest
+from support import DATA, DONE, POCKET, ROOT, E2eTest, slow
 
 DEVICE = ROOT / "profiles/laptop-nvme.yaml"
 BUDGETS = ("10%", "25%", "50%", "75%")
@@ -73,9 +73,12 @@ class OnePlanTest(E2eTest):
         plans = self.plans(model)
         self.assertTrue(all(plan["forecast"] for plan in plans))
         self.assertEqual(self.plans(self.replanned(model, "--device", DEVICE)), plans)
-        self.assertEqual(self.plans(self.emitted(calibration=profile, device=DEVICE)), plans)
+        # Experts that are quantized with a calibration have transformed inputs, which take more instructions.
+        plain = self.plans(self.compiled("--calibration", profile, "--device", DEVICE, "--quantizer", "nearest"))
+        self.assertEqual(self.plans(self.emitted(calibration=profile, device=DEVICE)), plain)
         self.check_recorded("searched", plans)
 
+    @slow
     def test_emit_writes_the_bytes_of_the_compilation_that_saved_the_module(self):
         profile, output = self.profiled(), self.scratch / "emitted.moe"
         calibrated = ("--calibration", profile, "--device", DEVICE)

@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from support import DATA, DONE, FAILED, INTERRUPTED, POCKET, E2eTest, ended, pocket, start, wait_for
+from support import DATA, DONE, FAILED, INTERRUPTED, POCKET, E2eTest, ended, pocket, start, slow, wait_for
 
 DOCUMENTS = 24
 
@@ -73,6 +73,7 @@ class SelfTextTest(E2eTest):
             self.expect(DONE, "moec", *command, "-o", afresh)
             self.assertEqual(output.read_text(), afresh.read_text())
 
+    @slow
     def test_a_resumed_compilation_with_another_seed_has_documents_of_that_seed(self):
         output = self.scratch / "out.moe"
         first = self.out_of_reach(output, "--self-text", 80, "--seed", 1)
@@ -92,6 +93,7 @@ class SelfTextTest(E2eTest):
         self.expect(FAILED, "moec", *self.out_of_reach_command(output, *flags))
         return {path.stem.removeprefix("self-"): path.read_text() for path in self.scratch.glob(f"{output.name}.work/self-*.jsonl")}
 
+    @slow
     def test_calibration_acceptance_and_files_of_one_seed_share_no_document(self):
         both = self.out_of_reach(self.scratch / "both.moe", "--self-text", 40, "--seed", 1)
         profile = self.scratch / "calibration.profile"
@@ -104,6 +106,7 @@ class SelfTextTest(E2eTest):
         lines = [line for text in texts for line in text.splitlines()]
         self.assertEqual((len(lines), len(set(lines))), (60, 60))
 
+    @slow
     def test_on_its_own_documents_the_loss_in_nats_is_the_divergence(self):
         text = self.written("own.jsonl", documents=100)
         measured = json.loads(self.expect(DONE, "moert", "eval", pocket("2"), "--reference", pocket("source"), "--text", text, "--json").out)
