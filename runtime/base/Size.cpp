@@ -3,6 +3,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Excerpt.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -14,15 +15,19 @@ struct Unit {
   std::string_view name;
   uint64_t bytes;
 };
-constexpr std::array<Unit, 9> kUnits = {{{"B", 1},
-                                         {"KiB", uint64_t(1) << 10},
-                                         {"MiB", uint64_t(1) << 20},
-                                         {"GiB", uint64_t(1) << 30},
-                                         {"TiB", uint64_t(1) << 40},
-                                         {"KB", 1000},
-                                         {"MB", 1000'000},
-                                         {"GB", 1000'000'000},
-                                         {"TB", 1000'000'000'000}}};
+constexpr std::array<Unit, 13> kUnits = {{{"B", 1},
+                                          {"KiB", uint64_t(1) << 10},
+                                          {"MiB", uint64_t(1) << 20},
+                                          {"GiB", uint64_t(1) << 30},
+                                          {"TiB", uint64_t(1) << 40},
+                                          {"K", uint64_t(1) << 10},
+                                          {"M", uint64_t(1) << 20},
+                                          {"G", uint64_t(1) << 30},
+                                          {"T", uint64_t(1) << 40},
+                                          {"KB", 1000},
+                                          {"MB", 1000'000},
+                                          {"GB", 1000'000'000},
+                                          {"TB", 1000'000'000'000}}};
 
 // A decimal number in parts, so that the conversion to bytes involves no rounding of the input.
 struct Decimal {
@@ -37,6 +42,12 @@ constexpr size_t kMaxFractionDigits = 6;
 
 static bool isDigit(char character) {
   return character >= '0' && character <= '9';
+}
+
+static bool isSameUnit(std::string_view one, std::string_view other) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; };
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [&](char a, char b) { return lower(a) == lower(b); });
 }
 
 static Status refuse(std::string_view text, std::string_view why) {
@@ -83,11 +94,11 @@ Result<Size> parseSize(std::string_view text) {
     return size;
   }
   if (rest.empty())
-    return refuse(text, "the unit is missing");
+    return refuse(text, strCat("the unit is missing, such as ", excerpt(text), "GiB"));
   if (rest.front() == '%')
     return refuse(text, strCat("'", excerpt(rest.substr(1)), "' follows the %"));
   for (const Unit &unit : kUnits) {
-    if (rest != unit.name)
+    if (!isSameUnit(rest, unit.name))
       continue;
     auto whole = checkedMultiply(number.whole, unit.bytes);
     auto bytes = whole ? checkedAdd(*whole, number.fraction * unit.bytes / number.fractionScale)

@@ -3,8 +3,10 @@
 //
 //   SIZE   = NUMBER UNIT | NUMBER "%"
 //   NUMBER = digits, optionally "." and up to six digits
-//   UNIT   = B | KiB | MiB | GiB | TiB (powers of 1024) | KB | MB | GB | TB (powers of 1000)
+//   UNIT   = B | KiB | MiB | GiB | TiB | K | M | G | T (powers of 1024)
+//          | KB | MB | GB | TB (powers of 1000), in upper or lower case
 //
+// A letter alone is a power of 1024, as for the shell's ulimit, systemd and docker.
 // A number without a unit is refused: "6" has meant bytes to one program and gigabytes to another.
 #pragma once
 

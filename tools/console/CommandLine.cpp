@@ -4,17 +4,32 @@
 #include "runtime/base/StandardStreams.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
+#include "tools/console/TypedOptions.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <memory>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 namespace moert::cli {
 
+/// The command's first argument, if it is missing.
+static std::string missingArgument(const CLI::App &app) {
+  for (const CLI::App *command : app.get_subcommands())
+    for (const CLI::Option *option : command->get_options())
+      if (option->get_positional() && option->get_required() && option->count() == 0)
+        return strCat(option->get_type_name(), " is required: ", option->get_description());
+  return "";
+}
+
 static std::string reasonOf(const CLI::App &app, const CLI::ParseError &error) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError))
+    if (std::string missing = missingArgument(app); !missing.empty())
+      return missing;
   if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError))
     return error.what();
   std::string reason = "not expected:"; // The exception's own text lists them in reverse order.
@@ -23,27 +38,17 @@ static std::string reasonOf(const CLI::App &app, const CLI::ParseError &error) {
   return reason;
 }
 
-static std::string refusalOf(const CLI::App &app, const CLI::ParseError &error,
-                             const char *firstWord) {
+static std::string refusalOf(const CLI::App &app, const CLI::ParseError &error) {
   std::string command = app.get_name();
-  if (!firstWord)
-    return strCat(command, ": no command, expected one\n", command, " --help lists them");
-  const std::string option(firstWord, std::strcspn(firstWord, "="));
-  if (option.starts_with('-') && !app.get_option_no_throw(option))
-    return strCat(command, ": no option ", option, " before the command, expected ", command,
-                  " COMMAND with its options after it\n", command, " --help lists the commands");
-  if (app.get_subcommands().empty() && firstWord[0] != '-')
-    return strCat(command, ": '", firstWord, "' is not a command\n", command, " --help lists them");
   for (const CLI::App *parsed : app.get_subcommands())
     command += " " + parsed->get_name();
   return strCat(command, ": ", reasonOf(app, error), "\n", command, " --help lists its options");
 }
 
-/// Prints the output of --help or --version, or why the command line is refused. firstWord: the
-/// first argument; null if there is none.
-static int endUnparsed(const CLI::App &app, const CLI::ParseError &error, const char *firstWord) {
+/// Prints the output of --help or --version, or why the command line is refused.
+static int endUnparsed(const CLI::App &app, const CLI::ParseError &error) {
   if (error.get_exit_code() != 0) {
-    printError(refusalOf(app, error, firstWord));
+    printError(refusalOf(app, error));
     return exitCode(invalidInput(error.what()));
   }
   std::ostringstream text;
@@ -61,7 +66,9 @@ static void buildCommandLine(CLI::App &app, const ProgramInfo &program,
   app.set_version_flag("--version", version, "Print the version and exit");
   for (CLI::App *command : app.get_subcommands({}))
     command->set_version_flag("--version", version, "Print the version and exit");
-  app.footer(strCat(program.name, " COMMAND --help describes a command.\n",
+  app.footer(strCat(program.name, " COMMAND --help, or ", program.name,
+                    " help COMMAND, describes a command. ", program.name,
+                    " help options lists the names that other programs give to options.\n",
                     "Results go to standard output, everything else to standard error. Exit codes: "
                     "0 done, 1 failed, 2 refused (command line or input), 130 interrupted.\n",
                     exampleFooter(program.example)));
@@ -77,11 +84,20 @@ int runProgram(const ProgramInfo &program, std::span<AddCommand *const> commands
   std::signal(SIGXFSZ, SIG_IGN);
   Action chosen;
   CLI::App app(program.description, program.name);
+  const std::vector<std::string> typed(argv + std::min(argc, 1), argv + argc);
+  if (asksForOptions(typed))
+    return endProgram(program.name, writeOutput(typedOptionsPage(outputWidth())));
   try {
     buildCommandLine(app, program, commands, chosen);
-    app.parse(argc, argv);
+    Result<std::vector<std::string>> words = ownWords(app, typed);
+    if (!words.isOk()) {
+      printError(words.status().message());
+      return exitCode(words.status());
+    }
+    std::reverse(words->begin(), words->end()); // As the parser takes them.
+    app.parse(std::move(words).value());
   } catch (const CLI::ParseError &error) {
-    return endUnparsed(app, error, argc > 1 ? argv[1] : nullptr);
+    return endUnparsed(app, error);
   }
   return endProgram(program.name, chosen());
 }

@@ -78,7 +78,8 @@ static std::string usageLine(const CLI::App &app, const std::string &name, size_
   std::string out = "Usage: " + name;
   for (const CLI::Option *option :
        app.get_options([](const CLI::Option *candidate) { return candidate->get_positional(); }))
-    out += " " + argumentName(*option);
+    out +=
+        option->get_required() ? " " + argumentName(*option) : " [" + argumentName(*option) + "]";
   const bool hasCommands =
       !app.get_subcommands([](const CLI::App *command) { return !command->get_name().empty(); })
            .empty();

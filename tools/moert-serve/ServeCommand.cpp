@@ -13,6 +13,7 @@
 #include "tools/moert/BudgetFollower.h"
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/LoadedModel.h"
+#include "tools/moert/RunContext.h"
 
 #include <CLI/CLI.hpp>
 
@@ -26,7 +27,7 @@ namespace moert::serve {
 
 namespace {
 
-constexpr uint32_t kDefaultContext = 4096, kMaxContext = 1 << 24;
+constexpr uint32_t kMaxContext = 1 << 24;
 constexpr uint32_t kDefaultSessions = 8, kMaxSessions = 256, kDefaultWaiting = 64;
 constexpr uint32_t kMaxGraceSeconds = 3600;
 constexpr uint64_t kMiB = 1 << 20;
@@ -56,7 +57,7 @@ ServingLimits limitsOf(const ServeOptions &options, const Artifact &artifact) {
   const ModelInfo &model = artifact.model;
   ServingLimits limits;
   limits.contextTokens =
-      options.contextTokens.value_or(std::min(kDefaultContext, model.maxPositions));
+      options.contextTokens.value_or(std::min(cli::kDefaultContext, model.maxPositions));
   limits.running = options.sessions;
   limits.waiting = options.waiting;
   // With recurrent states the copy of a beginning, beside the sequence itself.
@@ -237,7 +238,7 @@ void addLimitOptions(CLI::App &command, ServeOptions &options) {
   const std::string group = "Limits";
   cli::addCount(
       command, "--context", 1, kMaxContext, [&options](uint32_t n) { options.contextTokens = n; },
-      strCat("Most tokens of a prompt and its answer (default: ", kDefaultContext,
+      strCat("Most tokens of a prompt and its answer (default: ", cli::kDefaultContext,
              ", or the model's positions if they are fewer)"))
       ->group(group);
   cli::addCount(

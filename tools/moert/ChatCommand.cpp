@@ -4,6 +4,7 @@
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
+#include "tools/moert/RunContext.h"
 #include "tools/moert/SamplingFlags.h"
 #include "tools/moert/chat/Chat.h"
 
@@ -17,8 +18,6 @@ namespace moert::cli {
 
 namespace {
 
-constexpr uint32_t kMaxTokens = 1 << 24;
-constexpr uint32_t kDefaultContext = 4096;
 constexpr std::string_view kDefaultTemplate = "default";
 /// Memory of libedit, of the locale and of what does not grow with the context.
 constexpr uint64_t kFixedBytes = uint64_t(2) << 20;
@@ -139,7 +138,7 @@ Result<PreparedChat> prepare(const ChatOptions &options) {
                         ", the positions of this model");
   prepared.contextTokens = options.contextTokens.value_or(std::min(positions, kDefaultContext));
   ChatSettings &settings = prepared.settings;
-  settings.maxTokens = options.maxTokens.value_or(kMaxTokens);
+  settings.maxTokens = options.maxTokens.value_or(kMostTokens);
   settings.onFull = options.onFull;
   settings.ngramStop = options.sampling.ngramStop;
   settings.templateLimits.steps = kTemplateSteps + kTemplateStepsPerToken * prepared.contextTokens;
@@ -247,12 +246,15 @@ void addConversationOptions(CLI::App &command, ChatOptions &options) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false)
       ->group(group);
-  addCount(
-      command, "-n,--tokens", 1, kMaxTokens, [&options](uint32_t n) { options.maxTokens = n; },
-      "Most tokens of an answer (default: what the context has room for)")
+  addTokens(
+      command, 1,
+      [&options](uint32_t n) {
+        options.maxTokens = n == kNoLimit ? std::nullopt : std::optional(n);
+      },
+      "Most tokens of an answer (default: -1, what the context has room for)")
       ->group(group);
   addCount(
-      command, "--context", 16, kMaxTokens, [&options](uint32_t n) { options.contextTokens = n; },
+      command, "--context", 16, kMostTokens, [&options](uint32_t n) { options.contextTokens = n; },
       strCat("Tokens of the conversation that the KV cache has room for (default: ",
              kDefaultContext, ", or the model's positions if they are fewer)"))
       ->group(group);

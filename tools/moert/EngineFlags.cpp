@@ -14,19 +14,41 @@ namespace moert::cli {
 constexpr uint32_t kMaxThreads = 1024;
 constexpr uint32_t kMaxPrefillChunk = 1 << 20;
 
+/// nullopt unless it is a whole number in [minimum, maximum].
+static std::optional<uint32_t> parseCount(const std::string &text, uint32_t minimum,
+                                          uint32_t maximum) {
+  uint32_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= minimum &&
+                 value <= maximum
+             ? std::optional(value)
+             : std::nullopt;
+}
+
 CLI::Option *addCount(CLI::App &command, const std::string &names, uint32_t minimum,
                       uint32_t maximum, std::function<void(uint32_t)> set,
                       const std::string &description) {
   auto take = [=](const std::string &text) {
-    uint32_t value = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < minimum ||
-        value > maximum)
+    const std::optional<uint32_t> value = parseCount(text, minimum, maximum);
+    if (!value)
       throw CLI::ValidationError(
           names, strCat("'", text, "', expected a whole number from ", minimum, " to ", maximum));
-    set(value);
+    set(*value);
   };
   return command.add_option_function<std::string>(names, take, description)->type_name("N");
+}
+
+CLI::Option *addTokens(CLI::App &command, uint32_t minimum, std::function<void(uint32_t)> set,
+                       const std::string &description) {
+  auto take = [=](const std::string &text) {
+    const std::optional<uint32_t> value = parseCount(text, minimum, kMostTokens);
+    if (!value && text != "-1")
+      throw CLI::ValidationError("-n", strCat("'", text, "', expected a whole number from ",
+                                              minimum, " to ", kMostTokens,
+                                              ", or -1 for as many as the context has room for"));
+    set(value.value_or(kNoLimit));
+  };
+  return command.add_option_function<std::string>("-n,--tokens", take, description)->type_name("N");
 }
 
 std::optional<float> parseDecimal(const std::string &text) {

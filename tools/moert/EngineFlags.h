@@ -43,6 +43,15 @@ CLI::Option *addCount(CLI::App &command, const std::string &names, uint32_t mini
                       uint32_t maximum, std::function<void(uint32_t)> set,
                       const std::string &description);
 
+/// Above any context.
+constexpr uint32_t kMostTokens = 1 << 24;
+/// The value of `-n -1`: as many tokens as the context has room for.
+constexpr uint32_t kNoLimit = UINT32_MAX;
+
+/// Adds -n: a whole number in [minimum, kMostTokens], or -1, for which `set` gets kNoLimit.
+CLI::Option *addTokens(CLI::App &command, uint32_t minimum, std::function<void(uint32_t)> set,
+                       const std::string &description);
+
 /// Adds an option with a finite decimal number; the caller checks its range.
 CLI::Option *addDecimal(CLI::App &command, const std::string &names, std::function<void(float)> set,
                         const std::string &description);

@@ -27,8 +27,6 @@ namespace moert::cli {
 
 namespace {
 
-constexpr uint32_t kMaxTokens = 1 << 24;
-
 struct RunOptions {
   std::string artifact;
   std::optional<std::string> promptText, promptFile, idsFile;
@@ -113,7 +111,7 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
 
 Result<PreparedRun> prepare(const RunOptions &options) {
   if (!options.promptText && !options.promptFile && !options.idsFile)
-    return invalidInput("run: no prompt, expected -p TEXT, -f FILE or --ids FILE");
+    return invalidInput("run: no prompt, expected a text, -f FILE or --ids FILE");
   PreparedRun run;
   MOERT_ASSIGN_OR_RETURN(run.sampling, samplingOptionsOf(options.sampling));
   MOERT_ASSIGN_OR_RETURN(run.stops, StopText::create(options.stopTexts));
@@ -318,7 +316,8 @@ Status runModel(const RunOptions &options) {
 
 void addPromptOptions(CLI::App &command, RunOptions &options) {
   const std::string group = "Prompt, one of";
-  CLI::Option *text = command.add_option("-p,--prompt", options.promptText, "Text of the prompt");
+  CLI::Option *text = command.add_option("-p,--prompt,text", options.promptText,
+                                         "Text of the prompt, with or without -p");
   CLI::Option *file =
       command.add_option("-f,--file", options.promptFile,
                          "Read the prompt from a file, unchanged; - is standard input");
@@ -332,10 +331,11 @@ void addPromptOptions(CLI::App &command, RunOptions &options) {
 
 void addGenerationOptions(CLI::App &command, RunOptions &options) {
   const std::string group = "Generation";
-  addCount(
-      command, "-n,--tokens", 0, kMaxTokens, [&options](uint32_t n) { options.length.tokens = n; },
-      strCat("Most tokens to generate (default: ", kDefaultTokens,
-             ", or what is left of the context if that is less)"))
+  addTokens(
+      command, 0, [&options](uint32_t n) { options.length.tokens = n; },
+      strCat("Most tokens to generate; -1: until the model ends the text or the context is full "
+             "(default: ",
+             kDefaultTokens, ", or what is left of the context if that is less)"))
       ->group(group);
   command
       .add_option("--stop", options.stopTexts,
@@ -348,8 +348,9 @@ void addGenerationOptions(CLI::App &command, RunOptions &options) {
                 "Continue after the token with which the model ends a text")
       ->group(group);
   addCount(
-      command, "--context", 1, kMaxTokens, [&options](uint32_t n) { options.length.context = n; },
-      "Tokens that the KV cache has room for (default: those of the prompt and -n)")
+      command, "--context", 1, kMostTokens, [&options](uint32_t n) { options.length.context = n; },
+      strCat("Tokens that the KV cache has room for (default: those of the prompt and -n; ",
+             kDefaultContext, " with -n -1)"))
       ->group(group);
 }
 

@@ -128,15 +128,16 @@ void addSamplingFlags(CLI::App &command, SamplingFlags &flags, const SamplingHel
   addNgramStop(command, flags);
   auto takeSeed = [&flags](const std::string &text) {
     uint64_t seed = 0;
-    if (!parseWhole(text, seed))
-      throw CLI::ValidationError("--seed",
-                                 strCat("'", text, "', expected a whole number of 64 bits"));
-    flags.seed = seed;
+    const bool isDrawn = text == "-1";
+    if (!isDrawn && !parseWhole(text, seed))
+      throw CLI::ValidationError(
+          "--seed", strCat("'", text, "', expected a whole number of 64 bits, or -1 to draw one"));
+    flags.seed = isDrawn ? std::nullopt : std::optional(seed);
   };
   command
       .add_option_function<std::string>("--seed", takeSeed,
                                         "Random seed; the same seed gives the same text "
-                                        "(default: chosen at random and printed)")
+                                        "(default: -1, chosen at random and printed)")
       ->type_name("S")
       ->group(kGroup);
 }

@@ -23,6 +23,15 @@ TEST_CASE("binary units are powers of 1024 and decimal ones powers of 1000") {
   CHECK(bytesOf("1TB") == 1000000000000);
 }
 
+TEST_CASE("units may be in lower case, and a letter alone is a power of 1024") {
+  CHECK(bytesOf("6gb") == 6000000000);
+  CHECK(bytesOf("6gib") == bytesOf("6GiB"));
+  CHECK(bytesOf("6G") == bytesOf("6GiB"));
+  CHECK(bytesOf("512m") == bytesOf("512MiB"));
+  CHECK(bytesOf("4k") == 4096);
+  CHECK(bytesOf("1T") == bytesOf("1TiB"));
+}
+
 TEST_CASE("a decimal number is exact to the byte") {
   CHECK(bytesOf("1.5GiB") == 1610612736);
   CHECK(bytesOf("0.1KB") == 100);
@@ -48,8 +57,9 @@ TEST_CASE("a text that is not a size is refused with the reason and with example
                               {"-1GiB", "does not begin with a number"},
                               {".5GiB", "does not begin with a number"},
                               {"6", "unit is missing"},
-                              {"6G", "'G' is not a unit"},
-                              {"6gib", "'gib' is not a unit"},
+                              {"6", "such as 6GiB"},
+                              {"6Gi", "'Gi' is not a unit"},
+                              {"6GiBB", "'GiBB' is not a unit"},
                               {"25% c.moe", "' c.moe' follows the %"},
                               {"6\x1b[31m", "size '6\\x1b[31m': '\\x1b[31m' is not a unit"},
                               {"6 GiB", "' GiB' is not a unit"},

@@ -33,6 +33,7 @@ TEST_CASE(
   std::vector<std::string> values;
   bool flag = false;
   app.add_option("file", value, "What is read")->type_name("FILE")->required();
+  app.add_option("word", value, "Another")->type_name("WORD");
   app.add_option("-o,--output", value, "What is written")->required()->type_name("OUT")->group("B");
   app.add_option("--many", values, "Several")->type_name("X")->group("A");
   app.add_flag("--hidden", flag, "For tests")->group("");
@@ -40,10 +41,10 @@ TEST_CASE(
   const auto line = [](std::string name, const std::string &text) {
     return name + std::string(28 - name.size(), ' ') + text + "\n";
   };
-  CHECK(helpOf(app, 80) == "Does something\n\nUsage: tool FILE [OPTIONS]\n\nArguments:\n" +
-                               line("  FILE", "What is read") + "\nB:\n" +
-                               line("  -o, --output OUT", "What is written (required)") + "\nA:\n" +
-                               line("  --many X...", "Several") + "\nHelp:\n" +
+  CHECK(helpOf(app, 80) == "Does something\n\nUsage: tool FILE [WORD] [OPTIONS]\n\nArguments:\n" +
+                               line("  FILE", "What is read") + line("  WORD", "Another") +
+                               "\nB:\n" + line("  -o, --output OUT", "What is written (required)") +
+                               "\nA:\n" + line("  --many X...", "Several") + "\nHelp:\n" +
                                line("  -h, --help", "Print this help message and exit") +
                                "\nA note.\n\nExample:\n  tool in -o out\n");
 }

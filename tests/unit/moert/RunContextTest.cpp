@@ -1,5 +1,7 @@
 #include "tools/moert/RunContext.h"
 
+#include "tools/moert/EngineFlags.h"
+
 #include <doctest/doctest.h>
 
 using namespace moert;
@@ -35,6 +37,18 @@ TEST_CASE("a requested number of tokens fits or is refused") {
   CHECK(isRefused({5, std::nullopt}, 60, 64, "64"));
   CHECK(runLength({6, 16}, 10, 64)->contextTokens == 16);
   CHECK(isRefused({7, 16}, 10, 64, "--context"));
+}
+
+TEST_CASE(
+    "without a limit the text may fill the default context, --context or what the model has") {
+  auto free = runLength({kNoLimit, std::nullopt}, 10, 40960);
+  CHECK(free->maxTokens == kDefaultContext - 10);
+  CHECK(free->contextTokens == kDefaultContext);
+  CHECK(free->isContextBound);
+  CHECK(runLength({kNoLimit, 100}, 10, 40960)->maxTokens == 90);
+  CHECK(runLength({kNoLimit, std::nullopt}, 10, 64)->maxTokens == 54);
+  CHECK(runLength({kNoLimit, std::nullopt}, 5000, 40960)->maxTokens == 40960 - 5000);
+  CHECK(isRefused({kNoLimit, 10}, 10, 64, "--context"));
 }
 
 TEST_CASE("zero tokens may be requested, even without room for one") {
