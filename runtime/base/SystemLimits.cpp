@@ -229,6 +229,11 @@ uint32_t availableCores() {
   return std::min(schedulableCores(), groupLimits().cores);
 }
 
+uint32_t mostThreads() {
+  constexpr uint32_t kLeast = 64, kPerCore = 4;
+  return std::max(kLeast, kPerCore * availableCores());
+}
+
 uint64_t availableMemoryBytes() {
   // A system at its last page is a slow one.
   const uint64_t freeBytes = bytesNamed("MemAvailable:", "/proc/meminfo");

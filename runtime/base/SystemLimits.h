@@ -53,6 +53,10 @@ MemorySignals memorySignals(const std::string &systemRoot = "");
 /// up. With more threads than the quota has cores, all threads are throttled until the next period.
 uint32_t availableCores();
 
+/// The most compute threads that a command takes: far above the cores, so that scripts of another
+/// machine work, and below what is surely a mistake. Each thread costs a stack.
+uint32_t mostThreads();
+
 /// The memory that this process may use in total, for a run without a budget: its private memory so
 /// far, plus the smaller of the control groups' room and 15/16 of the free memory.
 uint64_t availableMemoryBytes();

@@ -376,7 +376,7 @@ class TerminalTest(E2eTest):
 
     def test_the_memory_account_and_the_numbers_fit_a_narrow_terminal(self):
         for columns in (40, 120):
-            self.open("-n", 4, columns=columns)
+            self.open("-n", 4, "--memory-table", columns=columns)
             before = self.started
             self.type("Hello\n")
             self.wait_for("Hello.*> ")

@@ -267,7 +267,7 @@ class RefusalTest(E2eTest):
             self.assertNotRegex(done.stderr, rb"[^ -~\n]")
 
     def test_a_number_that_is_none_or_out_of_range_is_named_with_what_it_may_be(self):
-        for option, word, expected in (("--context", "abc", "from 1 to 1073741824"), ("--threads", "1025", "from 1 to 1024"),
+        for option, word, expected in (("--context", "abc", "from 1 to 1073741824"), ("--threads", "1000", f"from 1 to {max(64, 4 * os.cpu_count())}"),
                                        ("--seed", "many", f"from 0 to {2**64 - 1}")):
             self.refused("moec", "compile", POCKET, "-o", self.scratch / "m.moe", "--calibration-text", POCKET / "config.json",
                          option, word, mention=f"{option}: '{word}', expected a whole number {expected}\n")
@@ -442,6 +442,19 @@ class RunTest(E2eTest):
         for number in (r"tok(en)?s?/s", r"hit", r"read", r"peak"):
             self.assertRegex(done.err, number)
             self.assertNotRegex(done.out, number)
+
+    def test_a_run_ends_with_three_lines_unless_more_or_nothing_is_asked_for(self):
+        run = ("run", pocket("4"), "-p", self.prompt, "-n", 8, "--memory", "25%")
+        said = {flag: self.expect(DONE, "moert", *run, *([flag] if flag else [])) for flag in ("", "-v", "--memory-table", "--quiet")}
+        self.assertEqual({done.out for done in said.values()}, {said[""].out})
+        self.assertRegex(said[""].err, r"\A\nprompt     \d+ tokens, .*\ngenerated  8 tokens, .* tokens/s; end: length\n"
+                                       r"memory     peak .* of .*; hit rate \d+\.\d%, .* read per token\n\Z")
+        self.assertEqual(said["--quiet"].err, "")
+        self.assertRegex(said["--memory-table"].err, r"(?m)^  budget +\d+ B ")
+        self.assertNotIn("\nplan  ", said["--memory-table"].err)
+        for line in (r"  budget +\d+ B", "plan  ", "io  ", "experts  ", "end  "):
+            self.assertRegex(said["-v"].err, rf"(?m)^{line}")
+        self.refused("moert", *run, "-v", "--quiet", mention="excludes")
 
     def test_without_a_tokenizer_ids_go_in_and_come_out(self):
         model = artifact(DATA / "golden/mixtral", "--bits", "source", "--resident-bits", "source")

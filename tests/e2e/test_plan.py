@@ -182,7 +182,7 @@ class ArtifactPlanTest(E2eTest):
         inspected = json.loads(self.expect(DONE, "moec", "inspect", self.model, "--json").out)
         quarter = inspected["expert_payload_bytes"] / 4
         run_cache = int(re.search(r"expert cache +(\d+) B", self.expect(DONE, "moert", "run", self.model, "-p", "a", "-n", 1,
-                                                                       "--memory", "25%").err)[1])
+                                                                       "--memory", "25%", "--memory-table").err)[1])
         plan = json.loads(self.planned("--preset", "lru", "--json"))["plans"][0]
         plan_cache = (plan["staging_pages"] + sum(plan["quota_pages"])) * inspected["page_bytes"]
         # Whole pages in a run; a plan of quotas divides them into whole records of 6 pages.

@@ -403,6 +403,10 @@ class RefusalTest(ServeTest):
 
     def test_a_port_that_is_taken_and_flags_that_cannot_work_are_refused(self):
         self.refused("moert", "serve", pocket(), "--port", self.server.address[1], mention="cannot listen at 127.0.0.1, port")
+        # Before it loads: the memory table comes with loading.
+        done = self.refused("moert", "serve", pocket(), "--port", self.server.address[1], "--memory-table")
+        self.assertNotIn("total", done.err)
+        self.refused("moert", "serve", pocket(), "--host", "no.such.host.invalid", mention="cannot listen at no.such.host.invalid, port 8080: ")
         self.refused("moert", "serve", pocket(), "--port", "http", mention="--port")
         self.refused("moert", "serve", pocket(), "--memory", "1KiB", mention="smallest budget that works")
         self.refused("moert", "serve", self.scratch / "none.moe", mention="none.moe")

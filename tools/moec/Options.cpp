@@ -75,7 +75,7 @@ void addRunning(CLI::App &command, unsigned &threads, bool *resume, bool *restar
   command
       .add_option("--threads", threads,
                   "Compute threads (default: the cores that this process may use)")
-      ->check(within(1, 1024))
+      ->check(within(1, mostThreads()))
       ->type_name("N")
       ->group("Running");
   if (!resume)

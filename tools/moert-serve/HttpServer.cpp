@@ -24,7 +24,6 @@ constexpr std::chrono::milliseconds kNews{100};
 /// A comment of a stream of events, and an answer before the answer: clients ignore both.
 constexpr std::string_view kComment = ":\n\n", kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 /// Connections that the system may hold until they are accepted; the library's 5 lose bursts.
-constexpr int kBacklog = 128;
 /// On one connection.
 constexpr size_t kMostRequests = 10'000;
 constexpr int kTooLarge = 413; // The HTTP status.
@@ -152,11 +151,6 @@ HttpServer::HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop,
   set_keep_alive_timeout(
       std::chrono::duration_cast<std::chrono::seconds>(options.limits.idle).count());
   set_keep_alive_max_count(kMostRequests);
-  // Unlike the library's own, which lets another server take half of the connections.
-  set_socket_options([](socket_t sock) {
-    const int yes = 1;
-    ::setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  });
   addRoutes();
 }
 
@@ -165,23 +159,12 @@ HttpServer::~HttpServer() {
   join();
 }
 
-Result<uint32_t> HttpServer::start() {
-  int port = static_cast<int>(options.port);
-  errno = 0;
-  if (port == 0)
-    port = bind_to_any_port(options.host);
-  else if (!bind_to_port(options.host, port))
-    port = -1;
-  if (port < 0)
-    return invalidInput("cannot listen at ", options.host, ", port ", options.port,
-                        errno != 0 ? strCat(": ", std::generic_category().message(errno)) : "",
-                        "; --host and --port give another address");
+Status HttpServer::start(Listener listener) {
   if (callThreads.size() == 0 || otherThreads.size() == 0)
     return Status(StatusCode::kFailed, "the system allows no threads to serve connections");
-  ::listen(svr_sock_, kBacklog);
-  ::fcntl(svr_sock_, F_SETFL, ::fcntl(svr_sock_, F_GETFL) | O_NONBLOCK);
-  MOERT_RETURN_IF_ERROR(reception.start(svr_sock_, isStopping));
-  return static_cast<uint32_t>(port);
+  MOERT_ASSIGN_OR_RETURN(const int listening, listener.listen());
+  svr_sock_ = listening;
+  return reception.start(listening, isStopping);
 }
 
 void HttpServer::stopAccepting() {

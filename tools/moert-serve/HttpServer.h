@@ -6,6 +6,7 @@
 #include "tools/moert-serve/ApiCall.h"
 #include "tools/moert-serve/Connection.h"
 #include "tools/moert-serve/ConnectionThreads.h"
+#include "tools/moert-serve/Listener.h"
 #include "tools/moert-serve/ParsingThread.h"
 #include "tools/moert-serve/Reception.h"
 
@@ -21,8 +22,6 @@
 namespace moert::serve {
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";
-  uint32_t port = 8080; // 0: one that is free.
   std::optional<std::string> apiKey = {};
   uint32_t connections = 64; // Threads that serve calls; so many more calls wait.
   ConnectionLimits limits = {};
@@ -47,8 +46,8 @@ public:
              ServedModelInfo modelInfo);
   ~HttpServer() override;
 
-  /// Binds the address and serves it in a thread of its own. Returns the port.
-  Result<uint32_t> start();
+  /// Serves the address in a thread of its own.
+  Status start(Listener listener);
   /// Connections that wait for a request end, as new ones do. From any thread.
   void stopAccepting();
   /// Returns once all connections have ended; call after the serving loop has stopped.

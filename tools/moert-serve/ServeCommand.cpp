@@ -34,6 +34,8 @@ constexpr uint64_t kMiB = 1 << 20;
 
 struct ServeOptions {
   std::string artifact;
+  std::string host = "127.0.0.1";
+  uint32_t port = 8080; // 0: one that is free.
   HttpOptions http;
   std::optional<std::string> apiKeyFile, modelName;
   std::optional<uint32_t> contextTokens;
@@ -154,6 +156,7 @@ Status serveModel(ServeOptions options) {
   MOERT_RETURN_IF_ERROR(cli::tokenizerOf(*model, "serve").status());
   const ModelInfo info = model->artifact().model;
   const ServingLimits limits = limitsOf(options, model->artifact());
+  const cli::NoticeFlags &notices = options.engine.notices;
   EngineOptions engine = cli::engineOptionsOf(options.engine);
   // What a miss rule changes depends on what the cache holds, and so on the other sequences.
   engine.isExact = true;
@@ -162,7 +165,9 @@ Status serveModel(ServeOptions options) {
   engine.sessionTokens = limits.sessionTokens;
   engine.logitsRows = std::min(limits.running, kDefaultSessions);
   engine.extraBytes = servingBytes(options, limits, info.vocabularySize);
-  MOERT_ASSIGN_OR_RETURN(cli::LoadedModel loaded, cli::loadModel(std::move(model), engine));
+  MOERT_ASSIGN_OR_RETURN(Listener listener, Listener::bind(options.host, options.port));
+  MOERT_ASSIGN_OR_RETURN(cli::LoadedModel loaded,
+                         cli::loadModel(std::move(model), engine, notices));
 
   const TokenTexts tokenTexts(*loaded.model->tokenizer());
   const ChatFormat chatFormat(loaded.model->artifact().chat);
@@ -179,11 +184,12 @@ Status serveModel(ServeOptions options) {
   ServingMemory memory(sharedBytes(options, limits));
   HttpServer server(options.http, loop, memory, served);
   const std::atomic<bool> &stop = cli::catchInterrupts();
-  MOERT_ASSIGN_OR_RETURN(uint32_t port, server.start());
-  if (chatFormat.isAssumed())
+  const uint32_t port = listener.port();
+  MOERT_RETURN_IF_ERROR(server.start(std::move(listener)));
+  if (chatFormat.isAssumed() && !notices.isQuiet)
     cli::writeError("messages   written as ChatML, as the model has no chat template: answers may "
                     "be poor unless it was trained with it\n");
-  cli::writeError(strCat("serving    ", served.name, " at http://", options.http.host, ":", port,
+  cli::writeError(strCat("serving    ", served.name, " at http://", options.host, ":", port,
                          "/v1; ", limits.running, " sequences at a time, context ",
                          limits.contextTokens, " tokens, ", limits.sessionTokens,
                          " tokens together\n"));
@@ -198,8 +204,9 @@ Status serveModel(ServeOptions options) {
       cli::writeError(strCat("budget     it is no longer followed: ", followed.message(), "\n"));
     }
   };
-  auto onStop = [&server] {
-    cli::writeError("stopping   finishing the answers under way\n");
+  auto onStop = [&] {
+    if (!notices.isQuiet)
+      cli::writeError("stopping   finishing the answers under way\n");
     server.stopAccepting();
   };
   loop.run(stop, std::chrono::seconds(options.graceSeconds), {follow, onStop});
@@ -210,12 +217,12 @@ Status serveModel(ServeOptions options) {
 void addHttpOptions(CLI::App &command, ServeOptions &options) {
   const std::string group = "Address";
   command
-      .add_option("--host", options.http.host,
+      .add_option("--host", options.host,
                   "Address to listen at; 0.0.0.0 lets other machines in (default: 127.0.0.1)")
       ->type_name("HOST")
       ->group(group);
   cli::addCount(
-      command, "--port", 0, 65535, [&options](uint32_t n) { options.http.port = n; },
+      command, "--port", 0, 65535, [&options](uint32_t n) { options.port = n; },
       "Port to listen at; 0 takes a free one and prints it (default: 8080)")
       ->group(group);
   command

@@ -152,7 +152,8 @@ Status bench(const BenchOptions &options) {
                       uint64_t(options.tokens) * options.repeats * sizeof(uint64_t) +
                       options.repeats * sizeof(GenerationNumbers) +
                       Sampler::memoryBytes(sampling, info.vocabularySize);
-  MOERT_ASSIGN_OR_RETURN(LoadedModel loaded, loadModel(std::move(model), engine));
+  MOERT_ASSIGN_OR_RETURN(LoadedModel loaded,
+                         loadModel(std::move(model), engine, options.engine.notices));
   MOERT_ASSIGN_OR_RETURN(BenchNumbers numbers, measure(options, loaded, material, sampling));
   std::string materialName;
   for (const std::string &file : options.textFiles)

@@ -184,7 +184,8 @@ Status chat(const ChatOptions &options) {
   MOERT_ASSIGN_OR_RETURN(PreparedChat prepared, prepare(options));
   const uint32_t vocabularySize = prepared.model->artifact().model.vocabularySize;
   const EngineOptions engine = engineOptions(options, prepared);
-  MOERT_ASSIGN_OR_RETURN(LoadedModel loaded, loadModel(std::move(prepared.model), engine));
+  MOERT_ASSIGN_OR_RETURN(LoadedModel loaded,
+                         loadModel(std::move(prepared.model), engine, options.engine.notices));
   const ChatSignals signals = catchChatSignals();
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
   MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(prepared.sampling, vocabularySize));
@@ -194,12 +195,13 @@ Status chat(const ChatOptions &options) {
 
   ChatScreen screen(
       options.reasoning.value_or(isOutputTerminal() ? ReasoningView::kDim : ReasoningView::kHide));
-  screen.notice(
-      strCat("template   ", prepared.templateTitle, "\ncontext    ", session->capacity(),
-             " tokens\nsampling   ", samplingText(prepared.sampling),
-             prepared.hasDefaults ? " (the checkpoint's, where no option says otherwise)"
-                                  : " (the checkpoint states none)",
-             "\n/help lists the commands; Ctrl-C ends an answer, Ctrl-D the conversation"));
+  if (!options.engine.notices.isQuiet)
+    screen.notice(
+        strCat("template   ", prepared.templateTitle, "\ncontext    ", session->capacity(),
+               " tokens\nsampling   ", samplingText(prepared.sampling),
+               prepared.hasDefaults ? " (the checkpoint's, where no option says otherwise)"
+                                    : " (the checkpoint states none)",
+               "\n/help lists the commands; Ctrl-C ends an answer, Ctrl-D the conversation"));
   Chat conversation(loaded, *session, sampler, std::move(*prepared.conversation), prepared.settings,
                     screen, signals, smallest);
   const std::unique_ptr<LineReader> reader = makeLineReader();

@@ -10,8 +10,6 @@
 
 namespace moert::cli {
 
-/// Far above any machine; each thread costs a stack.
-constexpr uint32_t kMaxThreads = 1024;
 constexpr uint32_t kMaxPrefillChunk = 1 << 20;
 
 /// nullopt unless it is a whole number in [minimum, maximum].
@@ -135,6 +133,20 @@ static void addNamedChoices(CLI::App &command, EngineFlags &flags) {
       ->type_name("NAME");
 }
 
+static void addNotices(CLI::App &command, NoticeFlags &notices) {
+  CLI::Option *verbose = command.add_flag(
+      "-v,--verbose", notices.isVerbose,
+      "Also show the memory table, the plan, how experts are read and all numbers");
+  command.add_flag("--quiet", notices.isQuiet, "Show nothing but results, warnings and errors")
+      ->excludes(verbose)
+      ->group("Output");
+  verbose->group("Output");
+  command
+      .add_flag("--memory-table", notices.hasMemoryTable,
+                "Show what the process may need of memory, item by item, before loading")
+      ->group("Output");
+}
+
 void addEngineFlags(CLI::App &command, EngineFlags &flags, FollowMemory follow) {
   addMemory(command, flags, follow);
   command
@@ -144,7 +156,7 @@ void addEngineFlags(CLI::App &command, EngineFlags &flags, FollowMemory follow) 
           "them (default: the first plan's preset)")
       ->type_name("P");
   addCount(
-      command, "--threads", 1, kMaxThreads, [&flags](uint32_t n) { flags.threads = n; },
+      command, "--threads", 1, mostThreads(), [&flags](uint32_t n) { flags.threads = n; },
       "Compute threads (default: the cores that this process may use). Fewer are used where the "
       "budget has no memory for all, down to the 4 that plans are made for");
   addNamedChoices(command, flags);
@@ -159,6 +171,7 @@ void addEngineFlags(CLI::App &command, EngineFlags &flags, FollowMemory follow) 
   for (const char *name :
        {"--memory", "--preset", "--threads", "--io", "--isa", "--prefill-chunk", "--exact"})
     command.get_option(name)->group("Memory and speed");
+  addNotices(command, flags.notices);
 }
 
 EngineOptions engineOptionsOf(const EngineFlags &flags) {
@@ -166,7 +179,7 @@ EngineOptions engineOptionsOf(const EngineFlags &flags) {
   options.memory = flags.memory;
   if (flags.followsMemory)
     options.memory = BudgetSize{memorySignals().bound.bytes, {}};
-  options.threads = flags.threads > 0 ? flags.threads : std::min(availableCores(), kMaxThreads);
+  options.threads = flags.threads > 0 ? flags.threads : availableCores();
   options.io = flags.io;
   options.isa = flags.isa;
   options.prefillChunk = flags.prefillChunk;

@@ -15,6 +15,15 @@ class Option;
 
 namespace moert::cli {
 
+/// What a command writes to standard error beside errors.
+struct NoticeFlags {
+  bool isQuiet = false;   // Nothing.
+  bool isVerbose = false; // Plan, reads and all numbers.
+  bool hasMemoryTable = false;
+
+  bool showsMemory() const { return hasMemoryTable || isVerbose; }
+};
+
 struct EngineFlags {
   std::optional<BudgetSize> memory;
   bool followsMemory = false; // --memory follow.
@@ -24,12 +33,14 @@ struct EngineFlags {
   std::optional<uint32_t> prefillChunk;
   std::optional<std::string> preset;
   bool isExact = false;
+  NoticeFlags notices;
 };
 
 /// Whether --memory takes `follow`: of commands that may change the budget between steps.
 enum class FollowMemory { kRefused, kOffered };
 
-/// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk, --exact.
+/// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk, --exact, and --verbose,
+/// --quiet, --memory-table.
 void addEngineFlags(CLI::App &command, EngineFlags &flags,
                     FollowMemory follow = FollowMemory::kRefused);
 

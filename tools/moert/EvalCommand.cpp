@@ -69,9 +69,9 @@ struct Source {
 };
 
 Result<Source> loadSource(std::unique_ptr<Model> model, const EngineOptions &engine,
-                          const std::string &title) {
+                          const NoticeFlags &notices, const std::string &title) {
   Source source;
-  MOERT_ASSIGN_OR_RETURN(source.loaded, loadModel(std::move(model), engine, title));
+  MOERT_ASSIGN_OR_RETURN(source.loaded, loadModel(std::move(model), engine, notices, title));
   MOERT_ASSIGN_OR_RETURN(source.source, EngineSource::create(*source.loaded.engine));
   return source;
 }
@@ -180,11 +180,12 @@ Status evaluate(const EvalOptions &options) {
   referenceEngine.sharesProcess = true;
   if (referenceModel)
     MOERT_RETURN_IF_ERROR(setBudgets(options, *model, engine, *referenceModel, referenceEngine));
-  MOERT_ASSIGN_OR_RETURN(Source artifact, loadSource(std::move(model), engine, "memory"));
+  MOERT_ASSIGN_OR_RETURN(Source artifact,
+                         loadSource(std::move(model), engine, options.engine.notices, "memory"));
   std::optional<Source> reference;
   if (referenceModel) {
-    auto loaded =
-        loadSource(std::move(referenceModel), referenceEngine, "memory that the reference adds");
+    auto loaded = loadSource(std::move(referenceModel), referenceEngine, options.engine.notices,
+                             "memory that the reference adds");
     if (!loaded.isOk())
       return loaded.status().withContext("reference");
     reference = std::move(loaded).value();

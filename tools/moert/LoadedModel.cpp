@@ -36,19 +36,21 @@ std::string accountText(const MemoryAccount &account, const std::string &title, 
 }
 
 Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions &options,
-                              const std::string &title) {
+                              const NoticeFlags &notices, const std::string &title) {
   LoadedModel loaded{std::move(model), options, {}, nullptr};
   MOERT_ASSIGN_OR_RETURN(loaded.account, accountMemory(*loaded.model, options));
-  writeError(accountText(loaded.account, title, terminalColumns(STDERR_FILENO)));
-  if (loaded.account.threads < options.threads)
+  if (notices.showsMemory())
+    writeError(accountText(loaded.account, title, terminalColumns(STDERR_FILENO)));
+  if (notices.isVerbose && loaded.account.threads < options.threads)
     printError(strCat(loaded.account.threads, " of ", options.threads,
                       " threads are used: the budget has no memory for more"));
   // Returns to the system the memory that reading and tokenizing a text has freed.
   ::malloc_trim(0);
   ProgressLine progress("loading", describeBytes);
   MOERT_ASSIGN_OR_RETURN(loaded.engine, Engine::load(*loaded.model, options, loaded.account,
-                                                     [&progress](uint64_t done, uint64_t total) {
-                                                       progress.update(done, total);
+                                                     [&](uint64_t done, uint64_t total) {
+                                                       if (!notices.isQuiet)
+                                                         progress.update(done, total);
                                                      }));
   return loaded;
 }

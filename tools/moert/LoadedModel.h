@@ -1,8 +1,9 @@
-// Loads an engine from an artifact's name, and prints what users should see: the memory account
-// before loading, and progress while it loads.
+// Loads an engine from an artifact's name, and prints what users want to see: progress while it
+// loads, and before that, if asked, the memory account.
 #pragma once
 
 #include "moert/Engine.h"
+#include "tools/moert/EngineFlags.h"
 
 #include <memory>
 #include <string>
@@ -21,9 +22,9 @@ struct LoadedModel {
 /// two. Exact bytes are left out where they have no room in so many columns; 0: any number.
 std::string accountText(const MemoryAccount &account, const std::string &title, size_t columns);
 
-/// Computes the memory account, prints it and loads the model.
+/// Computes the memory account, prints what the notices have of it and loads the model.
 Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions &options,
-                              const std::string &title = "memory");
+                              const NoticeFlags &notices, const std::string &title = "memory");
 
 /// An error that names the artifact if it has no tokenizer, which `neededFor` requires.
 Result<const Tokenizer *> tokenizerOf(const Model &model, const std::string &neededFor);

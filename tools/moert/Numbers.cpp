@@ -63,13 +63,31 @@ std::string missLine(const LayerTotals &totals) {
                       totals.promoted, " exchanged in memory\n");
 }
 
+/// "prompt ..." and "generated ...", without a line break.
+static std::string speedLines(const GenerationNumbers &numbers) {
+  return strCat("prompt     ", numbers.promptTokens, " tokens, ",
+                formatNumber(numbers.promptTokensPerSecond()), " tokens/s\ngenerated  ",
+                numbers.generatedTokens, " tokens",
+                numbers.decodeSteps > 0
+                    ? strCat(", ", formatNumber(numbers.decodeTokensPerSecond()), " tokens/s")
+                    : "");
+}
+
+void printBriefNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded,
+                       const std::string &end) {
+  const bool decoded = numbers.decodeSteps > 0;
+  const LayerTotals &totals = decoded ? numbers.decode : numbers.prefill;
+  const uint64_t tokens = decoded ? numbers.decodeSteps : numbers.promptTokens;
+  writeErrorLines(
+      strCat(speedLines(numbers), "; end: ", end, "\nmemory     peak ",
+             formatBytes(peakMemoryBytes()), " of ", formatBytes(loaded.account.budgetBytes),
+             "; hit rate ", formatPercent(totals.hitRate()), ", ",
+             formatBytes(totals.bytesRead / std::max<uint64_t>(tokens, 1)), " read per token\n"));
+}
+
 void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded) {
   std::ostringstream text;
-  text << "prompt     " << numbers.promptTokens << " tokens, "
-       << formatNumber(numbers.promptTokensPerSecond()) << " tokens/s\n";
-  text << "generated  " << numbers.generatedTokens << " tokens";
-  if (numbers.decodeSteps > 0)
-    text << ", " << formatNumber(numbers.decodeTokensPerSecond()) << " tokens/s";
+  text << speedLines(numbers);
   LayerTotals all = numbers.prefill;
   all += numbers.decode;
   text << "\nexperts    hit rate " << formatPercent(all.hitRate());

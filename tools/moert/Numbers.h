@@ -18,6 +18,10 @@ std::string formatPercent(double fraction);
 /// Speeds, hit rate, bytes read, peak memory beside the budget, I/O and kernels.
 void printNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded);
 
+/// The most important of them in three lines; `end`: why the text ended.
+void printBriefNumbers(const GenerationNumbers &numbers, const LoadedModel &loaded,
+                       const std::string &end);
+
 /// The same as keys of an open object.
 void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const LoadedModel &loaded);
 

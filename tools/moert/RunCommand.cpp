@@ -160,9 +160,9 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
 /// The options that were given, as words of a command line, without the prompt and the output and
 /// without those whose values the profile has under keys of their own.
 std::vector<std::string> furtherOptions(const CLI::App &command) {
-  constexpr std::string_view kOthers[] = {"artifact",  "--prompt",  "--file",   "--ids",
-                                          "--tokens",  "--context", "--preset", "--threads",
-                                          "--profile", "--json"};
+  constexpr std::string_view kOthers[] = {
+      "artifact",  "--prompt",  "--file", "--ids",     "--tokens", "--context",     "--preset",
+      "--threads", "--profile", "--json", "--verbose", "--quiet",  "--memory-table"};
   std::vector<std::string> words;
   for (const CLI::Option *option : command.get_options()) {
     const std::string name = option->get_name();
@@ -261,10 +261,15 @@ Status finishRun(const RunOptions &options, const PreparedRun &run, const Loaded
     shown = printJson(text, run.tokenizer != nullptr, end, run.sampling.seed, generation.numbers(),
                       loaded);
   MOERT_RETURN_IF_ERROR(shown);
-  writeError(strCat("\nend        ", end,
-                    run.sampling.temperature > 0 ? strCat(", seed ", run.sampling.seed) : "",
-                    "\n"));
-  printNumbers(generation.numbers(), loaded);
+  const std::string endText =
+      strCat(end, run.sampling.temperature > 0 ? strCat(", seed ", run.sampling.seed) : "");
+  if (options.engine.notices.isVerbose) {
+    writeError(strCat("\nend        ", endText, "\n"));
+    printNumbers(generation.numbers(), loaded);
+  } else if (!options.engine.notices.isQuiet) {
+    writeError("\n");
+    printBriefNumbers(generation.numbers(), loaded, endText);
+  }
   if (*ended == GenerationEnd::kInterrupted)
     return Status(StatusCode::kInterrupted, "interrupted");
   return {};
@@ -275,7 +280,8 @@ Status runModel(const RunOptions &options) {
   const ModelInfo info = run.model->artifact().model;
   run.availableBytes = availableMemoryBytes();
   const EngineOptions engine = engineOptions(options, run);
-  MOERT_ASSIGN_OR_RETURN(LoadedModel loaded, loadModel(std::move(run.model), engine));
+  MOERT_ASSIGN_OR_RETURN(LoadedModel loaded,
+                         loadModel(std::move(run.model), engine, options.engine.notices));
   const std::atomic<bool> &stop = catchInterrupts();
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
   MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(run.sampling, info.vocabularySize));
