@@ -1,11 +1,9 @@
 #include "compiler/emit/CheckpointTokenizer.h"
 
+#include "compiler/import/JsonScan.h"
 #include "runtime/base/Excerpt.h"
-#include "runtime/base/Size.h"
 #include "runtime/tokenizer/TokenizerJson.h"
 #include "runtime/tokenizer/TokenizerTable.h"
-
-#include <fstream>
 
 using namespace moert;
 
@@ -18,17 +16,7 @@ Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &checkpoint) 
   const std::optional<std::string> &path = checkpoint.tokenizerPath();
   if (!path)
     return std::vector<std::byte>();
-  std::ifstream file(*path, std::ios::binary | std::ios::ate);
-  auto bytes = file ? int64_t(file.tellg()) : -1;
-  if (bytes < 0)
-    return invalidInput(*path, ": cannot be read");
-  if (uint64_t(bytes) > kMaxTokenizerJsonBytes)
-    return invalidInput(*path, ": ", formatBytes(uint64_t(bytes)), ", expected at most ",
-                        formatBytes(kMaxTokenizerJsonBytes));
-  std::string text(size_t(bytes), '\0');
-  file.seekg(0);
-  if (!file.read(text.data(), bytes))
-    return failed(*path, ": reading stopped before the end");
+  MOERT_ASSIGN_OR_RETURN(const std::string text, readTextFile(*path, kMaxTokenizerJsonBytes));
   MOERT_ASSIGN_OR_RETURN(TokenizerModel model, parseTokenizerJson(text, *path));
   return writeTokenizerTable(model);
 }

@@ -1,6 +1,7 @@
 #include "compiler/import/Architecture.h"
 
 #include "compiler/import/ClassNames.h"
+#include "compiler/import/JsonScan.h"
 #include "compiler/import/architectures/Families.h"
 
 #include <algorithm>
@@ -98,6 +99,12 @@ Result<ModelDescription> describeModel(const ArchitectureInput &input) {
   const auto *family =
       std::find_if(kFamilies.begin(), kFamilies.end(),
                    [&](const Family &candidate) { return candidate.modelType == modelType; });
+  if (family == kFamilies.end() && !input.config.hasKeyWith("expert"))
+    return moert::invalidInput(
+        input.config.fileName(), ": 'model_type': found ", quoted(modelType),
+        " and no key with experts; this is a dense model: all weights are needed for every token, "
+        "so there is nothing to stream; expected a Mixture-of-Experts model, such as mixtral or "
+        "qwen3_moe");
   if (family == kFamilies.end())
     return input.config.mismatch("model_type", strCat("one of ", supportedText()));
   MOERT_RETURN_IF_ERROR(checkClass(input.config, *family));

@@ -11,12 +11,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <sys/stat.h>
 
 namespace moec {
 
 using moert::bf16ToF32;
 using moert::f16ToF32;
+using moert::foreignFileText;
 using moert::invalidInput;
 using moert::Result;
 using moert::Status;
@@ -121,6 +124,27 @@ struct Checkpoint::Impl {
   std::unique_ptr<TensorStore> store;            // Never null once open.
 };
 
+static std::string firstBytesOf(const std::string &path) {
+  std::string bytes(64, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  return bytes;
+}
+
+/// Names what a folder without config.json holds instead.
+static Status checkHasConfig(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(const bool isThere, hasEntry(path + "/config.json"));
+  std::error_code error;
+  if (!isThere)
+    for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+         entry.increment(error))
+      if (entry->path().extension() == ".gguf")
+        return invalidInput(path, ": no config.json; ", entry->path().filename().string(), ": ",
+                            foreignFileText("GGUF"));
+  return Status();
+}
+
 Status Checkpoint::Impl::openFiles(const std::string &path) {
   directory = path;
   struct stat info;
@@ -130,9 +154,14 @@ Status Checkpoint::Impl::openFiles(const std::string &path) {
                         ": found an artifact, which is compiled already, expected the folder "
                         "of a checkpoint; moert run ",
                         path, " executes it, moec replan ", path, " plans it for other memory");
+  if (exists && S_ISREG(info.st_mode))
+    if (const std::string found = foreignFileText(firstBytesOf(path)); !found.empty())
+      return invalidInput(path, ": ", found);
   if (!exists || !S_ISDIR(info.st_mode))
     return invalidInput(path, ": found ", exists ? "a file" : "no such directory",
-                        ", expected a checkpoint directory with config.json and model.safetensors");
+                        ", expected a checkpoint directory with config.json and model.safetensors",
+                        exists ? "" : moert::hubHint(path));
+  MOERT_RETURN_IF_ERROR(checkHasConfig(path));
   MOERT_ASSIGN_OR_RETURN(config, Config::read(path + "/config.json"));
   MOERT_ASSIGN_OR_RETURN(const bool hasGeneration,
                          hasReadableFile(path + "/generation_config.json"));

@@ -140,6 +140,17 @@ bool ConfigObject::isGiven(std::string_view key) const {
   return found.value && !found.isDefault;
 }
 
+static bool hasKeyWith(const nlohmann::json &object, std::string_view word) {
+  for (const auto &[key, value] : object.items())
+    if (key.find(word) != std::string::npos || (value.is_object() && hasKeyWith(value, word)))
+      return true;
+  return false;
+}
+
+bool ConfigObject::hasKeyWith(std::string_view word) const {
+  return moec::hasKeyWith(*node, word);
+}
+
 bool ConfigObject::has(std::string_view key) const {
   const Found found = find(key);
   if (!found.value)

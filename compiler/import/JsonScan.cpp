@@ -1,5 +1,7 @@
 #include "compiler/import/JsonScan.h"
 
+#include "runtime/base/ArtifactPath.h"
+
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
@@ -188,6 +190,8 @@ Result<std::string> readTextFile(const std::string &path, uint64_t mostBytes) {
   ::close(descriptor);
   if (!status.isOk())
     return status;
+  if (const std::string found = moert::foreignFileText(text.substr(0, 64)); !found.empty())
+    return invalidInput(path, ": ", found);
   return text;
 }
 

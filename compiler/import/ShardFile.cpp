@@ -1,6 +1,7 @@
 #include "compiler/import/ShardFile.h"
 
 #include "compiler/import/JsonScan.h"
+#include "runtime/base/ArtifactPath.h"
 
 #include <algorithm>
 #include <array>
@@ -28,11 +29,14 @@ Result<ShardFile> ShardFile::open(const std::string &path) {
     return invalidInput(path, ": found no regular file, expected a safetensors file");
   const uint64_t size = static_cast<uint64_t>(info.st_size);
 
-  std::array<std::byte, 8> first{};
+  std::array<std::byte, 64> first{};
   const size_t available = static_cast<size_t>(std::min<uint64_t>(size, first.size()));
   MOERT_RETURN_IF_ERROR(file.read(0, std::span(first).first(available)));
   const std::string_view firstBytes(reinterpret_cast<const char *>(first.data()), available);
-  MOERT_ASSIGN_OR_RETURN(const uint64_t length, safetensorsHeaderLength(path, firstBytes, size));
+  if (const std::string found = moert::foreignFileText(firstBytes); !found.empty())
+    return invalidInput(path, ": ", found);
+  MOERT_ASSIGN_OR_RETURN(const uint64_t length,
+                         safetensorsHeaderLength(path, firstBytes.substr(0, 8), size));
   std::string text(length, '\0');
   MOERT_RETURN_IF_ERROR(file.read(8, std::as_writable_bytes(std::span(text))));
   MOERT_ASSIGN_OR_RETURN(file.checkedHeader, parseSafetensorsHeader(path, text, size));

@@ -17,6 +17,22 @@ static constexpr size_t kNoShard = SIZE_MAX;
 /// Enough for an index of about a million tensors.
 static constexpr uint64_t kMaxIndexBytes = kSafetensorsMaxHeaderBytes;
 
+static Status refuseWithoutWeights(const std::string &directory) {
+  for (const char *name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    MOERT_ASSIGN_OR_RETURN(const bool isThere, hasEntry(strCat(directory, "/", name)));
+    if (isThere)
+      return invalidInput(directory, ": found ", name,
+                          ", which is not read, since a pickle may run any code, expected "
+                          "model.safetensors; to write it, run in Python with transformers and "
+                          "torch: AutoModelForCausalLM.from_pretrained(\"",
+                          directory,
+                          "\", torch_dtype=\"auto\").save_pretrained(\"DIR\"), and copy the "
+                          "tokenizer's files to DIR");
+  }
+  return invalidInput(directory, ": found neither model.safetensors nor "
+                                 "model.safetensors.index.json, expected one of them");
+}
+
 Result<ShardSet> ShardSet::open(const std::string &directory) {
   const std::string single = directory + "/model.safetensors";
   const std::string indexPath = directory + "/model.safetensors.index.json";
@@ -32,8 +48,7 @@ Result<ShardSet> ShardSet::open(const std::string &directory) {
   }
   MOERT_ASSIGN_OR_RETURN(const bool isIndexed, hasReadableFile(indexPath));
   if (!isIndexed)
-    return invalidInput(directory, ": found neither model.safetensors nor "
-                                   "model.safetensors.index.json, expected one of them");
+    return refuseWithoutWeights(directory);
   set.indexPath = indexPath;
   MOERT_ASSIGN_OR_RETURN(const std::string text, readTextFile(indexPath, kMaxIndexBytes));
   MOERT_ASSIGN_OR_RETURN(const ShardIndex index, parseShardIndex(indexPath, text));

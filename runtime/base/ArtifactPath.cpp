@@ -1,5 +1,8 @@
 #include "runtime/base/ArtifactPath.h"
 
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <sys/stat.h>
@@ -19,6 +22,41 @@ Status noArtifact(const std::string &path) {
                         ": found the folder of a checkpoint, expected an artifact; moec compile ",
                         path, " -o OUT.moe makes one");
   return invalidInput(path, ": this is not a regular file, expected an artifact");
+}
+
+Status cannotOpenArtifact(int errnoValue, const std::string &path) {
+  const Status status = openError(errnoValue, path + ": cannot be opened");
+  return errnoValue == ENOENT ? Status(status.code(), status.message() + hubHint(path)) : status;
+}
+
+std::string foreignFileText(std::string_view firstBytes) {
+  if (firstBytes.starts_with("GGUF"))
+    return "found a GGUF file, which is not read, expected the checkpoint that it was made from: "
+           "the folder with config.json and model.safetensors";
+  if (firstBytes.starts_with("version https://git-lfs"))
+    return "found a pointer of git-lfs, expected the file that it stands for; git lfs pull in its "
+           "folder fetches it, hf download too";
+  return "";
+}
+
+/// A word of letters, digits, '.', '_' and '-' that does not begin with '.'.
+static bool isHubWord(std::string_view word) {
+  return !word.empty() && word.front() != '.' &&
+         std::all_of(word.begin(), word.end(), [](unsigned char c) {
+           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
+std::string hubHint(const std::string &path) {
+  const size_t slash = path.find('/');
+  if (slash == std::string::npos || path.ends_with(".moe"))
+    return "";
+  const std::string organization = path.substr(0, slash), name = path.substr(slash + 1);
+  struct stat found;
+  if (!isHubWord(organization) || !isHubWord(name) || ::stat(organization.c_str(), &found) == 0)
+    return "";
+  return strCat("; if it is a model on Hugging Face's hub: hf download ", path, " --local-dir ",
+                name, ", then moec compile ", name, " -o ", name, ".moe");
 }
 
 } // namespace moert

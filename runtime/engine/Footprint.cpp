@@ -394,6 +394,24 @@ Result<AccountInput> accountInputOf(const Model &model, const EngineOptions &opt
 
 } // namespace
 
+/// The largest items of an account: ": KV cache for 4096 tokens 40.0 MiB, ...".
+static std::string largestItems(const MemoryAccount &account) {
+  constexpr size_t kShown = 4;
+  std::vector<MemoryItem> items = account.items;
+  std::stable_sort(items.begin(), items.end(),
+                   [](const MemoryItem &a, const MemoryItem &b) { return a.bytes > b.bytes; });
+  std::string text;
+  uint64_t rest = account.totalBytes();
+  for (size_t i = 0; i < kShown && i < items.size(); ++i) {
+    const bool isKv = items[i].name == kKvCacheItem;
+    text += strCat(i == 0 ? ": " : ", ", items[i].name,
+                   isKv ? strCat(" for ", account.sessionTokens, " tokens ") : " ",
+                   formatBytes(items[i].bytes));
+    rest -= items[i].bytes;
+  }
+  return strCat(text, ", everything else ", formatBytes(rest));
+}
+
 Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &options) {
   const DefaultFloatMode mode;
   MOERT_ASSIGN_OR_RETURN(const AccountInput input, accountInputOf(model, options));
@@ -417,11 +435,11 @@ Result<MemoryAccount> accountMemory(const Model &model, const EngineOptions &opt
         formatExactBytes(static_cast<uint64_t>(
             *budget.expertFraction * static_cast<double>(input.footprint.expertPayloadBytes))),
         ", less than the largest expert; the smallest budget that works is ",
-        formatExactBytes(smallest));
+        formatExactBytes(smallest), largestItems(smallestPlan));
   return invalidInput(options.memory ? "a memory budget of " : "available memory of ",
                       formatExactBytes(budget.bytes),
                       " is not enough; the smallest budget that works is ",
-                      formatExactBytes(smallest));
+                      formatExactBytes(smallest), largestItems(smallestPlan));
 }
 
 Result<uint64_t> smallestBudget(const Model &model, const EngineOptions &options) {

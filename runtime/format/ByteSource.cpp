@@ -52,7 +52,7 @@ Result<FileSource> FileSource::open(const std::string &path) {
   if (source.descriptor < 0)
     source.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (source.descriptor < 0)
-    return openError(errno, path);
+    return cannotOpenArtifact(errno, path);
   struct stat status;
   if (::fstat(source.descriptor, &status) != 0)
     return systemError(errno, path);

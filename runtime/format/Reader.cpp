@@ -1,11 +1,13 @@
 #include "runtime/format/Reader.h"
 
+#include "runtime/base/ArtifactPath.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/format/FilePrefix.h"
 #include "runtime/format/Manifest.h"
 #include "runtime/format/Validate.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace moert {
@@ -53,7 +55,18 @@ static void takeSections(const FilePrefix &prefix, Artifact &artifact) {
   take(SectionKind::kTrace, artifact.traceOffset, artifact.traceBytes, artifact.traceChecksum);
 }
 
+/// Refuses a file of another kind by what it is.
+static Status checkKind(const ByteSource &source) {
+  std::byte first[64];
+  const auto bytes = std::span(first).first(std::min<uint64_t>(source.bytes(), std::size(first)));
+  MOERT_RETURN_IF_ERROR(source.read(0, bytes));
+  const std::string found =
+      foreignFileText({reinterpret_cast<const char *>(bytes.data()), bytes.size()});
+  return found.empty() ? Status() : invalidInput(found);
+}
+
 static Result<Artifact> readUnnamed(const ByteSource &source) {
+  MOERT_RETURN_IF_ERROR(checkKind(source));
   if (source.bytes() < kPrefixBytes)
     return invalidInput("this is not a .moe file: it has ", source.bytes(),
                         " bytes, expected at least ", kPrefixBytes);

@@ -78,7 +78,7 @@ Result<ArtifactFile> ArtifactFile::open(const std::string &path) {
   // O_NONBLOCK: a pipe under that name is refused instead of blocking.
   file.bufferedFd = openForReading(path, O_NONBLOCK);
   if (file.bufferedFd < 0)
-    return openError(errno, strCat(path, ": cannot be opened"));
+    return cannotOpenArtifact(errno, path);
   struct stat stated = {};
   if (fstat(file.bufferedFd, &stated) != 0)
     return systemError(errno, strCat(path, ": stat"));

@@ -88,7 +88,7 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
       {"model tables", model.metadataBytes, true},
       {"tokenizer", model.tokenizerBytes, true},
       {"resident weights", roundUp(model.residentBytes, 4096)},
-      {"KV cache", kvBytes(model, request)},
+      {kKvCacheItem, kvBytes(model, request)},
       {"recurrent states", roundUp(model.stateBytes, 4096) * request.sessions},
       {"activations", roundUp(model.arenaBytesPerToken * prefillChunk, 4096) +
                           roundUp(scratch, 4096) * request.threads},

@@ -91,6 +91,9 @@ struct MemoryItem {
   bool isHeldBefore = false; // Loading finds it taken, or nothing takes it for long.
 };
 
+/// The name of an item.
+inline constexpr const char *kKvCacheItem = "KV cache";
+
 struct MemoryAccount {
   std::vector<MemoryItem> items; // The expert cache is the last one.
   uint64_t budgetBytes = 0;      // The limit.

@@ -8,7 +8,7 @@ import socket
 import threading
 
 from serving import CHAT, PROMPT, TEXT, Server, chat, with_states, with_template
-from support import DONE, E2eTest, plain_text, pocket, run
+from support import DONE, E2eTest, plain_text, pocket, run, smallest_budget
 
 
 class ServeTest(E2eTest):
@@ -400,6 +400,13 @@ class RefusalTest(ServeTest):
         self.error(TEXT, b"x" * (2 << 20), 413, None, "request_too_large", "1048576 bytes")
         self.error(TEXT, b"{}", 415, None, None, "text/plain", headers={"Content-Type": "text/plain"})
         self.error(TEXT, b"{}", 415, None, None, "gzip", headers={"Content-Encoding": "gzip"})
+
+    def test_the_default_context_shrinks_to_what_the_budget_has_memory_for(self):
+        smallest = smallest_budget("serve", pocket(), "--port", 0, "--sessions", 1)
+        with Server("--sessions", 1, "--memory", f"{smallest}B") as server:
+            self.assertIn("context 512 tokens, for which the budget has memory, 512 tokens together", server.log)
+        self.refused("moert", "serve", pocket(), "--sessions", 1, "--port", 0, "--memory", f"{smallest - 1}B",
+                     mention=r"\. Each token of context takes .*: a smaller --context, --kv-tokens or --sessions lowers that")
 
     def test_a_port_that_is_taken_and_flags_that_cannot_work_are_refused(self):
         self.refused("moert", "serve", pocket(), "--port", self.server.address[1], mention="cannot listen at 127.0.0.1, port")

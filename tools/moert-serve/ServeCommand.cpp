@@ -55,11 +55,10 @@ std::string nameOf(const std::string &path) {
   return name;
 }
 
-ServingLimits limitsOf(const ServeOptions &options, const Artifact &artifact) {
-  const ModelInfo &model = artifact.model;
+ServingLimits limitsOf(const ServeOptions &options, const Artifact &artifact,
+                       uint32_t contextTokens) {
   ServingLimits limits;
-  limits.contextTokens =
-      options.contextTokens.value_or(std::min(cli::kDefaultContext, model.maxPositions));
+  limits.contextTokens = contextTokens;
   limits.running = options.sessions;
   limits.waiting = options.waiting;
   // With recurrent states the copy of a beginning, beside the sequence itself.
@@ -150,24 +149,38 @@ uint64_t drawSeed() {
   return seed;
 }
 
+EngineOptions engineOptions(const ServeOptions &options, const Model &model,
+                            uint32_t contextTokens) {
+  const ServingLimits limits = limitsOf(options, model.artifact(), contextTokens);
+  EngineOptions engine = cli::engineOptionsOf(options.engine);
+  // What a miss rule changes depends on what the cache holds, and so on the other sequences.
+  engine.isExact = true;
+  engine.contextTokens = contextTokens;
+  engine.sessions = limits.sessions();
+  engine.sessionTokens = limits.sessionTokens;
+  engine.logitsRows = std::min(limits.running, kDefaultSessions);
+  engine.extraBytes = servingBytes(options, limits, model.artifact().model.vocabularySize);
+  return engine;
+}
+
 Status serveModel(ServeOptions options) {
   MOERT_RETURN_IF_ERROR(readApiKey(options));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
   MOERT_RETURN_IF_ERROR(cli::tokenizerOf(*model, "serve").status());
   const ModelInfo info = model->artifact().model;
-  const ServingLimits limits = limitsOf(options, model->artifact());
   const cli::NoticeFlags &notices = options.engine.notices;
-  EngineOptions engine = cli::engineOptionsOf(options.engine);
-  // What a miss rule changes depends on what the cache holds, and so on the other sequences.
-  engine.isExact = true;
-  engine.contextTokens = limits.contextTokens;
-  engine.sessions = limits.sessions();
-  engine.sessionTokens = limits.sessionTokens;
-  engine.logitsRows = std::min(limits.running, kDefaultSessions);
-  engine.extraBytes = servingBytes(options, limits, info.vocabularySize);
+  const uint32_t defaultContext = std::min(cli::kDefaultContext, info.maxPositions);
+  const uint32_t contextTokens = options.contextTokens.value_or(
+      cli::contextWithinBudget(*model, defaultContext, [&](uint32_t tokens) {
+        return engineOptions(options, *model, tokens);
+      }));
+  const ServingLimits limits = limitsOf(options, model->artifact(), contextTokens);
+  const EngineOptions engine = engineOptions(options, *model, contextTokens);
   MOERT_ASSIGN_OR_RETURN(Listener listener, Listener::bind(options.host, options.port));
-  MOERT_ASSIGN_OR_RETURN(cli::LoadedModel loaded,
-                         cli::loadModel(std::move(model), engine, notices));
+  MOERT_ASSIGN_OR_RETURN(
+      cli::LoadedModel loaded,
+      cli::loadModel(std::move(model), engine, notices,
+                     {.levers = "a smaller --context, --kv-tokens or --sessions"}));
 
   const TokenTexts tokenTexts(*loaded.model->tokenizer());
   const ChatFormat chatFormat(loaded.model->artifact().chat);
@@ -191,8 +204,11 @@ Status serveModel(ServeOptions options) {
                     "be poor unless it was trained with it\n");
   cli::writeError(strCat("serving    ", served.name, " at http://", options.host, ":", port,
                          "/v1; ", limits.running, " sequences at a time, context ",
-                         limits.contextTokens, " tokens, ", limits.sessionTokens,
-                         " tokens together\n"));
+                         limits.contextTokens, " tokens",
+                         !options.contextTokens && contextTokens < defaultContext
+                             ? ", for which the budget has memory, "
+                             : ", ",
+                         limits.sessionTokens, " tokens together\n"));
   MOERT_ASSIGN_OR_RETURN(const uint64_t smallest, smallestBudget(*loaded.model, engine));
   cli::BudgetFollower follower(*loaded.engine, smallest);
   bool follows = options.engine.followsMemory;
@@ -246,7 +262,7 @@ void addLimitOptions(CLI::App &command, ServeOptions &options) {
   cli::addCount(
       command, "--context", 1, kMaxContext, [&options](uint32_t n) { options.contextTokens = n; },
       strCat("Most tokens of a prompt and its answer (default: ", cli::kDefaultContext,
-             ", or the model's positions if they are fewer)"))
+             ", or the model's positions if they are fewer; less if the budget is small)"))
       ->group(group);
   cli::addCount(
       command, "--sessions", 1, kMaxSessions, [&options](uint32_t n) { options.sessions = n; },

@@ -153,7 +153,8 @@ Status bench(const BenchOptions &options) {
                       options.repeats * sizeof(GenerationNumbers) +
                       Sampler::memoryBytes(sampling, info.vocabularySize);
   MOERT_ASSIGN_OR_RETURN(LoadedModel loaded,
-                         loadModel(std::move(model), engine, options.engine.notices));
+                         loadModel(std::move(model), engine, options.engine.notices,
+                                   {.levers = "a smaller --prompt-tokens or --tokens"}));
   MOERT_ASSIGN_OR_RETURN(BenchNumbers numbers, measure(options, loaded, material, sampling));
   std::string materialName;
   for (const std::string &file : options.textFiles)

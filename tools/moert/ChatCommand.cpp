@@ -47,6 +47,7 @@ struct PreparedChat {
   SamplingOptions sampling;
   bool hasDefaults = false; // The checkpoint states how to sample.
   uint32_t contextTokens = 0;
+  bool isContextReduced = false; // Below the default, by the budget.
   ChatSettings settings;
 };
 
@@ -128,6 +129,12 @@ Status chooseSampling(const ChatOptions &options, PreparedChat &prepared) {
   return check(prepared.sampling, artifact.model.vocabularySize);
 }
 
+void setContext(PreparedChat &prepared, uint32_t tokens) {
+  prepared.contextTokens = tokens;
+  TemplateLimits &limits = prepared.settings.templateLimits;
+  limits.steps = limits.outputBytes = kTemplateSteps + kTemplateStepsPerToken * tokens;
+}
+
 Result<PreparedChat> prepare(const ChatOptions &options) {
   PreparedChat prepared;
   MOERT_ASSIGN_OR_RETURN(prepared.model, Model::open(options.artifact));
@@ -136,13 +143,11 @@ Result<PreparedChat> prepare(const ChatOptions &options) {
   if (options.contextTokens && *options.contextTokens > positions)
     return invalidInput("--context ", *options.contextTokens, ", expected at most ", positions,
                         ", the positions of this model");
-  prepared.contextTokens = options.contextTokens.value_or(std::min(positions, kDefaultContext));
+  setContext(prepared, options.contextTokens.value_or(std::min(positions, kDefaultContext)));
   ChatSettings &settings = prepared.settings;
   settings.maxTokens = options.maxTokens.value_or(kMostTokens);
   settings.onFull = options.onFull;
   settings.ngramStop = options.sampling.ngramStop;
-  settings.templateLimits.steps = kTemplateSteps + kTemplateStepsPerToken * prepared.contextTokens;
-  settings.templateLimits.outputBytes = settings.templateLimits.steps;
   MOERT_RETURN_IF_ERROR(chooseSampling(options, prepared));
   MOERT_RETURN_IF_ERROR(startConversation(options, prepared));
   return prepared;
@@ -180,12 +185,35 @@ std::string samplingText(const SamplingOptions &sampling) {
   return text;
 }
 
+/// The default context is what the budget has memory for.
+void fitContext(const ChatOptions &options, PreparedChat &prepared) {
+  const uint32_t wanted = prepared.contextTokens;
+  auto optionsFor = [&](uint32_t tokens) {
+    setContext(prepared, tokens);
+    return engineOptions(options, prepared);
+  };
+  setContext(prepared, contextWithinBudget(*prepared.model, wanted, optionsFor));
+  prepared.isContextReduced = prepared.contextTokens < wanted;
+}
+
+std::string startText(const PreparedChat &prepared, uint32_t capacity) {
+  return strCat("template   ", prepared.templateTitle, "\ncontext    ", capacity, " tokens",
+                prepared.isContextReduced ? ", for which the budget has memory" : "",
+                "\nsampling   ", samplingText(prepared.sampling),
+                prepared.hasDefaults ? " (the checkpoint's, where no option says otherwise)"
+                                     : " (the checkpoint states none)",
+                "\n/help lists the commands; Ctrl-C ends an answer, Ctrl-D the conversation");
+}
+
 Status chat(const ChatOptions &options) {
   MOERT_ASSIGN_OR_RETURN(PreparedChat prepared, prepare(options));
   const uint32_t vocabularySize = prepared.model->artifact().model.vocabularySize;
+  if (!options.contextTokens)
+    fitContext(options, prepared);
   const EngineOptions engine = engineOptions(options, prepared);
-  MOERT_ASSIGN_OR_RETURN(LoadedModel loaded,
-                         loadModel(std::move(prepared.model), engine, options.engine.notices));
+  const NoticeFlags &notices = options.engine.notices;
+  MOERT_ASSIGN_OR_RETURN(LoadedModel loaded, loadModel(std::move(prepared.model), engine, notices,
+                                                       {.levers = "a smaller --context"}));
   const ChatSignals signals = catchChatSignals();
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
   MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(prepared.sampling, vocabularySize));
@@ -195,13 +223,8 @@ Status chat(const ChatOptions &options) {
 
   ChatScreen screen(
       options.reasoning.value_or(isOutputTerminal() ? ReasoningView::kDim : ReasoningView::kHide));
-  if (!options.engine.notices.isQuiet)
-    screen.notice(
-        strCat("template   ", prepared.templateTitle, "\ncontext    ", session->capacity(),
-               " tokens\nsampling   ", samplingText(prepared.sampling),
-               prepared.hasDefaults ? " (the checkpoint's, where no option says otherwise)"
-                                    : " (the checkpoint states none)",
-               "\n/help lists the commands; Ctrl-C ends an answer, Ctrl-D the conversation"));
+  if (!notices.isQuiet)
+    screen.notice(startText(prepared, session->capacity()));
   Chat conversation(loaded, *session, sampler, std::move(*prepared.conversation), prepared.settings,
                     screen, signals, smallest);
   const std::unique_ptr<LineReader> reader = makeLineReader();
@@ -257,8 +280,9 @@ void addConversationOptions(CLI::App &command, ChatOptions &options) {
       ->group(group);
   addCount(
       command, "--context", 16, kMostTokens, [&options](uint32_t n) { options.contextTokens = n; },
-      strCat("Tokens of the conversation that the KV cache has room for (default: ",
-             kDefaultContext, ", or the model's positions if they are fewer)"))
+      strCat(
+          "Tokens of the conversation that the KV cache has room for (default: ", kDefaultContext,
+          ", or the model's positions if they are fewer; less if the budget is small)"))
       ->group(group);
   addChoice<OnFull>(
       command, "--on-full", group, {{"stop", OnFull::kStop}, {"shift", OnFull::kShift}},

@@ -69,9 +69,9 @@ struct Source {
 };
 
 Result<Source> loadSource(std::unique_ptr<Model> model, const EngineOptions &engine,
-                          const NoticeFlags &notices, const std::string &title) {
+                          const NoticeFlags &notices, const LoadWords &words) {
   Source source;
-  MOERT_ASSIGN_OR_RETURN(source.loaded, loadModel(std::move(model), engine, notices, title));
+  MOERT_ASSIGN_OR_RETURN(source.loaded, loadModel(std::move(model), engine, notices, words));
   MOERT_ASSIGN_OR_RETURN(source.source, EngineSource::create(*source.loaded.engine));
   return source;
 }
@@ -181,11 +181,12 @@ Status evaluate(const EvalOptions &options) {
   if (referenceModel)
     MOERT_RETURN_IF_ERROR(setBudgets(options, *model, engine, *referenceModel, referenceEngine));
   MOERT_ASSIGN_OR_RETURN(Source artifact,
-                         loadSource(std::move(model), engine, options.engine.notices, "memory"));
+                         loadSource(std::move(model), engine, options.engine.notices,
+                                    {.levers = "a smaller --window"}));
   std::optional<Source> reference;
   if (referenceModel) {
     auto loaded = loadSource(std::move(referenceModel), referenceEngine, options.engine.notices,
-                             "memory that the reference adds");
+                             {.title = "memory that the reference adds"});
     if (!loaded.isOk())
       return loaded.status().withContext("reference");
     reference = std::move(loaded).value();

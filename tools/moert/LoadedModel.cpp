@@ -1,10 +1,13 @@
 #include "tools/moert/LoadedModel.h"
 
 #include "runtime/base/Size.h"
+#include "runtime/base/SystemLimits.h"
+#include "runtime/engine/Footprint.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
 #include "tools/console/WrappedLines.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iomanip>
 #include <malloc.h>
@@ -35,12 +38,36 @@ std::string accountText(const MemoryAccount &account, const std::string &title, 
   return text.str();
 }
 
+uint32_t contextWithinBudget(const Model &model, uint32_t wanted,
+                             const OptionsForContext &options) {
+  uint32_t tokens = wanted;
+  while (tokens > kLeastContext && !accountMemory(model, options(tokens)).isOk())
+    tokens = std::max(tokens / 2, kLeastContext);
+  return tokens;
+}
+
+/// The refusal of a budget that is too small, with the options that make it suffice.
+static Status withLevers(Status refusal, const Model &model, const EngineOptions &options,
+                         const std::string &levers) {
+  const Result<uint64_t> smallest = smallestBudget(model, options);
+  const BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
+  const bool isTooSmall = smallest.isOk() && !budget.expertFraction && budget.bytes < *smallest;
+  const uint64_t perToken = kvBytesPerToken(model.artifact());
+  if (levers.empty() || !isTooSmall || perToken == 0)
+    return refusal;
+  return Status(refusal.code(), strCat(refusal.message(), ". Each token of context takes ",
+                                       formatBytes(perToken), ": ", levers, " lowers that"));
+}
+
 Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions &options,
-                              const NoticeFlags &notices, const std::string &title) {
+                              const NoticeFlags &notices, const LoadWords &words) {
   LoadedModel loaded{std::move(model), options, {}, nullptr};
-  MOERT_ASSIGN_OR_RETURN(loaded.account, accountMemory(*loaded.model, options));
+  Result<MemoryAccount> account = accountMemory(*loaded.model, options);
+  if (!account.isOk())
+    return withLevers(account.status(), *loaded.model, options, words.levers);
+  loaded.account = std::move(account).value();
   if (notices.showsMemory())
-    writeError(accountText(loaded.account, title, terminalColumns(STDERR_FILENO)));
+    writeError(accountText(loaded.account, words.title, terminalColumns(STDERR_FILENO)));
   if (notices.isVerbose && loaded.account.threads < options.threads)
     printError(strCat(loaded.account.threads, " of ", options.threads,
                       " threads are used: the budget has no memory for more"));

@@ -5,6 +5,7 @@
 #include "moert/Engine.h"
 #include "tools/moert/EngineFlags.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,9 +23,24 @@ struct LoadedModel {
 /// two. Exact bytes are left out where they have no room in so many columns; 0: any number.
 std::string accountText(const MemoryAccount &account, const std::string &title, size_t columns);
 
+/// Engine options for a context of so many tokens.
+using OptionsForContext = std::function<EngineOptions(uint32_t tokens)>;
+
+/// The largest of `wanted` and its halves, down to kLeastContext, that the budget has memory for.
+/// If there is none, the least one, whose refusal names the smallest budget.
+uint32_t contextWithinBudget(const Model &model, uint32_t wanted, const OptionsForContext &options);
+constexpr uint32_t kLeastContext = 512;
+
+/// What a command offers to those whose budget is too small: the options that make a context or its
+/// caches smaller. "--context".
+struct LoadWords {
+  std::string title = "memory";
+  std::string levers = {};
+};
+
 /// Computes the memory account, prints what the notices have of it and loads the model.
 Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions &options,
-                              const NoticeFlags &notices, const std::string &title = "memory");
+                              const NoticeFlags &notices, const LoadWords &words);
 
 /// An error that names the artifact if it has no tokenizer, which `neededFor` requires.
 Result<const Tokenizer *> tokenizerOf(const Model &model, const std::string &neededFor);

@@ -80,7 +80,7 @@ Status writeLogits(const LogitsOptions &options) {
   engine.extraBytes =
       text.size() + ids.size() * sizeof(int32_t) + LogitsFile::memoryBytes(shape, chunk);
   MOERT_ASSIGN_OR_RETURN(LoadedModel loaded,
-                         loadModel(std::move(model), engine, options.engine.notices));
+                         loadModel(std::move(model), engine, options.engine.notices, {}));
   MOERT_ASSIGN_OR_RETURN(LogitsFile file, LogitsFile::create(options.output, shape, chunk));
   return computeLogits(loaded, ids, file);
 }

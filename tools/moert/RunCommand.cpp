@@ -157,6 +157,17 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
   return engine;
 }
 
+/// Without a limit on the tokens or the context, the context is what the budget has memory for.
+void fitContext(const RunOptions &options, PreparedRun &run) {
+  const uint32_t promptTokens = static_cast<uint32_t>(run.prompt.size());
+  auto setContext = [&](uint32_t tokens) {
+    run.length.contextTokens = std::max(tokens, promptTokens + 1);
+    run.length.maxTokens = run.length.contextTokens - promptTokens;
+    return engineOptions(options, run);
+  };
+  (void)setContext(contextWithinBudget(*run.model, run.length.contextTokens, setContext));
+}
+
 /// The options that were given, as words of a command line, without the prompt and the output and
 /// without those whose values the profile has under keys of their own.
 std::vector<std::string> furtherOptions(const CLI::App &command) {
@@ -279,9 +290,12 @@ Status runModel(const RunOptions &options) {
   MOERT_ASSIGN_OR_RETURN(PreparedRun run, prepare(options));
   const ModelInfo info = run.model->artifact().model;
   run.availableBytes = availableMemoryBytes();
+  if (options.length.tokens == kNoLimit && !options.length.context)
+    fitContext(options, run);
   const EngineOptions engine = engineOptions(options, run);
   MOERT_ASSIGN_OR_RETURN(LoadedModel loaded,
-                         loadModel(std::move(run.model), engine, options.engine.notices));
+                         loadModel(std::move(run.model), engine, options.engine.notices,
+                                   {.levers = "a smaller --context or -n"}));
   const std::atomic<bool> &stop = catchInterrupts();
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
   MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(run.sampling, info.vocabularySize));

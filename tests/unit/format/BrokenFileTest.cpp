@@ -60,6 +60,16 @@ TEST_CASE("a file that is not a .moe file is reported as such") {
   CHECK(refusalOf({}).find("this is not a .moe file: it has 0 bytes") != std::string::npos);
 }
 
+TEST_CASE("a GGUF file and a pointer of git-lfs are reported as such") {
+  const auto refusalOfText = [](std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return refusalOf({bytes.begin(), bytes.end()});
+  };
+  CHECK(refusalOfText("GGUF and more").find("found a GGUF file") != std::string::npos);
+  CHECK(refusalOfText("version https://git-lfs.github.com/spec/v1\n")
+            .find("found a pointer of git-lfs") != std::string::npos);
+}
+
 TEST_CASE("another version is refused with both versions in the message") {
   checkRefused("the file is format 1.7, this program reads 2.x; compile it again", [](auto &f) {
     put<uint16_t>(f, kMajorAt, 1);
@@ -240,7 +250,8 @@ TEST_CASE("a missing file and a directory are refused with the path in the messa
   auto missing = readArtifact("/nowhere/a.moe");
   REQUIRE(!missing.isOk());
   CHECK(missing.status().code() == StatusCode::kInvalidInput);
-  CHECK(missing.status().message() == "/nowhere/a.moe: No such file or directory");
+  CHECK(missing.status().message() ==
+        "/nowhere/a.moe: cannot be opened: No such file or directory");
   auto directory = readArtifact("/tmp");
   REQUIRE(!directory.isOk());
   CHECK(directory.status().message().find("/tmp") == 0);

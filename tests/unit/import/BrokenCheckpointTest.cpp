@@ -197,6 +197,46 @@ TEST_CASE(
                {"found an artifact", "moert run " + path, "moec replan " + path});
 }
 
+constexpr const char *kPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
+
+TEST_CASE("pointers of git-lfs are named, with what fetches the files") {
+  const TemporaryDirectory directory;
+  TestCheckpoint checkpoint = tinyMixtral();
+  checkpoint.write(directory);
+  directory.write("model.safetensors", kPointer);
+  checkRefused(moec::importCheckpoint(directory.path()).status(),
+               {"model.safetensors: found a pointer of git-lfs", "git lfs pull"});
+  directory.write("config.json", kPointer);
+  checkRefused(moec::importCheckpoint(directory.path()).status(),
+               {"config.json: found a pointer of git-lfs"});
+}
+
+TEST_CASE("GGUF files are named, given themselves or in a folder without a config") {
+  const TemporaryDirectory directory;
+  directory.write("a.gguf", "GGUF\x03");
+  checkRefused(moec::importCheckpoint(directory.path("a.gguf")).status(),
+               {"a.gguf: found a GGUF file, which is not read", "config.json"});
+  checkRefused(moec::importCheckpoint(directory.path()).status(),
+               {"no config.json; a.gguf: found a GGUF file"});
+}
+
+TEST_CASE("weights as pickles alone are refused with what writes safetensors") {
+  const TemporaryDirectory directory;
+  TestCheckpoint checkpoint = tinyMixtral();
+  checkpoint.shards.clear();
+  checkpoint.write(directory);
+  directory.write("pytorch_model.bin", "PK");
+  checkRefused(moec::importCheckpoint(directory.path()).status(),
+               {"found pytorch_model.bin, which is not read", "save_pretrained"});
+}
+
+TEST_CASE("the name of a model on the hub is refused with the commands that get it") {
+  checkRefused(moec::importCheckpoint("Organization/Model-1.5B").status(),
+               {"no such directory",
+                "hf download Organization/Model-1.5B --local-dir Model-1.5B, then moec "
+                "compile Model-1.5B -o Model-1.5B.moe"});
+}
+
 TEST_CASE("a shard that is a directory is refused") {
   const TemporaryDirectory directory;
   TestCheckpoint checkpoint = splitMixtral();

@@ -53,6 +53,15 @@ const std::vector<Row> kConfigKeys = {
     {"an unknown model_type", [](auto &c) { c.config["model_type"] = "llama"; }, "config.json",
      "found \"llama\", expected one of deepseek (DeepseekForCausalLM), "
      "deepseek_v2"},
+    {"a dense model",
+     [](auto &c) {
+       c.config["model_type"] = "llama";
+       c.config.erase("num_local_experts");
+       c.config.erase("num_experts_per_tok");
+     },
+     "config.json",
+     "this is a dense model: all weights are needed for every token, so there is nothing to "
+     "stream"},
     {"an unknown model_type of 5000 letters",
      [](auto &c) { c.config["model_type"] = std::string(5000, 'x'); }, "config.json",
      "xxx..., expected one of"},
