@@ -1,6 +1,7 @@
 """Conversations: what compiling takes over of a checkpoint for them, and moert chat with pipes, signals and a terminal."""
 import fcntl
 import functools
+import itertools
 import json
 import os
 import pty
@@ -163,6 +164,51 @@ class PipeTest(E2eTest):
         for part in ("/system TEXT", "unknown command /frobnicate", "/reset takes no text", "/save takes the name of a file"):
             self.assertIn(part, done.err)
 
+    def test_commands_have_the_names_that_other_programs_give_them(self):
+        self.assertIn("/system TEXT", self.chat("/?").err)
+        for end in ("/bye", "/exit"):
+            self.assertEqual(self.chat(end, "Hello").out, "")
+
+    def test_undo_takes_back_a_message_with_its_answer(self):
+        first, prompt = self.generated("<|endoftext|>user: Hello<|endoftext|>assistant:"), "<|endoftext|>user: {}<|endoftext|>assistant:"
+        done = self.chat("Hello", "And then?", "/undo", "/undo", "/undo", "Why?")
+        self.assertTrue(done.out.endswith("\n" + lines(self.generated(prompt.format("Why?")))), done.out)
+        self.assertTrue(done.out.startswith(lines(first)))
+        self.assertEqual(done.err.count("the last message and its answer are taken back"), 2)
+        self.assertIn("there is no message to take back", done.err)
+
+    def test_regen_answers_the_last_message_again(self):
+        first = self.generated("<|endoftext|>user: Hello<|endoftext|>assistant:")
+        done = self.chat("/regen", "Hello", "/regen", "/stats")
+        self.assertEqual(done.out, lines(first, first))
+        self.assertIn("there is no message to answer again", done.err)
+        self.assertIn("the most likely tokens are the same again", done.err)
+        self.assertRegex(done.err, "tokens, 1 turn\n")
+        drawn = self.chat("Hello", "/regen", flags=("-n", 24, "--temp", 1.5, "--seed", 1)).out.splitlines()
+        self.assertNotEqual(drawn[0], drawn[-1])
+
+    def test_a_message_as_an_argument_is_answered_alone(self):
+        first = lines(self.generated("<|endoftext|>user: Hello<|endoftext|>assistant:"))
+        for words in (("-p", "Hello"), ("Hello",)):
+            done = self.chat("not read", flags=("-n", 8, *words))
+            self.assertEqual((done.out, done.err), (first, "ended after 8 tokens (-n)\n"))
+        self.refused("moert", "chat", model(), "-c", 16, "-p", "Hello " * 40, mention="the conversation would have")
+
+    def test_a_run_of_an_instruction_tuned_model_says_that_no_template_is_applied(self):
+        for prompt, flags, said in (("Hello", (), True), ("Hello", ("--quiet",), False),
+                                    ("<|endoftext|>user: Hello<|endoftext|>assistant:", (), False)):
+            done = self.expect(DONE, "moert", "run", model(), "-p", prompt, "-n", 1, *flags)
+            self.assertEqual("has a chat template, and moert run applies none; moert chat does" in done.err, said, (prompt, flags))
+        self.assertNotIn("template", self.expect(DONE, "moert", "run", pocket("4"), "-p", "Hello", "-n", 1).err)
+
+    def test_the_default_context_shrinks_to_what_the_budget_has_memory_for(self):
+        smallest = smallest_budget("chat", model())
+        done = self.expect(DONE, "moert", "chat", model(), "--memory", f"{smallest}B", stdin="")
+        self.assertRegex(done.err, r"context +512 tokens, for which the budget has memory")
+        self.refused("moert", "chat", model(), "--memory", f"{smallest - 1}B",
+                     mention=r"KV cache for 512 tokens .*\. Each token of context takes \S+ \S+: a smaller --context lowers that")
+        self.refused("moert", "chat", model(), "--memory", f"{smallest}B", "--context", 2048, mention="KV cache for 2048 tokens")
+
     def test_the_checkpoint_s_sampling_is_shown_and_options_override_it(self):
         sampled = model(do_sample=True, temperature=0.5, top_k=20)
         done = self.expect(DONE, "moert", "chat", sampled, "--seed", 3, stdin="")
@@ -172,19 +218,20 @@ class PipeTest(E2eTest):
 
     def test_a_full_context_ends_the_answer_or_drops_the_oldest_turns(self):
         flags = ("--context", 64, "-n", 40, "--presence-penalty", 100, "--logit-bias", "0=-inf")
-        done = self.chat("Hello", "And then?", "And then?", "Why?", flags=flags)
+        done = self.chat("Hello", "And then?", "And then?", "Why?", flags=(*flags, "--on-full", "stop"))
         self.assertEqual(len(done.out.splitlines()) >= 2, True)
         self.assertRegex(done.err, r"context: \d+ of 64 tokens used; when it is full, the answer ends")
         self.assertRegex(done.err, r"the conversation would have \d+ tokens, the context has 64: /reset begins anew")
-        done = self.chat("Hello", "And then?", "And then?", "Why?", flags=(*flags, "--on-full", "shift"))
+        done = self.chat("Hello", "And then?", "And then?", "Why?", flags=flags)
         self.assertRegex(done.err, r"context full: dropped the oldest \d turns?")
+        self.assertEqual(done.err.count("when it is full, the oldest turns are dropped"), 1)
         self.assertNotIn("the conversation would have", done.err)
 
     def test_a_shifted_conversation_is_the_one_without_the_oldest_turns(self):
         """The last answer is that to the turns that are left, computed alone."""
         saved = self.scratch / "saved.json"
         done = self.chat("Hello", "And then?", "And why is that?", f"/save {saved}",
-                         flags=("--context", 48, "-n", 12, "--on-full", "shift", "--presence-penalty", 100))
+                         flags=("--context", 48, "-n", 12, "--presence-penalty", 100))
         messages = json.loads(saved.read_text())["messages"]
         self.assertLess(len(messages), 6)
         prompt = "".join(f"<|endoftext|>{m['role']}:{' ' * (m['role'] == 'user')}{m['content']}" for m in messages[:-1])
@@ -228,7 +275,7 @@ class PipeTest(E2eTest):
                 ([model(), "--template-arg", "messages=3"], "the conversation sets messages, expected another variable"),
                 ([model(), "--context", 100000], "--context 100000, expected at most 2048"),
                 ([model(), "--top-p", 0.5], "without a temperature, expected --temp too"),
-                ([model(), "--on-full", "explode"], "'explode', expected stop.shift"),
+                ([model(), "--on-full", "explode"], "'explode', expected shift.stop"),
                 ([model(), "--reasoning", "loud"], "'loud', expected show.dim.hide"),
                 ([model(), "--memory", "1KiB"], "smallest")):
             with self.subTest(mention):
@@ -239,7 +286,7 @@ class PipeTest(E2eTest):
         reason = cgroups.unavailable()
         if reason:
             self.skipTest(reason)
-        command = ("chat", model(), "--context", 512, "-n", 64, "--on-full", "shift", "--temp", 1, "--seed", 1)
+        command = ("chat", model(), "--context", 512, "-n", 64, "--temp", 1, "--seed", 1)
         budget = cgroups.whole_pages(smallest_budget(*command))
         messages = self.scratch / "messages"
         messages.write_text(lines(*["The old man looked at the sea. " * 8] * 12))
@@ -281,7 +328,7 @@ class SignalTest(E2eTest):
 class TerminalTest(E2eTest):
     """A conversation at a terminal of its own."""
 
-    def open(self, *flags, columns=80, environment=None):
+    def open(self, *flags, columns=80, environment=None, begins=r".*/help lists\s+the\s+commands.*\n.*> "):
         self.child, self.terminal = pty.fork()
         if self.child == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
@@ -290,7 +337,7 @@ class TerminalTest(E2eTest):
         self.seen = ""
         self.addCleanup(os.close, self.terminal)
         self.addCleanup(self.end)
-        self.started = self.wait_for(r".*/help lists\s+the\s+commands.*\n.*> ")
+        self.started = self.wait_for(begins)
 
     def end(self):
         if self.child:
@@ -363,11 +410,107 @@ class TerminalTest(E2eTest):
         self.type("/quit\n")
         self.assertEqual(self.ended(), DONE)
 
+    def screen(self, columns, text):
+        """The lines that a terminal of so many columns shows, and whether it had to break one itself."""
+        shown, is_broken = [""], False
+        for part in re.findall(r"\x1b\[[?\d;]*[a-zA-Z]|\r|\n|\x08|.", text, re.DOTALL):
+            if part == "\n":
+                shown.append("")
+            elif len(part) == 1 and part >= " ":
+                if len(shown[-1]) == columns:
+                    is_broken = True
+                    shown.append("")
+                shown[-1] += part
+        return [line.rstrip() for line in shown], is_broken
+
+    def test_words_of_an_answer_are_wrapped_at_the_terminal_s_width(self):
+        flags = ("-n", 120, "--logit-bias", "0=-inf")
+        for columns, drawn in itertools.product((40, 80, 120), ((), ("--temp", 1, "--seed", 1))):
+            with self.subTest(columns, drawn=drawn):  # Not drawn, the answer is a single long word.
+                plain = self.expect(DONE, "moert", "chat", model(), *flags, *drawn, "-p", "Hello").out
+                self.open(*flags, *drawn, columns=columns)
+                self.type("Hello\n")
+                text = self.wait_for(r"Hello\r\n.*ended after 120 tokens").split("Hello\r\n", 1)[1]
+                shown, is_broken = self.screen(columns, text.split("ended after")[0])
+                self.assertFalse(is_broken, shown)
+                self.assertLessEqual(max(map(len, shown)), columns)
+                self.assertEqual("".join("".join(shown).split()), "".join(plain.split()))
+                whole = {word for word in plain.split() if len(word) <= columns}
+                self.assertEqual(whole - set(" ".join(shown).split()), set())
+                self.type("/quit\n")
+                self.assertEqual(self.ended(), DONE)
+
+    def saved(self):
+        """The messages of the conversation."""
+        path = self.scratch / f"saved-{time.monotonic_ns()}.json"
+        self.type(f"/save {path}\n")
+        self.wait_for(r"saved\s.*> ")
+        return json.loads(path.read_text())["messages"]
+
+    def test_pasted_lines_are_one_message_that_is_sent_by_enter(self):
+        for columns in (40, 80, 120):
+            with self.subTest(columns):
+                self.open("-n", 4, columns=columns)
+                self.assertIn("\x1b[?2004h", self.started)
+                self.type("\x1b[200~/reset\rdéjà\r\r  vu and a line that is longer than forty columns\r\x1b[201~")
+                self.wait_for("columns")
+                self.type(" indeed\n")
+                self.wait_for(r"indeed.*ended after 4 tokens.*> ")
+                self.assertEqual([m["content"] for m in self.saved() if m["role"] == "user"],
+                                 ["/reset\ndéjà\n\n  vu and a line that is longer than forty columns indeed"])
+                self.type("/quit\n")
+                self.assertIn("\x1b[?2004l", self.wait_for("quit.*2004l"))
+                self.assertEqual(self.ended(), DONE)
+
+    def test_keys_typed_during_an_answer_are_in_the_next_line_and_not_in_the_answer(self):
+        flags = ("-n", 400, "--logit-bias", "0=-inf", "--temp", 1, "--seed", 1)
+        plain = self.expect(DONE, "moert", "chat", model(), *flags, "-p", "Hello").out
+        for columns in (40, 80, 120):
+            with self.subTest(columns):
+                self.open(*flags, columns=columns)
+                self.type("Hello\n")
+                begin = self.wait_for(r"Hello\r\n.{20}")
+                for key in "/frobZZ":
+                    self.type(key)
+                    time.sleep(0.01)
+                text = begin.split("Hello\r\n", 1)[1] + self.wait_for(".*ended after 400 tokens")
+                shown, _ = self.screen(columns, text.split("ended after")[0])
+                self.assertEqual("".join("".join(shown).split()), "".join(plain.split()))
+                self.wait_for("> .*/frobZZ")
+                self.type("\n")
+                self.wait_for(r"unknown command /frobZZ.*> ")
+                self.type("/quit\n")
+                self.assertEqual(self.ended(), DONE)
+
+    def test_messages_are_kept_for_the_arrow_keys_of_the_next_conversation(self):
+        state = self.scratch / "state"
+        for flags, kept in (((), True), (("--no-history",), False)):
+            with self.subTest(flags):
+                shutil.rmtree(state, ignore_errors=True)
+                self.open("-n", 4, *flags, environment={"XDG_STATE_HOME": str(state)})
+                self.type("/frobnicate\n")
+                self.wait_for(r"unknown command /frobnicate.*> ")
+                self.type("\x04")
+                self.assertEqual(self.ended(), DONE)
+                file = state / "moert/chat-history"
+                self.assertEqual(file.exists(), kept)
+                if kept:
+                    self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+                    self.open("-n", 4, environment={"XDG_STATE_HOME": str(state)})
+                    self.type("\x1b[A\n")
+                    self.wait_for(r"unknown command /frobnicate.*> ")
+                    self.type("/quit\n")
+                    self.assertEqual(self.ended(), DONE)
+
+    def test_a_message_as_an_argument_is_answered_at_a_terminal_without_asking(self):
+        self.open("-n", 4, "Hello", begins="ended after 4 tokens")
+        self.assertEqual(self.ended(), DONE)
+
     def test_notices_are_wrapped_at_the_terminal_s_width(self):
         self.open("-n", 4, columns=40)
         self.type("/help\n")
         page = self.wait_for(r"/help\r\n.*Ctrl-C.*any lines\.")
-        lines = re.sub(r"\x1b\[\d*m", "", page).split("\r\n")[1:]
+        lines = re.sub(r"\x1b\[[?\d]*[a-z]", "", page).split("\r\n")[1:]
         self.assertLessEqual(max(map(len, lines)), 40, lines)
         self.assertIn("/save FILE     write the messages as", lines)
         self.assertIn("               JSON", lines)

@@ -19,8 +19,8 @@ namespace moert::cli {
 namespace {
 
 constexpr std::string_view kDefaultTemplate = "default";
-/// Memory of libedit, of the locale and of what does not grow with the context.
-constexpr uint64_t kFixedBytes = uint64_t(2) << 20;
+/// Memory of libedit and its history, of the locale and of what does not grow with the context.
+constexpr uint64_t kFixedBytes = uint64_t(4) << 20;
 /// Per token of the context: ids, and the conversation's text in messages, rendered, and in copies.
 constexpr uint64_t kTextBytesPerToken = 128;
 /// What a template may use: some 2,000 steps for its own logic, and per token of the context its
@@ -29,11 +29,13 @@ constexpr uint64_t kTemplateSteps = 50'000, kTemplateStepsPerToken = 32, kBytesP
 
 struct ChatOptions {
   std::string artifact;
+  std::optional<std::string> message; // Answered alone.
+  bool keepsNoHistory = false;
   std::string system;
   std::optional<std::string> templateFile, templateName;
   std::vector<std::string> templateArguments;
   std::optional<uint32_t> maxTokens, contextTokens;
-  OnFull onFull = OnFull::kStop;
+  OnFull onFull = OnFull::kShift;
   std::optional<ReasoningView> reasoning;
   SamplingFlags sampling;
   EngineFlags engine;
@@ -149,6 +151,7 @@ Result<PreparedChat> prepare(const ChatOptions &options) {
   settings.onFull = options.onFull;
   settings.ngramStop = options.sampling.ngramStop;
   MOERT_RETURN_IF_ERROR(chooseSampling(options, prepared));
+  settings.isGreedy = prepared.sampling.temperature == 0;
   MOERT_RETURN_IF_ERROR(startConversation(options, prepared));
   return prepared;
 }
@@ -223,11 +226,14 @@ Status chat(const ChatOptions &options) {
 
   ChatScreen screen(
       options.reasoning.value_or(isOutputTerminal() ? ReasoningView::kDim : ReasoningView::kHide));
-  if (!notices.isQuiet)
+  if (!notices.isQuiet && (!options.message || notices.isVerbose))
     screen.notice(startText(prepared, session->capacity()));
   Chat conversation(loaded, *session, sampler, std::move(*prepared.conversation), prepared.settings,
                     screen, signals, smallest);
-  const std::unique_ptr<LineReader> reader = makeLineReader();
+  if (options.message)
+    return conversation.answerOnce(*options.message);
+  const std::unique_ptr<LineReader> reader =
+      makeLineReader(options.keepsNoHistory ? "" : defaultHistoryPath());
   return conversation.run(*reader);
 }
 
@@ -250,6 +256,11 @@ void addChoice(CLI::App &command, const std::string &name, const std::string &gr
 
 void addConversationOptions(CLI::App &command, ChatOptions &options) {
   const std::string group = "Conversation";
+  command
+      .add_option("-p,--prompt,text", options.message,
+                  "Answer this message and end, with or without -p (default: messages are read)")
+      ->type_name("TEXT")
+      ->group(group);
   command.add_option("--system", options.system, "The system message (default: none)")
       ->type_name("TEXT")
       ->group(group);
@@ -285,9 +296,15 @@ void addConversationOptions(CLI::App &command, ChatOptions &options) {
           ", or the model's positions if they are fewer; less if the budget is small)"))
       ->group(group);
   addChoice<OnFull>(
-      command, "--on-full", group, {{"stop", OnFull::kStop}, {"shift", OnFull::kShift}},
+      command, "--on-full", group, {{"shift", OnFull::kShift}, {"stop", OnFull::kStop}},
       [&options](OnFull value) { options.onFull = value; },
-      "When the context is full: end the answer, or drop the oldest turns (default: stop)");
+      "When the context is full: drop the oldest turns, or end the answer (default: shift)");
+  command
+      .add_flag(
+          "--no-history", options.keepsNoHistory,
+          "Do not keep messages for the arrow keys in moert/chat-history of $XDG_STATE_HOME or "
+          "~/.local/state")
+      ->group(group);
   addChoice<ReasoningView>(
       command, "--reasoning", group,
       {{"show", ReasoningView::kShow},
@@ -310,8 +327,9 @@ void addChatCommand(CLI::App &app, Action &chosen) {
   addSamplingFlags(*command, options->sampling,
                    {.checkpointDefault = "the checkpoint's", .cutsNeedTemperature = false});
   addEngineFlags(*command, options->engine, FollowMemory::kOffered);
-  command->footer("Reads messages from standard input; answers go to standard output.\n" +
-                  exampleFooter("moert chat qwen.moe --memory 6GiB --system \"Answer briefly.\""));
+  command->footer(
+      "Reads messages from standard input or answers one; answers go to standard output.\n" +
+      exampleFooter("moert chat qwen.moe --memory 6GiB --system \"Answer briefly.\""));
   command->callback([options, &chosen] { chosen = [options] { return chat(*options); }; });
 }
 

@@ -157,6 +157,20 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
   return engine;
 }
 
+/// Says that an instruction-tuned model gets a prompt without its chat template, unless the prompt
+/// has special tokens, as a rendered one does.
+void noteTemplate(const RunOptions &options, const PreparedRun &run) {
+  const std::optional<Chat> &chat = run.model->artifact().chat;
+  const bool isText = options.promptText || options.promptFile;
+  if (options.engine.notices.isQuiet || !isText || !chat || chat->templates.empty())
+    return;
+  const size_t first = run.prompt[0] == run.model->artifact().model.bosToken ? 1 : 0;
+  for (size_t i = first; i < run.prompt.size(); ++i)
+    if (run.tokenizer->isSpecial(run.prompt[i]))
+      return;
+  printError("note: this model has a chat template, and moert run applies none; moert chat does");
+}
+
 /// Without a limit on the tokens or the context, the context is what the budget has memory for.
 void fitContext(const RunOptions &options, PreparedRun &run) {
   const uint32_t promptTokens = static_cast<uint32_t>(run.prompt.size());
@@ -292,6 +306,7 @@ Status runModel(const RunOptions &options) {
   run.availableBytes = availableMemoryBytes();
   if (options.length.tokens == kNoLimit && !options.length.context)
     fitContext(options, run);
+  noteTemplate(options, run);
   const EngineOptions engine = engineOptions(options, run);
   MOERT_ASSIGN_OR_RETURN(LoadedModel loaded,
                          loadModel(std::move(run.model), engine, options.engine.notices,

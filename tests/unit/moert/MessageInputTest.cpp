@@ -31,6 +31,12 @@ TEST_CASE("a line that ends in a backslash continues on the next one") {
   CHECK(messagesOf({"one\\"}) == Messages{"one"});
 }
 
+TEST_CASE("pasted lines are one message and no command") {
+  CHECK(messagesOf({"/one\n\ntwo", "next"}) == Messages{"/one\n\ntwo", "next"});
+  CHECK(messagesOf({"one\ntwo\\", "three"}) == Messages{"one\ntwo\nthree"});
+  CHECK(messagesOf({"\"\"\"one\ntwo\"\"\""}) == Messages{"one\ntwo"});
+}
+
 TEST_CASE("three quotes begin and end a message of any lines") {
   CHECK(messagesOf({"\"\"\"", "a\\", "", "/b", "\"\"\"", "next"}) == Messages{"a\\\n\n/b", "next"});
   CHECK(messagesOf({"\"\"\"a", "b\"\"\""}) == Messages{"a\nb"});

@@ -4,6 +4,7 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "tools/moert/Numbers.h"
+#include "tools/moert/chat/HeldKeys.h"
 
 #include <algorithm>
 
@@ -81,7 +82,7 @@ Result<Chat::Next> Chat::execute(std::string_view command) {
   if (!takesArgument && !argument.empty()) {
     screen.notice(
         strCat(name, " takes no text; a message that begins with / is put between \"\"\""));
-  } else if (name == "/quit") {
+  } else if (name == "/quit" || name == "/exit" || name == "/bye") {
     return Next::kQuit;
   } else if (name == "/system") {
     setSystem(argument);
@@ -94,7 +95,13 @@ Result<Chat::Next> Chat::execute(std::string_view command) {
     changeMemory(argument);
   } else if (name == "/stats") {
     showStats();
-  } else if (name == "/help") {
+  } else if (name == "/undo") {
+    undo();
+  } else if (name == "/regen") {
+    MOERT_RETURN_IF_ERROR(regenerate());
+    if (signals.endsProgram)
+      return Status(StatusCode::kInterrupted, "interrupted");
+  } else if (name == "/help" || name == "/?") {
     showHelp();
   } else {
     screen.notice(strCat("unknown command ", name,
@@ -102,6 +109,22 @@ Result<Chat::Next> Chat::execute(std::string_view command) {
                          "with / is put between \"\"\""));
   }
   return Next::kContinue;
+}
+
+void Chat::undo() {
+  const bool hadTurn = conversation.removeLastTurn();
+  screen.notice(hadTurn ? "the last message and its answer are taken back"
+                        : "there is no message to take back");
+}
+
+Status Chat::regenerate() {
+  if (!conversation.removeAnswer()) {
+    screen.notice("there is no message to answer again");
+    return {};
+  }
+  if (settings.isGreedy)
+    screen.notice("the most likely tokens are the same again; --temp draws others");
+  return respond();
 }
 
 void Chat::setSystem(std::string_view text) {
@@ -154,12 +177,14 @@ void Chat::showStats() {
 
 void Chat::showHelp() {
   screen.notice("/system TEXT   set the system message; without TEXT remove it\n"
+                "/regen         answer the last message again\n"
+                "/undo          take back the last message and its answer\n"
                 "/reset         forget the conversation, but not the system message\n"
                 "/save FILE     write the messages as JSON\n"
                 "/memory SIZE   continue with another budget, such as 4GiB, 25% or follow; without "
                 "SIZE show it\n"
                 "/stats         speed, hit rate and memory of the last answer; the context's use\n"
-                "/quit          end, as does Ctrl-D; Ctrl-C ends an answer\n"
+                "/quit          end, as do /bye, /exit and Ctrl-D; Ctrl-C ends an answer\n"
                 "A line that ends in \\ continues; \"\"\" begins and ends a message of any lines.");
 }
 
@@ -192,7 +217,7 @@ Result<std::optional<Chat::Prompt>> Chat::fit(std::span<const int32_t> answerSoF
       screen.notice(strCat("the conversation would have ", size, " tokens, the context has ",
                            capacity, ": /reset begins anew",
                            settings.onFull == OnFull::kStop
-                               ? ", and --on-full shift drops the oldest turns"
+                               ? ", and without --on-full stop the oldest turns are dropped"
                                : ", and --context takes more"));
       return std::optional<Prompt>();
     }
@@ -257,6 +282,19 @@ Result<GenerationEnd> Chat::generateAnswer(Prompt prompt, AnswerText &text) {
 
 Status Chat::answer(const std::string &message) {
   conversation.addUser(message);
+  return respond();
+}
+
+Status Chat::answerOnce(const std::string &message) {
+  MOERT_RETURN_IF_ERROR(checkUtf8(message, "--prompt"));
+  MOERT_RETURN_IF_ERROR(answer(message));
+  if (signals.stopsAnswer)
+    return Status(StatusCode::kInterrupted, "interrupted");
+  return conversation.turns() > 0 ? Status() : invalidInput("the message was not answered");
+}
+
+Status Chat::respond() {
+  const HeldKeys held;
   MOERT_ASSIGN_OR_RETURN(std::optional<Prompt> prompt, fit({}));
   if (!prompt) {
     conversation.removeLast();
@@ -312,11 +350,14 @@ void Chat::noticeEnd(GenerationEnd end) {
 void Chat::noticeRoom() {
   const uint32_t used = static_cast<uint32_t>(sessionText.ids().size());
   const uint32_t room = session.capacity() - std::min(used, session.capacity());
-  if (room > 0 && room < session.capacity() / kRoomFraction)
-    screen.notice(strCat("context: ", used, " of ", session.capacity(), " tokens used; ",
-                         settings.onFull == OnFull::kStop
-                             ? "when it is full, the answer ends; /reset begins anew"
-                             : "when it is full, the oldest turns are dropped"));
+  if (room == 0 || room >= session.capacity() / kRoomFraction ||
+      (hasWarnedOfRoom && settings.onFull == OnFull::kShift))
+    return;
+  hasWarnedOfRoom = true;
+  screen.notice(strCat("context: ", used, " of ", session.capacity(), " tokens used; ",
+                       settings.onFull == OnFull::kStop
+                           ? "when it is full, the answer ends; /reset begins anew"
+                           : "when it is full, the oldest turns are dropped"));
 }
 
 } // namespace moert::cli

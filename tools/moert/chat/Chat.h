@@ -21,14 +21,15 @@ namespace moert::cli {
 
 /// What happens when the context has no room for an answer.
 enum class OnFull {
-  kStop,  // The answer ends; a further message is refused.
   kShift, // The oldest turns are dropped, and the rest is computed again.
+  kStop,  // The answer ends; a further message is refused.
 };
 
 struct ChatSettings {
   uint32_t maxTokens = 0; // An answer's.
   bool followsMemory = false;
-  OnFull onFull = OnFull::kStop;
+  OnFull onFull = OnFull::kShift;
+  bool isGreedy = false; // The same messages have the same answer.
   NgramStopOptions ngramStop;
   TemplateLimits templateLimits;
 };
@@ -42,6 +43,8 @@ public:
 
   /// Answers messages until the input ends or /quit.
   Status run(LineReader &reader);
+  /// Answers one message.
+  Status answerOnce(const std::string &message);
 
 private:
   /// A rendered conversation that fits into the context, and the answer so far.
@@ -59,7 +62,12 @@ private:
   void showStats();
   void showHelp();
 
+  void undo();
+  Status regenerate();
+
   Status answer(const std::string &message);
+  /// Answers the last message of the conversation.
+  Status respond();
   Result<std::optional<Prompt>> fit(std::span<const int32_t> answerSoFar);
   Result<GenerationEnd> generateAnswer(Prompt prompt, AnswerText &text);
   Result<GenerationEnd> continueFrom(const Prompt &prompt, AnswerText &text);
@@ -75,6 +83,7 @@ private:
   ChatSignals signals;
   BudgetFollower budget;
   SessionText sessionText;
+  bool hasWarnedOfRoom = false;
   std::vector<int32_t> answerIds;           // The current answer's.
   std::optional<GenerationNumbers> numbers; // The last answer's, or its last part's.
 };

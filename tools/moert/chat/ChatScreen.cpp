@@ -4,6 +4,7 @@
 #include "tools/console/OutputStream.h"
 #include "tools/console/WrappedLines.h"
 
+#include <clocale>
 #include <cstdlib>
 #include <unistd.h>
 
@@ -17,18 +18,31 @@ static bool takesEscapes() {
 }
 
 ChatScreen::ChatScreen(ReasoningView view)
-    : reasoningView(view), isTerminal(isOutputTerminal()), canDim(isTerminal && takesEscapes()) {}
+    : reasoningView(view), isTerminal(isOutputTerminal()), canDim(isTerminal && takesEscapes()) {
+  // Characters are UTF-8, whatever the environment has: the model's text is.
+  if (isTerminal)
+    std::setlocale(LC_CTYPE, "C.UTF-8");
+}
 
 void ChatScreen::write(std::string_view text) {
+  if (!failure.isOk())
+    return;
   // A model's text may hold escape sequences, which a terminal would execute.
-  if (failure.isOk())
-    failure = writeOutput(isTerminal ? printable(text) : std::string(text));
+  failure = writeOutput(isTerminal ? answer.feed(printable(text), terminalColumns(STDOUT_FILENO))
+                                   : std::string(text));
+}
+
+void ChatScreen::writeHeldBack() {
+  if (failure.isOk() && isTerminal)
+    failure = writeOutput(answer.flush(terminalColumns(STDOUT_FILENO)));
 }
 
 void ChatScreen::setDim(bool dim) {
-  if (!canDim || isDim == dim || !failure.isOk())
+  if (!canDim || isDim == dim)
     return;
-  failure = writeOutput(dim ? "\x1b[2m" : "\x1b[0m");
+  writeHeldBack();
+  if (failure.isOk())
+    failure = writeOutput(dim ? "\x1b[2m" : "\x1b[0m");
   isDim = dim;
 }
 
@@ -49,9 +63,11 @@ void ChatScreen::show(AnswerPart part, std::string_view text) {
 }
 
 void ChatScreen::endAnswer() {
+  writeHeldBack();
   setDim(false);
   if (hasText || !isTerminal) // A pipe receives an empty line for an empty answer.
     write("\n");
+  answer.reset();
   hasReasoned = hasText = false;
 }
 

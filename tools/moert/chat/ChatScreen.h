@@ -1,9 +1,11 @@
-// What a conversation writes: answers to standard output; notices there too if it is a terminal,
-// and to standard error otherwise, so that a pipe receives the answers alone.
+// What a conversation writes: answers to standard output, wrapped at a terminal's width; notices
+// there too if it is a terminal, and to standard error otherwise, so that a pipe receives the
+// answers alone.
 #pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/generation/ReasoningText.h"
+#include "tools/console/WordWrap.h"
 
 #include <string>
 #include <string_view>
@@ -29,6 +31,7 @@ public:
 
 private:
   void write(std::string_view text);
+  void writeHeldBack();
   void setDim(bool dim);
 
   ReasoningView reasoningView;
@@ -36,6 +39,7 @@ private:
   bool isDim = false;       // The terminal writes dimmed text now.
   bool hasReasoned = false; // Reasoning of this answer was shown, and nothing of the answer yet.
   bool hasText = false;     // Something of this answer was shown.
+  WordWrap answer;          // At a terminal.
   Status failure;
 };
 

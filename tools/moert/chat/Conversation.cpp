@@ -48,6 +48,19 @@ bool Conversation::dropOldestTurn() {
   return true;
 }
 
+bool Conversation::removeAnswer() {
+  const auto last = std::find_if(messages.rbegin(), messages.rend(), isUsers);
+  messages.erase(last.base(), messages.end());
+  return !messages.empty();
+}
+
+bool Conversation::removeLastTurn() {
+  if (!removeAnswer())
+    return false;
+  messages.pop_back();
+  return true;
+}
+
 static Json withSystem(const std::string &system, const std::vector<Json> &messages) {
   Json all = Json::array();
   if (!system.empty())

@@ -25,6 +25,10 @@ public:
   void addAnswer(std::string text, std::string reasoning);
   /// Takes back the last message.
   void removeLast() { messages.pop_back(); }
+  /// Takes back the last message of the user and the answers to it; false if there is none.
+  bool removeLastTurn();
+  /// Takes back the answers to the last message of the user; false if there is no such message.
+  bool removeAnswer();
   /// Removes all messages but the system's.
   void reset();
   /// Removes the oldest turn, a message of the user and the answers to it. False, and nothing

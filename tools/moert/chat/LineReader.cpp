@@ -5,12 +5,15 @@
 
 #include <histedit.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <clocale>
 #include <cstdio>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <optional>
+#include <string_view>
+#include <sys/stat.h>
 #include <type_traits>
 #include <unistd.h>
 #include <utility>
@@ -21,7 +24,11 @@ namespace {
 
 // Above any message that a context has room for; bounds the memory of hostile input.
 constexpr size_t kMaxLineBytes = size_t(16) << 20;
-constexpr int kHistoryLines = 1000;
+// The history's memory is bounded by these: what is longer is not kept, nor what of a file that is
+// larger.
+constexpr int kHistoryLines = 500;
+constexpr size_t kHistoryLineBytes = 4096;
+constexpr off_t kHistoryFileBytes = off_t(4) << 20;
 
 /// Reads with the system's line editing, or from a pipe or file.
 class PlainReader : public LineReader {
@@ -67,12 +74,21 @@ struct EditLibrary {
   decltype(&::el_end) end;
   decltype(&::el_set) set;
   decltype(&::el_gets) gets;
+  decltype(&::el_wgetc) getCharacter;
+  decltype(&::el_winsertstr) insert;
   decltype(&::el_reset) reset;
   decltype(&::el_resize) resize;
   decltype(&::history_init) historyInit;
   decltype(&::history_end) historyEnd;
   decltype(&::history) history;
 
+  /// nullopt if the system has none.
+  static const std::optional<EditLibrary> &loaded() {
+    static const std::optional<EditLibrary> library = load();
+    return library;
+  }
+
+private:
   static std::optional<EditLibrary> load() {
     void *library = ::dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -88,6 +104,8 @@ struct EditLibrary {
     find(loaded.end, "el_end");
     find(loaded.set, "el_set");
     find(loaded.gets, "el_gets");
+    find(loaded.getCharacter, "el_wgetc");
+    find(loaded.insert, "el_winsertstr");
     find(loaded.reset, "el_reset");
     find(loaded.resize, "el_resize");
     find(loaded.historyInit, "history_init");
@@ -100,17 +118,26 @@ struct EditLibrary {
 /// A terminal with libedit.
 class EditingReader : public LineReader {
 public:
-  explicit EditingReader(const EditLibrary &loaded)
-      : library(loaded), editor(library.init("moert", stdin, stdout, stderr)),
-        past(library.historyInit()) {
+  EditingReader(const EditLibrary &loaded, std::string historyFile)
+      : library(loaded), historyPath(std::move(historyFile)), takesPastes(isAnsiTerminal()),
+        editor(library.init("moert", stdin, stdout, stderr)), past(library.historyInit()) {
     HistEvent event;
     library.history(past, &event, H_SETSIZE, kHistoryLines);
     library.history(past, &event, H_SETUNIQUE, 1);
     library.set(editor, EL_EDITOR, "emacs");
     library.set(editor, EL_SIGNAL, 0);
     library.set(editor, EL_HIST, library.history, past);
+    library.set(editor, EL_ADDFN, "moert-paste", "insert what is pasted", &insertPaste);
+    library.set(editor, EL_BIND, "\\e[200~", "moert-paste", nullptr);
+    struct stat file;
+    if (!historyPath.empty() && ::stat(historyPath.c_str(), &file) == 0 &&
+        file.st_size <= kHistoryFileBytes)
+      library.history(past, &event, H_LOAD, historyPath.c_str());
   }
   ~EditingReader() override {
+    HistEvent event;
+    if (!historyPath.empty())
+      library.history(past, &event, H_SAVE, historyPath.c_str());
     library.historyEnd(past);
     library.end(editor);
   }
@@ -125,14 +152,17 @@ public:
     library.set(editor, EL_PREP_TERM, 1);
     int count = 0;
     errno = 0;
+    setPasteMarks(true);
     const char *line = library.gets(editor, &count);
+    const int error = errno;
+    setPasteMarks(false);
     if (line && count > 0) {
       std::string text(line, static_cast<size_t>(count));
       if (text.ends_with('\n'))
         text.pop_back();
       return InputLine{std::move(text), LineEnd::kLine};
     }
-    const bool isInterrupted = count < 0 && errno == EINTR;
+    const bool isInterrupted = count < 0 && error == EINTR;
     library.reset(editor);
     std::fputs("\n", stdout);
     std::fflush(stdout);
@@ -141,12 +171,41 @@ public:
 
   void addHistory(const std::string &message) override {
     HistEvent event;
-    library.history(past, &event, H_ENTER, message.c_str());
+    if (message.size() <= kHistoryLineBytes)
+      library.history(past, &event, H_ENTER, message.c_str());
   }
 
   bool isTerminal() const override { return true; }
 
 private:
+  static bool isAnsiTerminal() {
+    const char *terminal = std::getenv("TERM");
+    return terminal && std::string_view(terminal) != "dumb";
+  }
+
+  /// Bracketed paste: the terminal marks the beginning and the end of what is pasted.
+  void setPasteMarks(bool on) const {
+    if (takesPastes)
+      (void)writeOutput(on ? "\x1b[?2004h" : "\x1b[?2004l");
+  }
+
+  /// Inserts the text up to its end mark into the line, line breaks too. A break at its end is left
+  /// out, so that the text can be looked at before it is sent.
+  static unsigned char insertPaste(EditLine *editor, int) {
+    constexpr std::wstring_view kEnd = L"\x1b[201~";
+    const EditLibrary &library = *EditLibrary::loaded();
+    std::wstring text;
+    wchar_t character = 0;
+    while (!text.ends_with(kEnd) && text.size() < kMaxLineBytes &&
+           library.getCharacter(editor, &character) == 1)
+      text += character == L'\r' ? L'\n' : character;
+    if (text.ends_with(kEnd))
+      text.resize(text.size() - kEnd.size());
+    text.erase(text.find_last_not_of(L'\n') + 1);
+    library.insert(editor, text.c_str());
+    return CC_REFRESH;
+  }
+
   // libedit takes prompts from functions without arguments of ours.
   static char *firstPrompt(EditLine *) {
     static char prompt[] = "> ";
@@ -157,19 +216,33 @@ private:
     return prompt;
   }
 
-  EditLibrary library;
+  const EditLibrary library;
+  const std::string historyPath;
+  const bool takesPastes;
   EditLine *editor;
   History *past;
 };
 
 } // namespace
 
-std::unique_ptr<LineReader> makeLineReader() {
+std::string defaultHistoryPath() {
+  const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
+  std::string folder = state && *state ? state : home && *home ? strCat(home, "/.local/state") : "";
+  if (!folder.starts_with('/'))
+    return "";
+  folder += "/moert";
+  for (size_t end = 0; end < folder.size();) { // Makes those that are missing.
+    end = std::min(folder.find('/', end + 1), folder.size());
+    (void)::mkdir(folder.substr(0, end).c_str(), 0700);
+  }
+  return folder + "/chat-history";
+}
+
+std::unique_ptr<LineReader> makeLineReader(const std::string &historyPath) {
   if (::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1) {
-    // Characters are UTF-8, whatever the environment has: the model's text is.
-    std::setlocale(LC_CTYPE, "C.UTF-8");
-    if (std::optional<EditLibrary> library = EditLibrary::load())
-      return std::make_unique<EditingReader>(*library);
+    // Characters are those of the locale that ChatScreen has set.
+    if (const std::optional<EditLibrary> &library = EditLibrary::loaded())
+      return std::make_unique<EditingReader>(*library, historyPath);
   }
   return std::make_unique<PlainReader>();
 }

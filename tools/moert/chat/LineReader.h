@@ -1,4 +1,5 @@
-// Lines of input: from a terminal with editing and history (libedit), or from anything else.
+// Lines of input: from a terminal with editing, pasting and history (libedit), or from anything
+// else.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -15,7 +16,7 @@ enum class LineEnd {
 };
 
 struct InputLine {
-  std::string text; // Without its line break.
+  std::string text; // Without its line break. Pasted text may have others.
   LineEnd end = LineEnd::kLine;
 };
 
@@ -32,8 +33,12 @@ public:
   virtual bool isTerminal() const = 0;
 };
 
-/// The reader of standard input. At a terminal it loads libedit, and does without editing and
-/// history if the system has none.
-std::unique_ptr<LineReader> makeLineReader();
+/// The reader of standard input. At a terminal it loads libedit, and does without editing, pasting
+/// and history if the system has none. historyPath: the file that keeps the history; empty: none.
+std::unique_ptr<LineReader> makeLineReader(const std::string &historyPath);
+
+/// The file in the user's folder for states of programs, which is made; empty if the environment
+/// names none.
+std::string defaultHistoryPath();
 
 } // namespace moert::cli

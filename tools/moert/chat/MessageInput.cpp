@@ -46,7 +46,7 @@ std::optional<InputMessage> MessageInput::addLine(std::string_view line) {
     return std::nullopt;
   }
   text += line;
-  return complete(false);
+  return complete(line.find('\n') != std::string_view::npos);
 }
 
 std::optional<InputMessage> MessageInput::finish() {

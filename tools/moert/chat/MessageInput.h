@@ -1,6 +1,7 @@
 // Messages from lines of input. A line is a message; one that ends in a backslash continues on the
 // next line, and """ begins and ends a message of any lines. A message that begins with / is a
-// command, unless it is within """.
+// command, unless it is within """. Pasted text is a line that has line breaks: a message, no
+// command.
 #pragma once
 
 #include <optional>
@@ -17,8 +18,8 @@ struct InputMessage {
 /// Used by one thread.
 class MessageInput {
 public:
-  /// Adds a line, without its line break. Returns the message that it completes; lines of white
-  /// space complete none.
+  /// Adds a line, without its last line break. Returns the message that it completes; lines of
+  /// white space complete none.
   std::optional<InputMessage> addLine(std::string_view line);
 
   /// The end of the input: the message that its last lines began, if any.
