@@ -31,7 +31,7 @@ static Result<std::optional<WorkDirectory>> leftWork(const std::string &checkpoi
     return invalidInput(left->path(), " was left by another command, such as a compile with "
                                       "--accuracy-loss; expected --resume with the options of that "
                                       "command, or no --resume");
-  sayTo(session, left->leftText(options.outputPath));
+  sayTo(session, left->leftText());
   return left;
 }
 
@@ -63,13 +63,10 @@ Status writePlan(EmitPlan plan, const Checkpoint &checkpoint, const CheckpointHa
 
 Status writeArtifact(EmitPlan plan, const Checkpoint &checkpoint, const EmitOptions &options,
                      const Session &session) {
-  MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
+  MOERT_ASSIGN_OR_RETURN(const std::optional<WorkDirectory> left,
                          leftWork(checkpoint.directory(), options, session));
   MOERT_ASSIGN_OR_RETURN(CheckpointHash hash, checkpointHash(checkpoint, session.stop));
-  MOERT_RETURN_IF_ERROR(writePlan(std::move(plan), checkpoint, hash, options, session));
-  if (left)
-    left->discard();
-  return {};
+  return writePlan(std::move(plan), checkpoint, hash, options, session);
 }
 
 Status withResumeHint(Status status, const std::string &outputPath) {

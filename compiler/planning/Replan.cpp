@@ -377,11 +377,8 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
                          WorkDirectory::findLeft(request.outputPath, inputs));
   if (left)
-    sayTo(session, left->leftText(request.outputPath));
-  MOERT_RETURN_IF_ERROR(writePlans(request, nullptr, session));
-  if (left)
-    left->discard();
-  return {};
+    sayTo(session, left->leftText());
+  return writePlans(request, nullptr, session);
 }
 
 } // namespace moec

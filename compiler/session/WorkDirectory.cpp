@@ -157,11 +157,10 @@ Result<std::optional<WorkDirectory>> WorkDirectory::findLeft(const std::string &
   return std::optional<WorkDirectory>(std::move(left));
 }
 
-std::string WorkDirectory::leftText(const std::string &outputPath) const {
-  return strCat(directory,
-                " was left by an interrupted command, such as a compile with "
-                "--accuracy-loss; this command does not use it and removes it once ",
-                outputPath, " is written");
+std::string WorkDirectory::leftText() const {
+  return strCat(directory, " was left by an interrupted command, such as a compile with "
+                           "--accuracy-loss, which --resume with its options continues; this "
+                           "command neither uses nor removes it");
 }
 
 WorkDirectory::WorkDirectory(WorkDirectory &&other) noexcept

@@ -38,13 +38,12 @@ public:
   static moert::Status checkHoldsNone(const std::string &outputPath,
                                       std::span<const std::string> inputs);
   /// For a command that uses no work directory: finds the one that an interrupted command with the
-  /// same output left. It is locked, and kept unless discard() is called. nullopt if there is none,
-  /// or one that this class did not make. Refuses inputs in it, and a directory that another
-  /// process has locked.
+  /// same output left. It is locked, and kept. nullopt if there is none, or one that this class did
+  /// not make. Refuses inputs in it, and a directory that another process has locked.
   static moert::Result<std::optional<WorkDirectory>> findLeft(const std::string &outputPath,
                                                               std::span<const std::string> inputs);
   /// The message about a directory that findLeft() found.
-  std::string leftText(const std::string &outputPath) const;
+  std::string leftText() const;
   static std::string pathOf(const std::string &outputPath) { return outputPath + ".work"; }
 
   WorkDirectory(WorkDirectory &&other) noexcept;
@@ -56,7 +55,6 @@ public:
   /// Whether an earlier run's directory was opened.
   bool isResumed() const { return resumed; }
   void keep() { isRemovedAtEnd = false; }
-  void discard() { isRemovedAtEnd = true; }
   /// Keeps the directory if --resume can continue from it: after an interruption, after a system
   /// failure with something done, and after any error of a resumed run. For an interruption or a
   /// failure, appends the kept paths to the message, with those of `beside` that exist. Does

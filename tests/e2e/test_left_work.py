@@ -29,6 +29,9 @@ class LeftWorkTest(E2eTest):
         return ("compile", with_special(), "-o", self.output, "--accuracy-loss", loss, "--calibration-text", self.text,
                 "--calibration-tokens", 1024, "--search-windows", 10, "--solver", "uniform", *flags)
 
+    def kept(self):
+        return {path.name: digest(path) for path in self.work.iterdir() if path.is_file()}
+
     def killed(self, *command, at):
         status, error = support.interrupt_at(support.start("moec", *map(str, command)), signal.SIGKILL, at)
         self.assertEqual(status, -signal.SIGKILL, error)
@@ -37,18 +40,22 @@ class LeftWorkTest(E2eTest):
         self.killed(*self.accurate(), at=self.work / "reference.moe")
         self.assertEqual(self.left(), ["out.moe.work"])
 
-    def test_a_plain_compile_names_the_work_directory_and_removes_it(self):
+    def test_a_plain_compile_names_the_work_directory_and_keeps_it(self):
         self.killed_accurately()
+        kept = self.kept()
         done = self.expect(DONE, "moec", "compile", with_special(), "-o", self.output, *PLAIN)
         self.assertIn(f"{self.work} was left by an interrupted command", done.err)
-        self.assertEqual(self.left(), ["out.moe"])
+        self.assertEqual(self.left(), ["out.moe", "out.moe.work"])
+        self.assertEqual(self.kept(), kept)
         self.assertEqual(digest(self.output), digest(artifact(with_special(), *PLAIN)))
+        self.expect(DONE, "moec", *self.accurate("--resume"))
+        self.assertEqual(self.left(), ["out.moe"])
 
     def test_replan_does_the_same(self):
         self.killed_accurately()
         done = self.expect(DONE, "moec", "replan", artifact(with_special(), *PLAIN), "-o", self.output, "--memory", "50%")
         self.assertIn(f"{self.work} was left by an interrupted command", done.err)
-        self.assertEqual(self.left(), ["out.moe"])
+        self.assertEqual(self.left(), ["out.moe", "out.moe.work"])
 
     def test_a_plain_compile_that_is_refused_leaves_the_work_directory(self):
         self.killed_accurately()
@@ -88,10 +95,10 @@ class LeftWorkTest(E2eTest):
 
     def test_work_is_kept_without_resume(self):
         self.killed_accurately()
-        kept = {path.name: digest(path) for path in self.work.iterdir() if path.is_file()}
+        kept = self.kept()
         for command in self.accurate(), ("calibrate", with_special(), "-o", self.output, "--calibration-text", self.text):
             self.refused("moec", *command, mention=f"found the work of an interrupted command: {self.work}; --resume .*--restart")
-        self.assertEqual({path.name: digest(path) for path in self.work.iterdir() if path.is_file()}, kept)
+        self.assertEqual(self.kept(), kept)
         self.refused("moec", *self.accurate("--resume", "--restart"), mention="--re(sume|start) excludes --re(sume|start)")
         self.expect(DONE, "moec", *self.accurate("--restart"))
         self.assertEqual(self.left(), ["out.moe"])
