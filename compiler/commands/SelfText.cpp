@@ -4,11 +4,13 @@
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/import/ImportCheckpoint.h"
 #include "moert/Engine.h"
+#include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
 #include "runtime/base/JsonWriter.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/SystemLimits.h"
+#include "runtime/base/ThreadPool.h"
 #include "runtime/evaluation/TextWindows.h"
 #include "runtime/generation/Sampler.h"
 
@@ -17,6 +19,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <utility>
 
 using namespace moert;
 
@@ -24,8 +27,9 @@ namespace moec {
 
 namespace {
 
-/// Sequences that are sampled in one batch, so that an expert is read once for all of them.
-constexpr uint32_t kLanes = 32;
+/// Sequences that are written in one batch, at most: weights are read once for all of them, and an
+/// expert that few of them choose still gets several rows.
+constexpr uint64_t kLanes = 64;
 /// First tokens that are drawn for a document before giving up.
 constexpr int kMostDraws = 1000;
 
@@ -37,6 +41,9 @@ struct Lane {
   std::vector<int32_t> tokens; // What stands before the document, and the document.
   size_t fed = 0;              // Tokens that the session has got.
   bool isActive = false;
+  std::vector<float> logits;   // After the last token.
+  bool hasLogits = false;      // The step has given these.
+  Result<int32_t> sampled = 0; // The token drawn from these.
 };
 
 /// Writes the documents of one call. One thread.
@@ -56,8 +63,11 @@ private:
   Status begin(Lane &lane, uint64_t document);
   std::string lineOf(const Lane &lane) const;
   Status step();
+  void sample(Lane &lane) const;
+  Status take(Lane &lane);
   Status flush();
   uint64_t doneTokens() const; // A document that ended early counts as a whole one.
+  bool endsAtEndToken() const { return !request.hasIds; }
   bool isEnd(int32_t token) const {
     return std::find(endTokens.begin(), endTokens.end(), token) != endTokens.end();
   }
@@ -68,6 +78,7 @@ private:
   uint64_t written = 0; // Documents in the file.
   std::unique_ptr<Model> model;
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<ThreadPool> samplers;
   std::vector<Lane> lanes;
   std::vector<int32_t> endTokens;
   std::vector<int32_t> before;              // What stands before each document.
@@ -117,13 +128,18 @@ Status SelfTextWriter::open() {
   return {};
 }
 
-// As many lanes as memory allows.
+// As many lanes as memory allows, in rounds of equally many documents. A batch has at most as many
+// tokens as the context.
 Result<MemoryAccount> SelfTextWriter::accountForLanes(EngineOptions &options) const {
-  uint32_t count = static_cast<uint32_t>(std::min<uint64_t>(kLanes, request.documents - written));
+  const uint64_t documents = request.documents - written;
+  const uint64_t rowBytes = uint64_t(model->artifact().model.vocabularySize) * sizeof(float);
+  const uint64_t most = std::min<uint64_t>(kLanes, options.contextTokens);
+  uint64_t count = divideUp(documents, divideUp(documents, most));
   for (;; count /= 2) {
-    options.sessions = count;
-    options.prefillChunk = count;
-    options.logitsRows = count;
+    options.sessions = static_cast<uint32_t>(count);
+    options.prefillChunk = options.sessions;
+    options.logitsRows = options.sessions;
+    options.extraBytes = privateMemoryBytes() + count * rowBytes;
     auto account = accountMemory(*model, options);
     if (account.isOk() || count == 1)
       return account;
@@ -148,13 +164,15 @@ Status SelfTextWriter::load() {
   options.threads = request.threads;
   options.takesFewerThreads = true;
   options.memory = BudgetSize{availableMemoryBytes() / 4 * 3, {}};
-  options.extraBytes = privateMemoryBytes();
   MOERT_ASSIGN_OR_RETURN(MemoryAccount account, accountForLanes(options));
   MOERT_ASSIGN_OR_RETURN(engine, Engine::load(*model, options, account));
   lanes.resize(options.sessions);
   for (Lane &lane : lanes) {
     MOERT_ASSIGN_OR_RETURN(lane.session, engine->createSession());
+    lane.logits.resize(info.vocabularySize);
   }
+  MOERT_ASSIGN_OR_RETURN(samplers,
+                         ThreadPool::create(request.threads, ThreadPool::Shortage::kTakesFewer));
   return {};
 }
 
@@ -179,20 +197,29 @@ Status SelfTextWriter::onLogits(moert::Session &session, uint32_t, std::span<con
   Lane &lane = *std::find_if(lanes.begin(), lanes.end(), [&](const Lane &candidate) {
     return candidate.session.get() == &session;
   });
-  MOERT_ASSIGN_OR_RETURN(int32_t token, lane.sampler->sample(logits));
-  const bool endsAtEndToken = !request.hasIds;
+  std::copy(logits.begin(), logits.end(), lane.logits.begin());
+  lane.hasLogits = true;
+  return {};
+}
+
+void SelfTextWriter::sample(Lane &lane) const {
+  lane.sampled = lane.sampler->sample(lane.logits);
   const bool isEmpty = lane.tokens.size() == before.size();
-  for (int again = 0; endsAtEndToken && isEmpty && isEnd(token); ++again) {
-    if (again == kMostDraws)
-      return failed(request.referencePath,
-                    ": the model ends every document before its first token");
-    MOERT_ASSIGN_OR_RETURN(token, lane.sampler->sample(logits));
-  }
-  if (endsAtEndToken && isEnd(token))
+  for (int again = 0; endsAtEndToken() && isEmpty && lane.sampled.isOk() && isEnd(*lane.sampled);
+       ++again)
+    lane.sampled = again < kMostDraws
+                       ? lane.sampler->sample(lane.logits)
+                       : failed(request.referencePath,
+                                ": the model ends every document before its first token");
+}
+
+Status SelfTextWriter::take(Lane &lane) {
+  MOERT_ASSIGN_OR_RETURN(const int32_t token, std::move(lane.sampled));
+  if (endsAtEndToken() && isEnd(token))
     lane.isActive = false;
   else
     lane.tokens.push_back(token);
-  if (lane.tokens.size() >= session.capacity())
+  if (lane.tokens.size() >= lane.session->capacity())
     lane.isActive = false;
   if (!lane.isActive)
     finished.emplace(lane.document, lineOf(lane));
@@ -221,7 +248,16 @@ Status SelfTextWriter::step() {
                      {&lane.tokens[lane.fed++], 1},
                      isLast ? LogitsWanted::kLast : LogitsWanted::kNowhere});
   }
-  return engine->step(batch, *this);
+  MOERT_RETURN_IF_ERROR(engine->step(batch, *this));
+  samplers->run(lanes.size(), 1, [&](uint64_t begin, uint64_t end, uint32_t) {
+    for (Lane &lane : std::span(lanes).subspan(begin, end - begin))
+      if (lane.hasLogits)
+        sample(lane);
+  });
+  for (Lane &lane : lanes)
+    if (std::exchange(lane.hasLogits, false))
+      MOERT_RETURN_IF_ERROR(take(lane));
+  return {};
 }
 
 Status SelfTextWriter::flush() {

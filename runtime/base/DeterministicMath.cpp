@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 
 namespace moert {
@@ -32,10 +31,6 @@ DoubleDouble twoProduct(double a, double b) {
   const double product = a * b;
   return {product, ((aHigh * bHigh - product) + aHigh * bLow + aLow * bHigh) + aLow * bLow};
 }
-
-// ln 2 in two parts. The first ends in 21 zero bits, so that its product with an exponent is exact.
-constexpr double kLn2High = 0x1.62e42feep-1;
-constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 
 /// 2^exponent, -1022 <= exponent <= 1023.
 double powerOfTwo(int exponent) {
@@ -105,24 +100,6 @@ double deterministicLog(double x) {
 
 double deterministicExp(double x) {
   return exponential({x, 0});
-}
-
-float deterministicExp32(float x) {
-  if (!(x >= -87.33654f)) // e^x is below the smallest normal float; NaN is neither.
-    return x < 0 ? 0.0f : x;
-  if (x > 88.722839f)
-    return std::numeric_limits<float>::infinity();
-  // x = n ln 2 + r, |r| <= ln(2)/2. Adding the shift rounds to an integer in its low bits.
-  constexpr double kInverseLn2 = 1.4426950408889634, kShift = 0x1.8p52;
-  const double shifted = double(x) * kInverseLn2 + kShift;
-  const double n = shifted - kShift;
-  const double r = (double(x) - n * kLn2High) - n * kLn2Low;
-  // The Taylor series up to r^10/10!: a relative error below 2^-41, 17 bits beyond a float.
-  double series = 1.0 / 3628800;
-  for (double inverseFactorial : {1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120,
-                                  1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0})
-    series = series * r + inverseFactorial;
-  return static_cast<float>(series * powerOfTwo(static_cast<int>(n)));
 }
 
 double deterministicPow(double base, double exponent) {

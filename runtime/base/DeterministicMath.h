@@ -7,6 +7,10 @@
 // the decays of recurrences and factors by position need them, a number per head and token.
 #pragma once
 
+#include <bit>
+#include <cstdint>
+#include <limits>
+
 namespace moert {
 
 /// pi, rounded to double.
@@ -21,8 +25,39 @@ double deterministicExp(double x);
 /// base^exponent for a finite base > 0; limits as for e^x.
 double deterministicPow(double base, double exponent);
 
+/// ln 2 in two parts. The first ends in 21 zero bits, so that its product with an exponent is
+/// exact.
+inline constexpr double kLn2High = 0x1.62e42feep-1;
+inline constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+
 /// e^x, computed in double and rounded once: for the weights of a vocabulary. Subnormal results are
-/// 0, those beyond the largest float infinity; NaN gives NaN.
-float deterministicExp32(float x);
+/// 0, those beyond the largest float infinity; NaN gives NaN. Without branches, so that a loop over
+/// a vocabulary becomes vector code.
+inline float deterministicExp32(float x) {
+  constexpr float kLeast = -87.33654f, kMost = 88.722839f; // Results that are normal floats.
+  const float above = x < kLeast ? kLeast : x;
+  const double within = double(above > kMost ? kMost : above);
+  // x = n ln 2 + r, |r| <= ln(2)/2. Adding the shift rounds to an integer in its low bits.
+  constexpr double kInverseLn2 = 1.4426950408889634, kShift = 0x1.8p52;
+  const double shifted = within * kInverseLn2 + kShift;
+  const double n = shifted - kShift;
+  const double r = (within - n * kLn2High) - n * kLn2Low;
+  // The Taylor series up to r^10/10!: a relative error below 2^-41, 17 bits beyond a float.
+  double series = 1.0 / 3628800;
+  series = series * r + 1.0 / 362880;
+  series = series * r + 1.0 / 40320;
+  series = series * r + 1.0 / 5040;
+  series = series * r + 1.0 / 720;
+  series = series * r + 1.0 / 120;
+  series = series * r + 1.0 / 24;
+  series = series * r + 1.0 / 6;
+  series = series * r + 0.5;
+  series = series * r + 1.0;
+  series = series * r + 1.0;
+  const auto power = std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52);
+  const auto value = static_cast<float>(series * power);
+  const float notLarge = x > kMost ? std::numeric_limits<float>::infinity() : value;
+  return x < kLeast ? 0.0f : notLarge;
+}
 
 } // namespace moert

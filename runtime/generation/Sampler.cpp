@@ -4,7 +4,9 @@
 #include "runtime/base/FloatMode.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 
 namespace moert {
 
@@ -58,27 +60,54 @@ float Sampler::weightOf(float logit, float largest) const {
   return deterministicExp32((logit - largest) / options.temperature);
 }
 
+// Weights go through a small buffer: a loop that does nothing else becomes vector code.
+size_t Sampler::addWeights(std::span<const float> logits, float largest, double target, size_t none,
+                           double &sum) const {
+  constexpr size_t kBlock = 256;
+  std::array<float, kBlock> weights;
+  size_t last = none;
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, logits.size() - begin);
+    for (size_t i = 0; i < count; ++i)
+      weights[i] = weightOf(logits[begin + i], largest);
+    for (size_t i = 0; i < count && sum <= target; ++i) {
+      if (weights[i] < options.minP || weights[i] == 0)
+        continue;
+      sum += double(weights[i]);
+      last = begin + i;
+    }
+  }
+  return last;
+}
+
 int32_t Sampler::drawFromAll(std::span<const float> logits, float largest) {
-  // What min-p excludes has no weight. The largest weight is 1.
-  auto keptWeight = [&](float logit) {
-    const float weight = weightOf(logit, largest);
-    return weight >= options.minP ? double(weight) : 0;
+  // The running sum before each part of the vocabulary, so that the part of the drawn token is
+  // known and only its weights are computed again.
+  constexpr size_t kParts = 64;
+  const size_t partSize = (logits.size() + kParts - 1) / kParts;
+  const auto partOf = [&](size_t part) {
+    const size_t begin = std::min(part * partSize, logits.size());
+    return logits.subspan(begin, std::min(partSize, logits.size() - begin));
   };
+  constexpr double kAll = std::numeric_limits<double>::infinity();
+  std::array<double, kParts> before;
   double sum = 0;
-  for (float logit : logits)
-    sum += keptWeight(logit);
+  size_t last = 0; // The last part with a weight.
+  for (size_t part = 0; part < kParts; ++part) {
+    before[part] = sum;
+    addWeights(partOf(part), largest, kAll, 0, sum);
+    if (sum > before[part])
+      last = part;
+  }
   const double target = random.nextUnit() * sum;
 
   // If rounding brings the target up to the sum, the last token with a weight is chosen.
-  double running = 0;
-  size_t chosen = 0;
-  for (size_t i = 0; i < logits.size() && running <= target; ++i) {
-    double weight = keptWeight(logits[i]);
-    running += weight;
-    if (weight > 0)
-      chosen = i;
-  }
-  return static_cast<int32_t>(chosen);
+  size_t part = last;
+  while (before[part] > target)
+    --part;
+  double running = before[part];
+  return static_cast<int32_t>(part * partSize +
+                              addWeights(partOf(part), largest, target, 0, running));
 }
 
 bool Sampler::isBefore(const Candidate &a, const Candidate &b) {

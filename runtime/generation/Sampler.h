@@ -74,6 +74,10 @@ private:
   static bool cuts(const SamplingOptions &options, uint32_t vocabularySize);
   static bool isBefore(const Candidate &a, const Candidate &b);
   float weightOf(float logit, float largest) const;
+  /// Adds the weights that min-p keeps to `sum`, one by one, as long as it is at most `target`, and
+  /// returns the index of the last that was added and is not 0; `none` if there is none.
+  size_t addWeights(std::span<const float> logits, float largest, double target, size_t none,
+                    double &sum) const;
   double weightAtRank(size_t rank, float largest) const;
   double weightOfBest(size_t count, float largest) const;
   Kept keepBest(std::span<const float> logits, float largest);

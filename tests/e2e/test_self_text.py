@@ -34,24 +34,32 @@ class SelfTextTest(E2eTest):
         self.assertEqual(self.written("threads.jsonl", "--threads", 1).read_text().splitlines(), whole)
         self.assertEqual(self.written("few.jsonl", documents=3).read_text().splitlines(), whole[:3])
 
+    def test_a_document_is_the_same_in_any_batch(self):
+        short = ("--document-tokens", 64)
+        many = self.written("many.jsonl", *short, documents=150).read_text().splitlines()  # Three batches.
+        self.assertEqual(len(many), 150)
+        for number in (1, 40):
+            self.assertEqual(self.written(f"{number}.jsonl", *short, documents=number).read_text().splitlines(), many[:number])
+
     def test_another_seed_writes_other_documents(self):
         texts = {self.written(f"{seed}.jsonl", documents=2, seed=seed).read_text() for seed in (1, 2)}
         self.assertEqual(len(texts), 2)
 
     def test_an_interrupted_command_leaves_no_output_and_resumes(self):
         output = self.scratch / "resumed.jsonl"
-        command = ("self-text", POCKET, "-n", 64, "--seed", 1, "-o", output)
+        command = ("self-text", POCKET, "-n", 300, "--seed", 1, "--document-tokens", 64, "-o", output)
         self.interrupted(Path(f"{output}.partial"), *command)
         self.assertFalse(output.exists())
         self.expect(DONE, "moec", *command, "--resume")
-        self.assertEqual(output.read_text().splitlines()[:3], self.written("few.jsonl", documents=3).read_text().splitlines())
+        few = self.written("few.jsonl", "--document-tokens", 64, documents=3)
+        self.assertEqual(output.read_text().splitlines()[:3], few.read_text().splitlines())
         self.assertEqual(sorted(path.name for path in self.scratch.glob("resumed*")), ["resumed.jsonl"])
 
-    def interrupted(self, partial, *command):
-        """Interrupts the command once it has written documents."""
+    def interrupted(self, partial, *command, written=True):
+        """Interrupts the command once it writes documents, or has written some."""
         process = start("moec", *command)
         wait_for(process, partial)
-        while process.poll() is None and not partial.stat().st_size:
+        while written and process.poll() is None and not partial.stat().st_size:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         status, err = ended(process)
@@ -65,8 +73,8 @@ class SelfTextTest(E2eTest):
             file.write(bytes(8))
         for name, checkpoint, seed in (("seed", POCKET, 2), ("checkpoint", other, 1)):
             output = self.scratch / f"{name}.jsonl"
-            self.interrupted(Path(f"{output}.partial"), "self-text", POCKET, "-n", 400, "--seed", 1, "-o", output)
-            command = ("self-text", checkpoint, "-n", 2, "--seed", seed)
+            self.interrupted(Path(f"{output}.partial"), "self-text", POCKET, "-n", 400, "--seed", 1, "--document-tokens", 64, "-o", output)
+            command = ("self-text", checkpoint, "-n", 2, "--seed", seed, "--document-tokens", 64)
             done = self.expect(DONE, "moec", *command, "--resume", "-o", output)
             self.assertIn("starting over", done.err)
             afresh = self.scratch / f"{name}-afresh.jsonl"
@@ -78,7 +86,8 @@ class SelfTextTest(E2eTest):
         output = self.scratch / "out.moe"
         first = self.out_of_reach(output, "--self-text", 80, "--seed", 1)
         flags = ("--self-text", 80, "--seed", 2, "--resume")
-        self.interrupted(self.scratch / "out.moe.work/self-calibration.jsonl.partial", *self.out_of_reach_command(output, *flags))
+        self.interrupted(self.scratch / "out.moe.work/self-calibration.jsonl.partial", *self.out_of_reach_command(output, *flags),
+                         written=False)
         resumed = self.out_of_reach(output, *flags)
         self.assertEqual(sorted(resumed), ["acceptance", "calibration"])
         for use in resumed:

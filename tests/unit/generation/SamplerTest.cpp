@@ -1,9 +1,11 @@
 #include "runtime/generation/Sampler.h"
 
+#include "runtime/base/DeterministicMath.h"
 #include "tests/unit/support/CountAllocations.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -69,6 +71,44 @@ TEST_CASE("temperature 0 and top-k 1 are greedy") {
 TEST_CASE("draws follow the softmax at temperature 1") {
   auto counts = countsOf(kLogits, {.temperature = 1, .seed = 7}, 20000);
   CHECK(chiSquare(counts, softWeights(kLogits, 1)) < 24.32); // 7 degrees.
+}
+
+/// Step 7 of Sampler.h in plain loops.
+static int32_t plainDraw(const std::vector<float> &logits, const SamplingOptions &options,
+                         double unit) {
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  auto weightOf = [&](float logit) {
+    const float weight = deterministicExp32((logit - largest) / options.temperature);
+    return weight >= options.minP ? double(weight) : 0;
+  };
+  double sum = 0, running = 0;
+  for (float logit : logits)
+    sum += weightOf(logit);
+  int32_t chosen = 0;
+  for (size_t i = 0; i < logits.size() && running <= unit * sum; ++i) {
+    running += weightOf(logits[i]);
+    if (weightOf(logits[i]) > 0)
+      chosen = static_cast<int32_t>(i);
+  }
+  return chosen;
+}
+
+TEST_CASE("draws from all tokens are those of one running sum") {
+  for (const SamplingOptions &options : {SamplingOptions{.temperature = 1, .seed = 3},
+                                         {.temperature = 40, .seed = 4},
+                                         {.temperature = 1.5f, .seed = 5, .minP = 0.05f}})
+    for (size_t size : {1, 2, 63, 64, 65, 300, 5000}) {
+      RandomStream values(size), units(options.seed);
+      auto sampler = Sampler::create(options, static_cast<uint32_t>(size));
+      REQUIRE(sampler.isOk());
+      for (int draw = 0; draw < 40; ++draw) {
+        std::vector<float> logits(size);
+        for (float &logit : logits) // A third have no weight.
+          logit = float(values.nextUnit() < 0.67 ? values.nextUnit() * 12 : -5000);
+        const int32_t expected = plainDraw(logits, options, units.nextUnit());
+        REQUIRE(*sampler->sample(logits) == expected);
+      }
+    }
 }
 
 TEST_CASE("draws follow the softmax at another temperature") {
