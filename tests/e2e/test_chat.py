@@ -502,6 +502,18 @@ class TerminalTest(E2eTest):
                     self.type("/quit\n")
                     self.assertEqual(self.ended(), DONE)
 
+    def test_an_answer_in_the_background_of_a_terminal_is_not_stopped(self):
+        """The shell's next command has the terminal while the answer is written."""
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execvp("bash", ["bash", "-ic", 'set -m; "$0" chat "$1" -n 4 -p Hello & wait $!; echo "exit status $?"',
+                               program("moert"), str(model())])
+        self.addCleanup(os.close, terminal)
+        self.child, self.terminal, self.seen = child, terminal, ""
+        self.addCleanup(self.end)
+        self.wait_for("exit status 0")
+        self.ended()
+
     def test_a_message_as_an_argument_is_answered_at_a_terminal_without_asking(self):
         self.open("-n", 4, "Hello", begins="ended after 4 tokens")
         self.assertEqual(self.ended(), DONE)

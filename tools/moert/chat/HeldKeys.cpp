@@ -4,9 +4,14 @@
 
 namespace moert::cli {
 
+/// A process in the background would be stopped where it changes the terminal.
+static bool isInForeground() {
+  return ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
+}
+
 HeldKeys::HeldKeys() {
   termios now = {};
-  if (::tcgetattr(STDIN_FILENO, &now) != 0)
+  if (!isInForeground() || ::tcgetattr(STDIN_FILENO, &now) != 0)
     return;
   before = now;
   // Without ICANON, keys are kept one by one, not as lines whose erasing would be shown.
@@ -15,7 +20,7 @@ HeldKeys::HeldKeys() {
 }
 
 HeldKeys::~HeldKeys() {
-  if (before)
+  if (before && isInForeground())
     ::tcsetattr(STDIN_FILENO, TCSADRAIN, &*before);
 }
 
