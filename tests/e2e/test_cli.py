@@ -131,6 +131,26 @@ class TypedOptionsTest(E2eTest):
         self.assertIn("".join("    " + line if line.strip() else line for line in page.splitlines(keepends=True)),
                       (ROOT / "docs/options.md").read_text())
 
+    def test_every_name_of_the_page_is_taken_or_answered(self):
+        """By a command that has the option of our name, or with what the page has instead."""
+        aliases, others = self.expect(DONE, "moert", "help", "options").out.split("\n\n")
+        helps = {(name, word): self.expect(DONE, name, word, "--help").out for name, commands in COMMANDS.items() for word in commands}
+        rows = re.findall(r"(?m)^  (the model's file|--\S+) +((?:-.*\n(?: {20,}.*\n)*))", aliases)
+        self.assertGreater(len(rows), 10)
+        for own, typed in rows:
+            command = next(c for c, text in helps.items() if own.startswith("the") or re.search(rf"(?m)^  (-\w, )?{own}\b", text))
+            for word in typed.split():
+                with self.subTest(" ".join([*command, word])):
+                    done = run(*command, word, self.scratch / "missing.moe", "--frobnicate")
+                    self.assertIn("no option --frobnicate", done.err)
+        rows = re.findall(r"((?:^  -.*\n)+)((?:^      .*(?:\n|$))+)", others, re.MULTILINE)
+        self.assertGreater(len(rows), 10)
+        for typed, instead in rows:
+            for word in typed.replace(":", "").split():
+                with self.subTest(word):
+                    self.refused("moert", "run", self.scratch / "missing.moe", word,
+                                 mention=re.escape(f"no option {word}: {' '.join(instead.split())}"))
+
     def test_help_of_a_command_is_that_of_its_option(self):
         for name, commands in COMMANDS.items():
             for command in [[], *([word] for word in commands)]:

@@ -57,6 +57,8 @@ constexpr OtherOptions kOtherOptions[] = {
      "and --io buffered reads them through it"},
     {"-fa --flash-attn",
      "there is one implementation of attention, which never holds all scores of a context"},
+    {"-ctk --cache-type-k -ctv --cache-type-v --kv-cache-dtype",
+     "keys and values have one width, which docs/numbers.md states"},
     {"-dev --main-gpu --split-mode --tensor-split --tensor-parallel-size",
      "the CPU computes; --isa chooses its kernels"},
     {"-C --cpu-mask --numa --prio",
