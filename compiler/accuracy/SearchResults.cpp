@@ -127,8 +127,8 @@ static std::string typedTarget(double bound, LossMetric metric) {
 }
 
 /// The targets that the best assignment would meet at the level of the next compile on these texts,
-/// as options; empty if one of them cannot be met, or if the search has too few windows for a bound:
-/// then its next compile may test other assignments.
+/// as options; empty if one of them cannot be met, or if the search has too few windows for a
+/// bound: then its next compile may test other assignments.
 static std::string reachableOptions(const SearchResults &results) {
   if (!results.material.items && !results.material.windows.hasBound())
     return {};
