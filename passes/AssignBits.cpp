@@ -38,6 +38,7 @@ private:
   LogicalResult checkOptions(ModuleOp module);
   LogicalResult setSlices(MoeLayerOp layer);
   bool setResidentFormats(ModuleOp module);
+  uint32_t setKvKinds(ModuleOp module, bool isSource);
 
   Quantizer quantizer; // The module's, or that of the options.
 };
@@ -186,6 +187,23 @@ bool AssignBits::setResidentFormats(ModuleOp module) {
   return isAnyChosen;
 }
 
+/// Returns the width; 32 without attention.
+uint32_t AssignBits::setKvKinds(ModuleOp module, bool isSource) {
+  KvKind kind = isSource ? KvKind::kF32 : KvKind::kF16;
+  if (kvBits != KvBits::kAuto)
+    kind = kvBits == KvBits::k32   ? KvKind::kF32
+           : kvBits == KvBits::k16 ? KvKind::kF16
+                                   : KvKind::kInt8;
+  uint32_t width = 32;
+  for (KvSlotOp slot : module.getOps<KvSlotOp>()) {
+    const bool isLatent = slot.getValueDim() == 0;
+    const KvKind own = isLatent && kind == KvKind::kInt8 ? KvKind::kF16 : kind;
+    slot.setKindAttr(own == KvKind::kF32 ? KvKindAttr() : KvKindAttr::get(&getContext(), own));
+    width = std::min(width, moert::bitsOf(static_cast<moert::KvKind>(own)));
+  }
+  return width;
+}
+
 LogicalResult AssignBits::checkOptions(ModuleOp module) {
   auto emit = [&] { return emitError(module.getLoc(), "moe-assign-bits: "); };
   if (!llvm::is_contained({0u, 2u, 4u, 8u}, lowCopyBits.getValue()))
@@ -233,6 +251,11 @@ void AssignBits::runOnOperation() {
   setOrRemove(kExpertDownBitsAttr, !areExpertsChosen && downBits != 0 && downBits != widthOf(bits),
               Twine(downBits));
   setOrRemove(kHeadBitsAttr, headBits != ResidentBits::kSame, nameOf(headBits));
+  const bool isSource = !areExpertsChosen && bits == ExpertBits::kSource && !areResidentsChosen &&
+                        residentBits == ResidentBits::kSource &&
+                        (headBits == ResidentBits::kSame || headBits == ResidentBits::kSource);
+  const uint32_t width = setKvKinds(module, isSource);
+  setOrRemove(kKvBitsAttr, width != 32, Twine(width));
 }
 
 } // namespace mlir::moe

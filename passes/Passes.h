@@ -12,6 +12,7 @@ namespace mlir::moe {
 enum class ExpertBits { kSource, k8, k6, k5, k4, k3, k2 };
 /// Width of the resident matrices; kSame: the head uses the width of the others.
 enum class ResidentBits { kSource, k16, k8, k4, kSame };
+enum class KvBits { kAuto, k32, k16, k8 };
 
 #define GEN_PASS_DECL
 #include "passes/Passes.h.inc"

@@ -26,6 +26,7 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
     ```mlir
     moe.weight @layer0.query matrix from <tensor = "q", rows = 64, cols = 64, type = bf16>
     moe.weight @layer0.router router from <tensor = "r", rows = 2, cols = 64, type = bf16>
+    moe.kv_slot @layer0.kv heads 2 key 16 value 16
     moe.moe_layer @layer0.experts layer 0 silu experts 2 matrices [...]
     ```
 
@@ -34,10 +35,14 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
     ```mlir
     moe.weight @layer0.query matrix from <...> as <kind = int8, group = 32, activationGroup = 32>
     moe.weight @layer0.router router from <...> as <kind = bf16>
+    moe.kv_slot @layer0.kv heads 2 key 16 value 16 as f16
     moe.moe_layer @layer0.experts layer 0 silu experts 2 matrices [...]
       slices [[#moe.format<kind = int4, group = 32, activationGroup = 32>],
               [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
     ```
+
+    Keys and values are f16 unless every weight is as in the checkpoint, or `kv-bits` says otherwise.
+    Latent attention keeps values in keys, a few hundred numbers for all heads: at 8 bits they stay f16.
 
     An expert or a resident matrix for which `bits` were chosen has that width, whatever the options
     say (a chosen head overrides `head-bits`); `moe.expert_bits`, or `moe.resident_bits`, is then
@@ -121,6 +126,13 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
                clEnumValN(::mlir::moe::ResidentBits::k16, "16", "f16 or bf16"),
                clEnumValN(::mlir::moe::ResidentBits::k8, "8", "int8"),
                clEnumValN(::mlir::moe::ResidentBits::k4, "4", "int4"))}]>,
+    Option<"kvBits", "kv-bits", "::mlir::moe::KvBits", "::mlir::moe::KvBits::kAuto",
+           "width of keys and values",
+           [{::llvm::cl::values(
+               clEnumValN(::mlir::moe::KvBits::kAuto, "auto", "32 if every weight is as in the checkpoint, otherwise 16"),
+               clEnumValN(::mlir::moe::KvBits::k32, "32", "f32"),
+               clEnumValN(::mlir::moe::KvBits::k16, "16", "f16"),
+               clEnumValN(::mlir::moe::KvBits::k8, "8", "int8 with a scale for 32 elements"))}]>,
     Option<"group", "group", "uint32_t", "32", "inputs that share a scale">,
     Option<"activationGroup", "activation-group", "uint32_t", "32",
            "inputs whose activations share a scale: 16, 32 or 64, a divisor of group">,

@@ -14,6 +14,7 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   bits.lowCopyBits = options.lowCopyBits;
   bits.residentBits = options.residentBits;
   bits.headBits = options.headBits;
+  bits.kvBits = options.kvBits;
   bits.group = options.group;
   bits.activationGroup = options.activationGroup;
   passes.addPass(createAssignBitsPass(bits));
@@ -69,6 +70,11 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
                        clEnumValN(ResidentBits::k16, "16", "f16 or bf16"),
                        clEnumValN(ResidentBits::k8, "8", "int8"),
                        clEnumValN(ResidentBits::k4, "4", "int4"))};
+  Option<KvBits> kvBits{
+      *this, "kv-bits", llvm::cl::init(KvBits::kAuto),
+      llvm::cl::values(clEnumValN(KvBits::kAuto, "auto", "32 of a source model, otherwise 16"),
+                       clEnumValN(KvBits::k32, "32", "f32"), clEnumValN(KvBits::k16, "16", "f16"),
+                       clEnumValN(KvBits::k8, "8", "int8"))};
   Option<uint32_t> group{*this, "group", llvm::cl::init(32)};
   Option<uint32_t> activationGroup{*this, "activation-group", llvm::cl::init(32)};
   ListOption<std::string> budgets{*this, "budgets"};
@@ -96,6 +102,7 @@ void registerMoePassesAndPipeline() {
         options.lowCopyBits = text.lowCopyBits;
         options.residentBits = text.residentBits;
         options.headBits = text.headBits;
+        options.kvBits = text.kvBits;
         options.group = text.group;
         options.activationGroup = text.activationGroup;
         options.budgets.assign(text.budgets.begin(), text.budgets.end());

@@ -16,6 +16,7 @@ struct CompileOptions {
   uint32_t lowCopyBits = 0; // 0: no low copies.
   ResidentBits residentBits = ResidentBits::k8;
   ResidentBits headBits = ResidentBits::kSame;
+  KvBits kvBits = KvBits::kAuto;
   uint32_t group = 32, activationGroup = 32;
   std::vector<std::string> budgets;
   std::vector<std::string> presets; // Empty: auto.

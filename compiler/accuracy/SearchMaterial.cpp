@@ -42,13 +42,14 @@ static uint64_t measurementFingerprint(const AccurateCompileRequest &request,
                                        const CheckpointHash &checkpoint,
                                        const CalibrationInfo &info,
                                        const SearchMaterial &material) {
-  std::string text = strCat("measure 2 ", MOE_VERSION, " ", formatChecksum(checkpoint.sample), " ",
-                            nameOf(request.method), " ", request.passes.nested, " ",
-                            request.passes.lowCopyBits, " ", request.passes.group, " ",
-                            request.passes.activationGroup, " ", request.areResidentBitsChosen, " ",
-                            int(request.passes.residentBits), " ", int(request.passes.headBits),
-                            " ", metricName(material.items ? LossMetric::kKl : request.metric), " ",
-                            request.amounts.windowTokens);
+  std::string text =
+      strCat("measure 2 ", MOE_VERSION, " ", formatChecksum(checkpoint.sample), " ",
+             nameOf(request.method), " ", request.passes.nested, " ", request.passes.lowCopyBits,
+             " ", request.passes.group, " ", request.passes.activationGroup, " ",
+             request.areResidentBitsChosen, " ", int(request.passes.residentBits), " ",
+             int(request.passes.headBits), " ", int(request.passes.kvBits), " ",
+             metricName(material.items ? LossMetric::kKl : request.metric), " ",
+             request.amounts.windowTokens);
   for (const ExpertWidth &width : searchedWidths(request)) // Assignments are numbers of these.
     text += strCat(" ", width.text());
   ChecksumStream stream;

@@ -27,8 +27,8 @@ const Program &layerwiseProgram(const Artifact &artifact) {
 uint64_t largestSlotBytes(const Artifact &artifact) {
   uint64_t largest = 0;
   for (const KvSlot &slot : artifact.kvSlots)
-    largest = std::max(largest, uint64_t(slot.kvHeads) * (uint64_t(slot.keyDim) + slot.valueDim));
-  return largest * sizeof(float);
+    largest = std::max(largest, slot.bytes());
+  return largest;
 }
 
 uint64_t windowMemoryBytes(const Artifact &artifact, uint32_t windowTokens) {

@@ -71,8 +71,9 @@ public:
 
   void operator()(const AttendInstruction &attend) {
     const KvSlot &slot = artifact.kvSlots[attend.slot];
-    operations.push_back(AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim,
-                                        valueDimOf(slot, program, attend), attend.window}});
+    operations.push_back(
+        AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim, valueDimOf(slot, program, attend),
+                       attend.window, bitsOf(slot.kind)}});
   }
   // Counted as attention over the positions that take as many multiply-adds: four per element of a
   // state.

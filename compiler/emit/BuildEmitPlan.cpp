@@ -111,6 +111,8 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
     plan.artifact.provenance.emplace_back("down_bits", downBits.str());
   if (auto headBits = module->getAttrOfType<StringAttr>(kHeadBitsAttr))
     plan.artifact.provenance.emplace_back("head_bits", headBits.str());
+  if (auto kvBits = module->getAttrOfType<StringAttr>(kKvBitsAttr))
+    plan.artifact.provenance.emplace_back("kv_bits", kvBits.str());
   if (auto widthsBy = module->getAttrOfType<StringAttr>(kWidthsByAttr))
     plan.artifact.provenance.emplace_back("widths_by", widthsBy.str());
   return success();

@@ -69,6 +69,20 @@ static std::string describeResidents(const Artifact &artifact) {
   return strCat("resident weights:\n", table.text(kIndent));
 }
 
+/// By width, since a model may have more than one.
+static std::string describeKv(const Artifact &artifact) {
+  std::map<uint32_t, std::pair<uint64_t, uint64_t>> sums; // Slots and bytes.
+  for (const KvSlot &slot : artifact.kvSlots) {
+    auto &[slots, bytes] = sums[bitsOf(slot.kind)];
+    ++slots;
+    bytes += slot.bytes();
+  }
+  TextTable table({{"bits", Align::kLeft}, {"attentions"}, {"size per token"}});
+  for (const auto &[bits, sum] : sums)
+    table.addRow({std::to_string(bits), std::to_string(sum.first), formatBytes(sum.second)});
+  return strCat("keys and values:\n", table.text(kIndent));
+}
+
 static std::string describePrograms(const Artifact &artifact) {
   TextTable table({{"", Align::kLeft}, {"instructions"}, {"buffers"}, {"arena per token"}});
   for (const Program &program : artifact.programs)
@@ -95,6 +109,8 @@ std::string describeArtifact(const Artifact &artifact, const std::string &fileNa
   if (artifact.measured)
     text += strCat(describeMeasured(*artifact.measured), "\n");
   text += strCat(describeSections(artifact), "\n", describeResidents(artifact));
+  if (!artifact.kvSlots.empty())
+    text += strCat("\n", describeKv(artifact));
   if (!artifact.moeLayers.empty())
     text += strCat("\n", describeExperts(artifact), "\n", describeWidths(artifact, hasColour));
   return strCat(text, "\n", describePlans(artifact), "\n", describePrograms(artifact),

@@ -68,6 +68,20 @@ static void writeResidents(JsonWriter &json, const Artifact &artifact) {
   json.endArray();
 }
 
+static void writeKvSlots(JsonWriter &json, const Artifact &artifact) {
+  json.key("kv_slots").beginArray();
+  for (const KvSlot &slot : artifact.kvSlots) {
+    json.beginObject();
+    json.key("heads").number(slot.kvHeads);
+    json.key("key_dim").number(slot.keyDim);
+    json.key("value_dim").number(slot.valueDim);
+    json.key("bits").number(bitsOf(slot.kind));
+    json.key("bytes").number(slot.bytes());
+    json.endObject();
+  }
+  json.endArray();
+}
+
 static void writeExpert(JsonWriter &json, const MoeLayer &layer, uint64_t index) {
   const Expert &expert = layer.experts[index];
   json.beginObject();
@@ -136,6 +150,7 @@ std::string artifactAsJson(const Artifact &artifact, const std::string &fileName
   writeChat(json, artifact);
   writeSections(json, artifact);
   writeResidents(json, artifact);
+  writeKvSlots(json, artifact);
   writeExperts(json, artifact);
   writePlans(json, artifact);
   writePrograms(json, artifact);

@@ -173,7 +173,7 @@ void ModelBuilder::declareLatentAttention(LayerSymbols &symbols, const Twine &la
 FlatSymbolRefAttr ModelBuilder::kvSlot(const Twine &name, uint32_t heads, uint32_t keyDim,
                                        uint32_t valueDim) {
   std::string slot = name.str();
-  KvSlotOp::create(builder, named(slot), slot, heads, keyDim, valueDim);
+  KvSlotOp::create(builder, named(slot), slot, heads, keyDim, valueDim, KvKindAttr());
   return FlatSymbolRefAttr::get(builder.getContext(), slot);
 }
 

@@ -23,7 +23,8 @@ moert::Artifact symbolsOf(ModuleOp module) {
         layer.experts[i].slices.emplace_back().format = format;
   }
   for (KvSlotOp slot : module.getOps<KvSlotOp>())
-    symbols.kvSlots.push_back({slot.getKvHeads(), slot.getKeyDim(), slot.getValueDim()});
+    symbols.kvSlots.push_back({slot.getKvHeads(), slot.getKeyDim(), slot.getValueDim(),
+                               static_cast<moert::KvKind>(slot.getKind().value_or(KvKind::kF32))});
   for (StateSlotOp slot : module.getOps<StateSlotOp>())
     symbols.stateSlots.push_back({slot.getRows(), slot.getWidth()});
   for (RopeOp op : module.getOps<RopeOp>()) {

@@ -16,6 +16,7 @@ static_assert(static_cast<int>(WeightKind::kNl4) == static_cast<int>(moert::Weig
 static_assert(static_cast<int>(WeightKind::kInt0) == static_cast<int>(moert::WeightKind::kInt0));
 static_assert(static_cast<int>(WeightKind::kNl3) == static_cast<int>(moert::WeightKind::kNl3));
 static_assert(static_cast<int>(WeightKind::kBF16) == static_cast<int>(moert::WeightKind::kBF16));
+static_assert(static_cast<int>(KvKind::kInt8) == static_cast<int>(moert::KvKind::kInt8));
 static_assert(static_cast<int>(BufferKind::kQuantized) ==
               static_cast<int>(moert::BufferKind::kQuantized));
 static_assert(static_cast<int>(BufferKind::kHadamard) ==

@@ -60,6 +60,10 @@ def Moe_GateKind : Moe_Enum<"GateKind", "what a gate multiplies with", [
 def Moe_RopeStyle : Moe_Enum<"RopeStyle", "which elements of a head rotate together", [
   I32EnumAttrCase<"kHalf", 0, "half">, I32EnumAttrCase<"kInterleaved", 1, "interleaved">]>;
 
+def Moe_KvKind : Moe_Enum<"KvKind", "how the cache stores keys and values", [
+  I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kF16", 1, "f16">,
+  I32EnumAttrCase<"kInt8", 2, "int8">]>;
+
 def Moe_BufferKind : Moe_Enum<"BufferKind", "elements of a buffer", [
   I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kI32", 1, "i32">,
   I32EnumAttrCase<"kQuantized", 2, "quantized">,

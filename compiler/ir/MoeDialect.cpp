@@ -152,7 +152,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
                ? success()
                : emitError(op->getLoc(), "'moe.measured' expected a #moe.measured attribute");
   if (key == kExpertBitsAttr || key == kExpertDownBitsAttr || key == kResidentBitsAttr ||
-      key == kHeadBitsAttr || key == kWidthsByAttr)
+      key == kHeadBitsAttr || key == kKvBitsAttr || key == kWidthsByAttr)
     return isa<StringAttr>(value) ? success()
                                   : emitError(op->getLoc()) << "'" << key << "' expected a string";
   if (key == kPageBytesAttr) {

@@ -56,6 +56,7 @@ constexpr llvm::StringLiteral kExpertBitsAttr = "moe.expert_bits";
 constexpr llvm::StringLiteral kExpertDownBitsAttr = "moe.expert_down_bits";
 constexpr llvm::StringLiteral kResidentBitsAttr = "moe.resident_bits";
 constexpr llvm::StringLiteral kHeadBitsAttr = "moe.head_bits";
+constexpr llvm::StringLiteral kKvBitsAttr = "moe.kv_bits";
 constexpr llvm::StringLiteral kPageBytesAttr = "moe.page_bytes";
 constexpr llvm::StringLiteral kPlansAttr = "moe.plans";
 

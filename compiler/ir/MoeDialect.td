@@ -29,7 +29,8 @@ def Moe_Dialect : Dialect {
         string: what chose the widths. Decided before the passes; without a quantizer, assign-bits
         rounds to nearest.
       - `moe.expert_bits`, `moe.resident_bits` and, if they were given, `moe.expert_down_bits` and
-        `moe.head_bits`, strings: the options of assign-bits.
+        `moe.head_bits`, strings: the options of assign-bits; and `moe.kv_bits`, a string, where keys
+        and values are not f32.
       - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from make-plans.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect"];

@@ -175,6 +175,8 @@ SourceAttr MoeLayerOp::sourceOf(ExpertPart part, uint32_t expert) {
 LogicalResult KvSlotOp::verify() {
   if (getKvHeads() == 0 || getKeyDim() == 0)
     return emitOpError("expected at least one head with keys of at least one element");
+  if (getKind() == KvKind::kInt8 && getValueDim() == 0)
+    return emitOpError("keeps values in keys of int8, expected f16 or f32");
   return success();
 }
 

@@ -113,16 +113,17 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
 def Moe_KvSlotOp : Moe_SymbolOp<"kv_slot"> {
   let summary = "Keys and values of one attention in the KV cache, per token";
   let description = [{
-    With `value` 0, a value is not stored beside its key: it is the last elements of it.
+    With `value` 0, a value is not stored beside its key: it is the last elements of it. Both are
+    stored as the kind that assign-bits gives, f32 without one.
 
     ```mlir
     moe.kv_slot @layer0.kv heads 2 key 16 value 16
-    moe.kv_slot @layer1.kv heads 1 key 576 value 0
+    moe.kv_slot @layer1.kv heads 1 key 576 value 0 as f16
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$kvHeads, I32Attr:$keyDim,
-                       I32Attr:$valueDim);
-  let assemblyFormat = "$sym_name `heads` $kvHeads `key` $keyDim `value` $valueDim attr-dict";
+                       I32Attr:$valueDim, OptionalAttr<Moe_KvKind>:$kind);
+  let assemblyFormat = "$sym_name `heads` $kvHeads `key` $keyDim `value` $valueDim (`as` $kind^)? attr-dict";
   let hasVerifier = 1;
 }
 

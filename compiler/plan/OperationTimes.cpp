@@ -66,7 +66,8 @@ TokenCost OperationTimes::attention(const AttentionShape &shape) {
     positions = std::min<uint64_t>(positions, shape.window);
   const uint64_t perHead = positions * (uint64_t(shape.keyDim) + shape.valueDim) * sizeof(float);
   const double ns =
-      take(attentionNs(device, {perHead * shape.heads, perHead * shape.kvHeads, use.threads})) +
+      take(attentionNs(device, {perHead * shape.heads, perHead * shape.kvHeads * shape.kvBits / 32,
+                                use.threads})) +
       (use.threads > 1 ? take(device.dispatchNs) : 0);
   return {ns, ns};
 }

@@ -54,6 +54,7 @@ struct AttentionShape {
   uint32_t heads = 0, kvHeads = 0;
   uint32_t keyDim = 0, valueDim = 0;
   uint32_t window = 0; // 0: none.
+  uint32_t kvBits = 32;
 };
 
 /// Outputs of a matrix that are computed together; work is shared out in these.

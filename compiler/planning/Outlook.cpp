@@ -142,6 +142,8 @@ public:
     use.contextTokens = model.artifact.plans.front().contextTokens;
     use.contextBlock = kKvBlockTokens;
     kvBytes = model.footprint.kvBytesPerToken * use.contextTokens;
+    for (const KvSlot &slot : model.artifact.kvSlots)
+      kvBits = std::max(kvBits, bitsOf(slot.kind));
     stateBytes = model.footprint.stateBytes;
     WidthOutlook outlook;
     outlook.option = width.option;
@@ -159,6 +161,7 @@ public:
 
   uint32_t contextTokens() const { return use.contextTokens; }
   uint64_t contextBytes() const { return kvBytes; }
+  uint32_t bitsOfKv() const { return kvBits; }
   uint64_t sequenceBytes() const { return stateBytes; }
 
 private:
@@ -189,6 +192,7 @@ private:
   const Session &session;
   PlannedUse use;
   uint64_t kvBytes = 0, stateBytes = 0;
+  uint32_t kvBits = 0;
 };
 
 } // namespace
@@ -232,6 +236,7 @@ Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session)
   }
   outlook.contextTokens = maker.contextTokens();
   outlook.kvBytes = maker.contextBytes();
+  outlook.kvBits = maker.bitsOfKv();
   outlook.stateBytes = maker.sequenceBytes();
   if (request.device)
     MOERT_RETURN_IF_ERROR(checkDeviceMemory(outlook, *request.device, session));

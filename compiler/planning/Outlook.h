@@ -58,6 +58,7 @@ struct Outlook {
   ParameterCount parameters;
   uint32_t contextTokens = 0;
   uint64_t kvBytes = 0;    // For the context.
+  uint32_t kvBits = 0;     // The most of any attention; 0 without one.
   uint64_t stateBytes = 0; // For any context.
   std::vector<WidthOutlook> widths;
 };

@@ -88,12 +88,12 @@ std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
   text += strCat("parameters: ", countText(outlook.parameters.all), ", ",
                  countText(outlook.parameters.experts), " of them in experts; ",
                  countText(outlook.parameters.active), " active for each token\n");
-  text += strCat("context: ", outlook.contextTokens, " tokens, ", formatBytes(outlook.kvBytes),
-                 " of keys and values",
-                 outlook.stateBytes
-                     ? strCat(", and ", formatBytes(outlook.stateBytes), " of recurrent states")
-                     : "",
-                 "\n\n", sizesText(outlook));
+  text += strCat(
+      "context: ", outlook.contextTokens, " tokens, ", formatBytes(outlook.kvBytes),
+      " of keys and values", outlook.kvBits ? strCat(" in ", outlook.kvBits, " bits") : "",
+      outlook.stateBytes ? strCat(", and ", formatBytes(outlook.stateBytes), " of recurrent states")
+                         : "",
+      "\n\n", sizesText(outlook));
   for (size_t i = 0; i < request.budgets.size(); ++i)
     text += budgetText(outlook, i, request.device);
   const bool helps = std::ranges::any_of(outlook.widths, [](const WidthOutlook &width) {
@@ -152,6 +152,7 @@ std::string outlookJson(const Outlook &outlook, const OutlookRequest &request) {
   json.key("active_parameters").number(outlook.parameters.active);
   json.key("context_tokens").number(outlook.contextTokens);
   json.key("kv_bytes").number(outlook.kvBytes);
+  json.key("kv_bits").number(outlook.kvBits);
   json.key("state_bytes").number(outlook.stateBytes);
   json.key("device").string(request.device ? request.device->name : "");
   json.key("widths").beginArray();

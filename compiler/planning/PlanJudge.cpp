@@ -28,7 +28,8 @@ static uint64_t unitsIn(std::span<const EvaluatedText> texts) {
 /// of it.
 static Status checkIsSource(const Model &reference) {
   for (const auto &[key, value] : reference.artifact().provenance)
-    if ((key == "bits" || key == "resident_bits" || key == "head_bits") && value != "source")
+    if ((key == "bits" || key == "resident_bits" || key == "head_bits" || key == "kv_bits") &&
+        value != "source")
       return invalidInput("--reference '", reference.path(), "': found ", key, " ", value,
                           ", expected the checkpoint compiled with --bits source and "
                           "--resident-bits source");

@@ -31,7 +31,7 @@ struct Session::Impl {
   uint32_t capacity = 0;   // Tokens that there is memory for.
   uint32_t mostTokens = 0; // At most the capacity; the rotation limits it too.
   struct Slot {
-    std::vector<const float *> keyBlocks, valueBlocks;
+    std::vector<const std::byte *> keyBlocks, valueBlocks;
   };
   std::vector<Slot> slots;
   std::vector<float *> states;

@@ -4,7 +4,6 @@
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace moert {
 
@@ -37,19 +36,21 @@ void Engine::Impl::executeRope(const RopeInstruction &instruction) {
 
 namespace {
 
-/// Where a slot stores the heads of a token: `dim` elements from `first` on of rows of `rowDim`.
+/// Where a slot stores the heads of a token: `dim` elements from byte `first` on of rows of
+/// `rowBytes`.
 struct StoredHeads {
-  uint32_t heads, dim, first, rowDim;
-  uint64_t headRows;
+  uint32_t heads, dim;
+  uint64_t first, rowBytes, headRows;
 };
 
-/// Copies one token's row of all heads to its position in a block, head by head.
-void storeHeads(const float *row, const StoredHeads &stored, uint32_t place, const float *block) {
+/// Stores one token's row of all heads at its position in a block, head by head.
+void storeHeads(const KernelTable &kernels, KvKind kind, const float *row,
+                const StoredHeads &stored, uint32_t place, const std::byte *block) {
   // The tables are const to the kernels; the engine owns the session's memory.
-  auto *to = const_cast<float *>(block) + uint64_t(place) * stored.rowDim + stored.first;
+  auto *to = const_cast<std::byte *>(block) + place * stored.rowBytes + stored.first;
   for (uint32_t head = 0; head < stored.heads; ++head)
-    std::memcpy(to + head * stored.headRows * stored.rowDim, row + uint64_t(head) * stored.dim,
-                stored.dim * sizeof(float));
+    kernels.storeKvRow(kind, row + uint64_t(head) * stored.dim, stored.dim,
+                       to + head * stored.headRows * stored.rowBytes);
 }
 
 } // namespace
@@ -66,12 +67,12 @@ void Engine::Impl::executeStoreKv(const StoreKvInstruction &store) {
     const uint64_t capacity = session.capacity;
     uint32_t block = batch[row].position / kKvBlockTokens,
              place = batch[row].position % kKvBlockTokens;
-    storeHeads(keys.floats(row), {slot.kvHeads, keyDim, 0, slot.keyDim, capacity}, place,
-               kv.keyBlocks[block]);
-    storeHeads(
-        values.floats(row),
-        {slot.kvHeads, valueDim, inKeys ? keyDim : 0, inKeys ? slot.keyDim : valueDim, capacity},
-        place, kv.valueBlocks[block]);
+    storeHeads(*kernels, slot.kind, keys.floats(row),
+               {slot.kvHeads, keyDim, 0, slot.keyRowBytes(), capacity}, place, kv.keyBlocks[block]);
+    storeHeads(*kernels, slot.kind, values.floats(row),
+               {slot.kvHeads, valueDim, inKeys ? kvElementOffset(slot.kind, keyDim) : 0,
+                inKeys ? slot.keyRowBytes() : slot.valueRowBytes(), capacity},
+               place, kv.valueBlocks[block]);
   }
 }
 
@@ -102,7 +103,7 @@ void Engine::Impl::executeAttend(const AttendInstruction &attend) {
       const Session::Impl::Slot &kv = session.slots[attend.slot];
       KvView view = {
           kv.keyBlocks.data(), kv.valueBlocks.data(), slot.kvHeads, slot.keyDim, valueDim,
-          session.capacity,    slot.valueDim == 0};
+          session.capacity,    slot.valueDim == 0,    slot.kind};
       uint32_t last = batch[row].position + 1;
       uint32_t first = attend.chunked ? (last - 1) / attend.window * attend.window
                        : attend.window != 0 && last > attend.window ? last - attend.window

@@ -31,16 +31,17 @@ uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets) 
 }
 
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens) {
-  uint32_t widest = 0;
+  uint64_t most = 0;
   for (const KvSlot &slot : artifact.kvSlots)
-    widest = std::max(widest, slot.valueDim != 0 ? slot.valueDim : slot.keyDim);
-  return attentionScratchFloats(contextTokens, widest);
+    most = std::max(most, rowScratchFloats(slot.kind, slot.keyDim,
+                                           slot.valueDim != 0 ? slot.valueDim : slot.keyDim));
+  return attentionScratchFloats(contextTokens, most);
 }
 
 uint64_t kvBytesPerToken(const Artifact &artifact) {
   uint64_t bytes = 0;
   for (const KvSlot &slot : artifact.kvSlots)
-    bytes += uint64_t(slot.kvHeads) * (slot.keyDim + slot.valueDim) * sizeof(float);
+    bytes += slot.bytes();
   return bytes;
 }
 

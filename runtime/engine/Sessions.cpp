@@ -156,8 +156,8 @@ std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, Hos
   auto session = std::make_unique<Session::Impl>();
   session->capacity = session->mostTokens = contextTokens;
   session->memory = std::move(memory);
-  const float *first = reinterpret_cast<const float *>(session->memory.data());
-  const float *next = first, *kvEnd = first;
+  const std::byte *first = session->memory.data();
+  const std::byte *next = first, *kvEnd = first;
   uint32_t blocks = contextTokens / kKvBlockTokens;
   for (const KvSlot &slot : artifact.kvSlots) {
     Session::Impl::Slot &tables = session->slots.emplace_back();
@@ -165,19 +165,19 @@ std::unique_ptr<Session> Engine::Impl::makeSession(const Artifact &artifact, Hos
       next = first;
     // The rows of a head are contiguous over all blocks: they are read in half the time that they
     // take where a head's blocks lie 64 KiB apart.
-    const float *values = next + uint64_t(contextTokens) * slot.kvHeads * slot.keyDim;
+    const std::byte *values = next + uint64_t(contextTokens) * slot.kvHeads * slot.keyRowBytes();
     for (uint64_t block = 0; block < blocks; ++block) {
-      tables.keyBlocks.push_back(next + block * kKvBlockTokens * slot.keyDim);
+      tables.keyBlocks.push_back(next + block * kKvBlockTokens * slot.keyRowBytes());
       tables.valueBlocks.push_back(slot.valueDim == 0
                                        ? tables.keyBlocks.back()
-                                       : values + block * kKvBlockTokens * slot.valueDim);
+                                       : values + block * kKvBlockTokens * slot.valueRowBytes());
     }
-    next = values + uint64_t(contextTokens) * slot.kvHeads * slot.valueDim;
+    next += contextTokens * slot.bytes();
     kvEnd = std::max(kvEnd, next);
   }
-  auto *states = reinterpret_cast<float *>(session->memory.data()) + (kvEnd - first);
+  std::byte *states = session->memory.data() + (kvEnd - first);
   for (uint64_t offset : placeStates(artifact, slotsShareMemory).offsets)
-    session->states.push_back(states + offset / sizeof(float));
+    session->states.push_back(reinterpret_cast<float *>(states + offset));
   return std::unique_ptr<Session>(new Session(std::move(session)));
 }
 
@@ -218,10 +218,10 @@ Result<std::unique_ptr<Session>> Engine::createSession(uint32_t tokens) {
 }
 
 /// Rows of a head follow each other over all blocks.
-static void copyHeads(const float *from, float *to, uint32_t heads, uint64_t fromRows,
-                      uint64_t toRows, uint64_t rows, uint64_t rowDim) {
+static void copyHeads(const std::byte *from, std::byte *to, uint32_t heads, uint64_t fromRows,
+                      uint64_t toRows, uint64_t rows, uint64_t rowBytes) {
   for (uint64_t head = 0; head < heads; ++head)
-    std::copy_n(from + head * fromRows * rowDim, rows * rowDim, to + head * toRows * rowDim);
+    std::copy_n(from + head * fromRows * rowBytes, rows * rowBytes, to + head * toRows * rowBytes);
 }
 
 Status Engine::copyPrefix(Session &from, Session &to, uint32_t tokens) {
@@ -244,12 +244,13 @@ Status Engine::copyPrefix(Session &from, Session &to, uint32_t tokens) {
                         source.length);
   for (size_t i = 0; i < source.slots.size() && tokens > 0; ++i) {
     const KvSlot &slot = impl->artifact->kvSlots[i];
-    auto *keys = const_cast<float *>(target.slots[i].keyBlocks[0]);
+    auto *keys = const_cast<std::byte *>(target.slots[i].keyBlocks[0]);
+    auto *values = const_cast<std::byte *>(target.slots[i].valueBlocks[0]);
     copyHeads(source.slots[i].keyBlocks[0], keys, slot.kvHeads, source.capacity, target.capacity,
-              tokens, slot.keyDim);
+              tokens, slot.keyRowBytes());
     if (slot.valueDim != 0)
-      copyHeads(source.slots[i].valueBlocks[0], const_cast<float *>(target.slots[i].valueBlocks[0]),
-                slot.kvHeads, source.capacity, target.capacity, tokens, slot.valueDim);
+      copyHeads(source.slots[i].valueBlocks[0], values, slot.kvHeads, source.capacity,
+                target.capacity, tokens, slot.valueRowBytes());
   }
   for (size_t i = 0; i < source.states.size(); ++i) {
     const StateSlot &slot = impl->artifact->stateSlots[i];

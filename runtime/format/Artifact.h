@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/base/Origin.h"
+#include "runtime/format/KvLayout.h"
 #include "runtime/format/Schedule.h"
 #include "runtime/format/WeightLayout.h"
 #include "runtime/policy/Plan.h"
@@ -106,6 +107,12 @@ struct KvSlot {
   uint32_t kvHeads = 0;
   uint32_t keyDim = 0;
   uint32_t valueDim = 0;
+  KvKind kind = KvKind::kF32; // As the cache stores both.
+
+  uint64_t keyRowBytes() const { return kvRowBytes(kind, keyDim); }
+  uint64_t valueRowBytes() const { return kvRowBytes(kind, valueDim); }
+  /// One token takes so many.
+  uint64_t bytes() const { return kvHeads * (keyRowBytes() + valueRowBytes()); }
   friend bool operator==(const KvSlot &, const KvSlot &) = default;
 };
 

@@ -38,6 +38,10 @@ constexpr uint32_t kHasDownFormats = 2;
 /// refuse the format.
 constexpr uint32_t kHadamardMark = 4;
 
+/// In the file, a KV slot's kind is added to its heads from this bit on, so that readers that do
+/// not know kinds refuse the slot.
+constexpr uint32_t kKvKindShift = 24;
+
 std::vector<std::byte> encodeManifest(const Artifact &artifact);
 
 /// Fills in every field that the manifest holds; leaves the fields of the sections unchanged.

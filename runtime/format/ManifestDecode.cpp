@@ -108,6 +108,14 @@ Status ManifestDecoder::decodeMoeLayer(const fb::MoeLayer &layer, MoeLayer &valu
       [this](const fb::Expert &expert, Expert &out) { return decodeExpert(expert, out); });
 }
 
+Status ManifestDecoder::decodeKvSlot(const fb::KvSlot &slot, KvSlot &value) {
+  value.kvHeads = slot.kv_heads() & ((1u << kKvKindShift) - 1);
+  value.keyDim = slot.key_dim();
+  value.valueDim = slot.value_dim();
+  return decodeEnum(slot.kv_heads() >> kKvKindShift, KvKind::kInt8, "kind of keys and values",
+                    value.kind);
+}
+
 Status ManifestDecoder::decodeRope(const fb::Rope &rope, Rope &value) {
   value.attentionFactor = rope.attention_factor();
   MOERT_RETURN_IF_ERROR(
@@ -355,11 +363,9 @@ Status ManifestDecoder::decode(const fb::Manifest &manifest) {
   MOERT_RETURN_IF_ERROR(
       decodeEach(*manifest.moe_layers(), sizeof(uint32_t), artifact.moeLayers, "MoE layer",
                  [this](const auto &in, auto &out) { return decodeMoeLayer(in, out); }));
-  MOERT_RETURN_IF_ERROR(decodeEach(*manifest.kv_slots(), sizeof(fb::KvSlot), artifact.kvSlots,
-                                   "KV slot", [](const fb::KvSlot &in, KvSlot &out) {
-                                     out = {in.kv_heads(), in.key_dim(), in.value_dim()};
-                                     return Status();
-                                   }));
+  MOERT_RETURN_IF_ERROR(
+      decodeEach(*manifest.kv_slots(), sizeof(fb::KvSlot), artifact.kvSlots, "KV slot",
+                 [this](const fb::KvSlot &in, KvSlot &out) { return decodeKvSlot(in, out); }));
   if (manifest.state_slots())
     MOERT_RETURN_IF_ERROR(decodeEach(*manifest.state_slots(), sizeof(fb::StateSlot),
                                      artifact.stateSlots, "state slot",

@@ -91,6 +91,7 @@ private:
   Status decodeExpert(const fb::Expert &expert, Expert &value);
   Status decodeDownFormats(const fb::Expert &expert, Expert &value);
   Status decodeMoeLayer(const fb::MoeLayer &layer, MoeLayer &value);
+  Status decodeKvSlot(const fb::KvSlot &slot, KvSlot &value);
   Status decodeRope(const fb::Rope &rope, Rope &value);
   Status decodeStep(const fb::Step &step, Instruction &value);
   Status decodeProgram(const fb::Program &program, Program &value);

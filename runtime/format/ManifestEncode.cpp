@@ -288,7 +288,8 @@ std::vector<std::byte> encodeManifest(const Artifact &artifact) {
   auto layers = encodeTables<fb::MoeLayer>(builder, artifact.moeLayers, encodeMoeLayer);
   std::vector<fb::KvSlot> slots;
   for (const KvSlot &slot : artifact.kvSlots)
-    slots.emplace_back(slot.kvHeads, slot.keyDim, slot.valueDim);
+    slots.emplace_back(slot.kvHeads | uint32_t(slot.kind) << kKvKindShift, slot.keyDim,
+                       slot.valueDim);
   auto slotsOffset = builder.CreateVectorOfStructs(slots);
   auto ropes = encodeTables<fb::Rope>(builder, artifact.ropes, encodeRope);
   auto programs = encodeTables<fb::Program>(builder, artifact.programs, encodeProgram);

@@ -6,6 +6,7 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Utf8.h"
+#include "runtime/format/Manifest.h"
 #include "runtime/format/ValidateRules.h"
 
 #include <algorithm>
@@ -126,12 +127,17 @@ static Status checkSlotsAndRopes(const Artifact &artifact) {
     if (slot.kvHeads == 0 || slot.keyDim == 0)
       return invalidInput("KV slot ", i, " has ", slot.kvHeads, " heads with keys of ", slot.keyDim,
                           " elements, expected at least 1 of each");
-    std::optional<uint64_t> elements =
-        checkedMultiply(slot.kvHeads, uint64_t(slot.keyDim) + slot.valueDim);
-    if (!elements || *elements > kMaxBytesPerToken / sizeof(float))
+    if (slot.kvHeads >> kKvKindShift != 0)
+      return invalidInput("KV slot ", i, " has ", slot.kvHeads, " heads, expected fewer than ",
+                          1u << kKvKindShift);
+    if (slot.kind == KvKind::kInt8 && slot.valueDim == 0)
+      return invalidInput("KV slot ", i, " keeps values in keys of int8, expected f16 or f32");
+    std::optional<uint64_t> bytes =
+        checkedMultiply(slot.kvHeads, slot.keyRowBytes() + slot.valueRowBytes());
+    if (!bytes || *bytes > kMaxBytesPerToken)
       return invalidInput("KV slot ", i, " needs more than ", kMaxBytesPerToken,
                           " bytes per token");
-    bytesPerToken += *elements * sizeof(float);
+    bytesPerToken += *bytes;
     if (bytesPerToken > kMaxBytesPerToken)
       return invalidInput("the KV slots need more than ", kMaxBytesPerToken, " bytes per token");
   }

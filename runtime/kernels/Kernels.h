@@ -13,6 +13,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/PagedBytes.h"
 #include "runtime/base/Status.h"
+#include "runtime/format/KvLayout.h"
 #include "runtime/format/Schedule.h"
 #include "runtime/format/WeightLayout.h"
 
@@ -32,9 +33,19 @@ constexpr uint32_t kSumBlock = 256;
 /// that their keys and values are loaded once.
 constexpr uint32_t kAttendHeads = 4;
 
-/// Floats of scratch per thread for attention over `keys` keys (KernelTable::attend).
-constexpr uint64_t attentionScratchFloats(uint32_t keys, uint32_t valueDim) {
-  return kAttendHeads * roundUp(keys, 16) + roundUp(valueDim, 16) + 16;
+/// Narrow keys that attention widens to f32 together, for all heads of a group: a multiple of the 4
+/// that are multiplied together, few enough for 512 elements each to stay in the L1 cache.
+constexpr uint32_t kWidenedKeys = 8;
+
+/// Floats of scratch per thread for attention over `keys` keys (KernelTable::attend), with the
+/// largest rowScratchFloats() of the slots.
+constexpr uint64_t attentionScratchFloats(uint32_t keys, uint64_t rowFloats) {
+  return kAttendHeads * roundUp(keys, 16) + rowFloats + 16;
+}
+constexpr uint64_t rowScratchFloats(KvKind kind, uint32_t keyDim, uint32_t valueDim) {
+  const uint64_t values = roundUp(valueDim, 16);
+  const uint64_t keys = kind == KvKind::kF32 ? 0 : kWidenedKeys * roundUp(keyDim, 16);
+  return keys > values ? keys : values;
 }
 
 /// The codes of a plane that refines the previous one.
@@ -73,20 +84,23 @@ struct QuantizedRows {
 
 /// Keys and values of one slot of one session: a table of blocks of kKvBlockTokens tokens. Key of
 /// token t and head h: keyBlocks[t / kKvBlockTokens] + (h * headRows + t % kKvBlockTokens) *
-/// keyDim, f32; values likewise. With valuesInKeys, valueBlocks is not used: a value is the last
-/// valueDim elements of its key. A head's keys are contiguous within each block, and across all
-/// blocks if headRows is a session's token count and the blocks are adjacent.
+/// keyStep(), a row of `kind`; values likewise. With valuesInKeys, valueBlocks is not used: a value
+/// is the last valueDim elements of its key, which is not int8. A head's keys are contiguous within
+/// each block, and across all blocks if headRows is a session's token count and the blocks are
+/// adjacent.
 constexpr uint32_t kKvBlockTokens = 32;
 struct KvView {
-  const float *const *keyBlocks;
-  const float *const *valueBlocks;
+  const std::byte *const *keyBlocks;
+  const std::byte *const *valueBlocks;
   uint32_t kvHeads, keyDim, valueDim;
   uint64_t headRows = kKvBlockTokens; // From a head's row to the next head's.
   bool valuesInKeys = false;
+  KvKind kind = KvKind::kF32;
 
-  const float *const *valueRows() const { return valuesInKeys ? keyBlocks : valueBlocks; }
-  uint32_t valueStep() const { return valuesInKeys ? keyDim : valueDim; }
-  uint32_t valueOffset() const { return valuesInKeys ? keyDim - valueDim : 0; }
+  const std::byte *const *valueRows() const { return valuesInKeys ? keyBlocks : valueBlocks; }
+  uint64_t keyStep() const { return kvRowBytes(kind, keyDim); } // In bytes.
+  uint64_t valueStep() const { return valuesInKeys ? keyStep() : kvRowBytes(kind, valueDim); }
+  uint32_t firstValue() const { return valuesInKeys ? keyDim - valueDim : 0; }
 };
 
 /// For each architecture, later values are preferred.
@@ -154,6 +168,11 @@ struct KernelTable {
   void (*rope)(float *x, uint32_t heads, uint32_t headDim, const float *cosines, const float *sines,
                uint32_t count, bool interleaved);
 
+  /// Stores x[count] as a row of the KV cache, or, except in int8, as a part of one: x; the f16
+  /// nearest to x clamped to [-kMaxKvF16, kMaxKvF16], NaN stays NaN; or codes and scales as
+  /// quantizeRows makes them of groups of kKvGroup. Nothing need be aligned.
+  void (*storeKvRow)(KvKind kind, const float *x, uint32_t count, std::byte *row);
+
   /// out[heads * valueDim] of one token: for query head h and key head h / (heads / kvHeads), over
   /// keys j in [begin, end): score = (q . k) * scale, the dot product as 16 partial fma sums over i
   /// mod 16 and the tree; the exact maximum m; p = exponential(score - m); then over key blocks of
@@ -162,7 +181,7 @@ struct KernelTable {
   /// sums added ascending; out / sum at the end. With sinks[heads] (null: none; no alignment), m is
   /// the maximum of the scores and the head's sink, and exponential(sink - m) is added to the sum
   /// last. Heads [headBegin, headEnd) only. scratch: kAttendHeads * (end - begin rounded up to 16)
-  /// + valueDim rounded up to 16 floats.
+  /// + rowScratchFloats() floats.
   void (*attend)(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
                  uint32_t headEnd, uint32_t begin, uint32_t end, float scale, const float *sinks,
                  float *out, float *scratch);

@@ -103,7 +103,8 @@ struct Arguments {
   std::vector<uint32_t> rows = {1, 32}, threads = {1, 2};
   std::vector<std::string> formats; // Empty: all.
   std::vector<MatrixShape> shapes = {{1536, 768}, {768, 1536}};
-  std::vector<uint32_t> quantize; // Inputs of rows; empty: products are measured.
+  // Inputs of rows, and positions; if both are empty, products are measured.
+  std::vector<uint32_t> quantize, attention;
   uint32_t rounds = 9;
   uint64_t memoryMiB = 256; // Four times a last-level cache of 32 MiB and twice that again.
 };
@@ -259,6 +260,54 @@ void benchQuantize(const Arguments &arguments, uint32_t cols, uint32_t rows) {
   std::fflush(stdout);
 }
 
+/// Attention of one token over so many positions, in each width of keys and values, with 4 key
+/// heads of 128 elements.
+void benchAttention(const Arguments &arguments, uint32_t positions, uint32_t headsPerKey) {
+  constexpr uint32_t kKeyHeads = 4, kDim = 128;
+  constexpr KvKind kKinds[] = {KvKind::kF32, KvKind::kF16, KvKind::kInt8};
+  const uint32_t heads = kKeyHeads * headsPerKey;
+  const uint64_t blocks = divideUp(positions, kKvBlockTokens), tokens = blocks * kKvBlockTokens;
+  // Many layers, so that keys and values come from memory as they do in a model.
+  const uint64_t layers = std::max<uint64_t>(1, (uint64_t(arguments.memoryMiB) << 20) /
+                                                    (tokens * kKeyHeads * kDim * 8));
+  Memory memory(tokens * kKeyHeads * kDim * 8 * layers);
+  const uint64_t row = uint64_t(heads) * kDim;
+  const Memory activations((2 * row + attentionScratchFloats(positions, kWidenedKeys * kDim)) *
+                           sizeof(float));
+  auto *query = reinterpret_cast<float *>(activations.data);
+  std::vector<double> ns[3];
+  for (uint32_t round = 0; round < arguments.rounds; ++round)
+    for (KvKind kind : kKinds) {
+      const uint64_t step = kvRowBytes(kind, kDim), slotBytes = tokens * kKeyHeads * step;
+      const double seconds = secondsOf(1, [&](uint32_t) {
+        for (uint64_t layer = 0; layer < layers; ++layer) {
+          std::vector<const std::byte *> tables[2];
+          for (uint32_t i = 0; i < 2; ++i)
+            for (uint64_t block = 0; block < blocks; ++block)
+              tables[i].push_back(memory.data + (2 * layer + i) * slotBytes +
+                                  block * kKvBlockTokens * step);
+          const KvView view = {
+              tables[0].data(), tables[1].data(), kKeyHeads, kDim, kDim, tokens, false, kind};
+          arguments.kernels->attend(query, view, heads, 0, heads, 0, positions, 0.1f, nullptr,
+                                    query + row, query + 2 * row);
+        }
+      });
+      ns[int(kind)].push_back(seconds * 1e9 / static_cast<double>(layers));
+    }
+  for (KvKind kind : kKinds) {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < ns[0].size(); ++i)
+      ratios.push_back(ns[int(kind)][i] / ns[0][i]);
+    const Spread ratio(ratios);
+    std::printf(
+        "attention %6u positions, %u heads for a key, %2u bits: %10.1f us, %.2f (%.2f-%.2f) "
+        "of f32\n",
+        positions, headsPerKey, bitsOf(kind), Spread(ns[int(kind)]).median / 1e3, ratio.median,
+        ratio.low, ratio.high);
+  }
+  std::fflush(stdout);
+}
+
 void printLimits(const Arguments &arguments, const Memory &memory) {
   std::printf("kernels: %s\n", arguments.kernels->name);
   for (uint32_t threads : arguments.threads) {
@@ -280,7 +329,8 @@ const char *const kUsage =
     "usage: kernel_bench [--isa NAME] [--rows N...] [--threads N...]\n"
     "                   [--formats NAME...] [--shapes OUTPUTSxINPUTS...] [--rounds N]\n"
     "                   [--memory MIB]\n"
-    "       kernel_bench --quantize INPUTS... [--isa NAME] [--rows N...] [--rounds N]\n";
+    "       kernel_bench --quantize INPUTS... [--isa NAME] [--rows N...] [--rounds N]\n"
+    "       kernel_bench --attention POSITIONS... [--isa NAME] [--rounds N] [--memory MIB]\n";
 
 /// A number of at least 1.
 bool parseNumber(const char *text, uint32_t &number) {
@@ -338,6 +388,8 @@ bool parseValue(std::string_view flag, const char *text, Arguments &arguments) {
     arguments.threads.push_back(number);
   else if (flag == "--quantize")
     arguments.quantize.push_back(number);
+  else if (flag == "--attention")
+    arguments.attention.push_back(number);
   else if (flag == "--rounds")
     arguments.rounds = number;
   else if (flag == "--memory")
@@ -377,7 +429,10 @@ int main(int argc, char **argv) {
   for (uint32_t rows : arguments.rows)
     for (uint32_t cols : arguments.quantize)
       benchQuantize(arguments, cols, rows);
-  if (!arguments.quantize.empty())
+  for (uint32_t positions : arguments.attention)
+    for (uint32_t headsPerKey : {1u, 8u})
+      benchAttention(arguments, positions, headsPerKey);
+  if (!arguments.quantize.empty() || !arguments.attention.empty())
     return 0;
   Memory memory(arguments.memoryMiB << 20);
   printLimits(arguments, memory);

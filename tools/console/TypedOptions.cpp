@@ -58,7 +58,7 @@ constexpr OtherOptions kOtherOptions[] = {
     {"-fa --flash-attn",
      "there is one implementation of attention, which never holds all scores of a context"},
     {"-ctk --cache-type-k -ctv --cache-type-v --kv-cache-dtype",
-     "keys and values have one width, which docs/numbers.md states"},
+     "the width is chosen when compiling: moec compile --kv-bits"},
     {"-dev --main-gpu --split-mode --tensor-split --tensor-parallel-size",
      "the CPU computes; --isa chooses its kernels"},
     {"-C --cpu-mask --numa --prio",

@@ -17,6 +17,7 @@
 
 using namespace moert;
 using mlir::moe::ExpertBits;
+using mlir::moe::KvBits;
 using mlir::moe::ResidentBits;
 using moert::cli::exampleFooter;
 
@@ -33,7 +34,8 @@ constexpr uint32_t kAutoResidentBits = 8;
 struct CompileFlags {
   CompileRequest request;
   AccuracyFlags accuracy;
-  std::string bits = kAuto, downBits = kSame, residentBits = kAuto, headBits = kSame, nested = "on";
+  std::string bits = kAuto, downBits = kSame, residentBits = kAuto, headBits = kSame,
+              kvBits = kAuto, nested = "on";
   bool isNestedGiven = false;
   std::vector<std::string> budgets;
 };
@@ -130,6 +132,9 @@ static Status runCompile(CompileFlags &flags) {
       flags.residentBits == kAuto ? strCat(kAutoResidentBits) : flags.residentBits);
   request.passes.headBits =
       flags.headBits == kSame ? ResidentBits::kSame : kResidentBits.at(flags.headBits);
+  static const std::map<std::string, KvBits> kKvBits = {
+      {kAuto, KvBits::kAuto}, {"32", KvBits::k32}, {"16", KvBits::k16}, {"8", KvBits::k8}};
+  request.passes.kvBits = kKvBits.at(flags.kvBits);
   request.passes.nested = flags.nested == "on";
   MOERT_RETURN_IF_ERROR(takeDownBits(flags));
   MOERT_RETURN_IF_ERROR(takeLowCopy(flags));
@@ -196,8 +201,17 @@ static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
                          flags.headBits, " as --resident-bits)"))
       ->check(oneOf({"same", "source", "16", "8", "4"}))
       ->type_name("BITS");
+  command
+      .add_option(
+          "--kv-bits", flags.kvBits,
+          strCat("Width of keys and values in memory: auto, 32, 16 or 8 (default: ", flags.kvBits,
+                 ": 32 if every weight is as in the checkpoint, otherwise 16). What it "
+                 "loses is part of every measured loss"))
+      ->check(oneOf({"auto", "32", "16", "8"}))
+      ->type_name("BITS");
   setGroup(command, "Widths",
-           {"--bits", "--down-bits", "--nested", "--low-copy", "--resident-bits", "--head-bits"});
+           {"--bits", "--down-bits", "--nested", "--low-copy", "--resident-bits", "--head-bits",
+            "--kv-bits"});
 }
 
 static void addPlanOptions(CLI::App &command, CompileFlags &flags) {

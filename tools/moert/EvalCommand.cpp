@@ -141,7 +141,8 @@ void noteAccepted(const EvalOptions &options, const EvaluationSet &set, const Mo
 void noteQuantized(const Model &reference) {
   std::string found;
   for (const auto &[key, value] : reference.artifact().provenance)
-    if ((key == "bits" || key == "resident_bits" || key == "head_bits") && value != "source")
+    if ((key == "bits" || key == "resident_bits" || key == "head_bits" || key == "kv_bits") &&
+        value != "source")
       found += strCat(found.empty() ? "" : ", ", key, " ", value);
   if (!found.empty())
     printError(strCat("--reference '", reference.path(), "' is quantized (", found,

@@ -9,16 +9,80 @@ namespace moert {
 namespace {
 
 /// Rows of one key head: the row of position j = block[j / kKvBlockTokens] + headOffset + (j %
-/// kKvBlockTokens) * step.
+/// kKvBlockTokens) * step, in bytes.
 struct HeadRows {
-  const float *const *blocks;
+  const std::byte *const *blocks;
   uint64_t headOffset;
   uint64_t step;
 
-  const float *at(uint32_t position) const {
+  const std::byte *at(uint32_t position) const {
     return blocks[position / kKvBlockTokens] + headOffset + (position % kKvBlockTokens) * step;
   }
 };
+
+inline const float *asFloats(const std::byte *row) {
+  return reinterpret_cast<const float *>(row);
+}
+
+/// The scales of a row of int8.
+inline float scaleOf(const std::byte *row, uint32_t elements, uint32_t i) {
+  float scale;
+  __builtin_memcpy(&scale, row + elements + i / kKvGroup * sizeof(float), sizeof scale);
+  return scale;
+}
+
+/// `count` of a row's elements from element i on, a multiple of 16 in int8, as f32; other lanes are
+/// not defined. Reads no other elements.
+template <KvKind kKind>
+inline Lanes loadRow(const std::byte *row, uint32_t elements, uint32_t i, uint32_t count) {
+  if constexpr (kKind == KvKind::kF32) {
+    return loadUpTo(asFloats(row) + i, count);
+  } else {
+    constexpr uint32_t kBytes = kKind == KvKind::kF16 ? 2 : 1;
+    const std::byte *from = row + uint64_t(i) * kBytes;
+    std::byte padded[kLanes * kBytes] = {};
+    if (count < kLanes) {
+      __builtin_memcpy(padded, from, count * kBytes);
+      from = padded;
+    }
+    if constexpr (kKind == KvKind::kF16)
+      return loadF16(from);
+    else
+      return multiply(splat(scaleOf(row, elements, i)), loadI8(from));
+  }
+}
+
+inline void storeInt8Row(const float *x, uint32_t elements, std::byte *row) {
+  std::byte *scales = row + elements;
+  for (uint32_t i = 0; i < elements; i += kKvGroup, scales += sizeof(float)) {
+    const uint32_t count = elements - i < kKvGroup ? elements - i : kKvGroup;
+    int8_t codes[kKvGroup];
+    float scale;
+    int32_t sum;
+    quantizeGroup(x + i, count, kKvGroup, codes, &scale, &sum);
+    __builtin_memcpy(row + i, codes, count);
+    __builtin_memcpy(scales, &scale, sizeof scale);
+  }
+}
+
+void storeKvRow(KvKind kind, const float *x, uint32_t elements, std::byte *row) {
+  if (kind == KvKind::kF32) {
+    __builtin_memcpy(row, x, elements * sizeof(float));
+    return;
+  }
+  if (kind == KvKind::kInt8)
+    return storeInt8Row(x, elements, row);
+  const Lanes high = splat(kMaxKvF16), low = splat(-kMaxKvF16);
+  forLanes(elements, [&](uint64_t i, uint32_t count) {
+    const Lanes clamped = clampTo(low, high, loadUpTo(x + i, count));
+    std::byte *to = row + i * sizeof(uint16_t);
+    if (count == kLanes)
+      return storeF16(to, clamped);
+    std::byte padded[kLanes * sizeof(uint16_t)];
+    storeF16(padded, clamped);
+    __builtin_memcpy(to, padded, count * sizeof(uint16_t));
+  });
+}
 
 /// Positions [begin, end), and for each head of a group a row of scores, later probabilities.
 struct Scores {
@@ -60,19 +124,37 @@ inline uint32_t endOfKvBlock(uint32_t j, uint32_t end) {
   return left < end - j ? j + left : end;
 }
 
-/// q . k of a group's heads, each with all keys of a block while the block is in the L1 cache.
+/// Keys as f32 in rows of roundUp(keyDim, 16) floats.
+template <KvKind kKind>
+inline void widenKeys(const std::byte *keys, uint64_t step, uint32_t count, uint32_t keyDim,
+                      float *to) {
+  for (uint32_t k = 0; k < count; ++k, keys += step)
+    for (uint32_t i = 0; i < keyDim; i += kLanes, to += kLanes)
+      store(to, loadRow<kKind>(keys, keyDim, i, keyDim - i < kLanes ? keyDim - i : kLanes));
+}
+
+/// q . k of a group's heads, each with all keys of a block while these are in the L1 cache. Narrow
+/// keys are widened once for all heads.
+template <KvKind kKind>
 inline void scoreKeys(const float *query, uint32_t heads, const HeadRows &keys, uint32_t keyDim,
-                      const Scores &scores) {
+                      const Scores &scores, float *widened) {
   for (uint32_t j = scores.begin; j < scores.end;) {
-    const uint32_t blockEnd = endOfKvBlock(j, scores.end);
-    const float *block = keys.at(j);
+    uint32_t blockEnd = endOfKvBlock(j, scores.end);
+    const float *block = asFloats(keys.at(j));
+    uint64_t step = keyDim;
+    if constexpr (kKind != KvKind::kF32) {
+      blockEnd = blockEnd - j < kWidenedKeys ? blockEnd : j + kWidenedKeys;
+      widenKeys<kKind>(keys.at(j), keys.step, blockEnd - j, keyDim, widened);
+      block = widened;
+      step = (keyDim + kLanes - 1) / kLanes * kLanes;
+    }
     for (uint32_t head = 0; head < heads; ++head) {
       const float *q = query + uint64_t(head) * keyDim, *key = block;
       float *dots = scores.of(head) + (j - scores.begin), *end = dots + (blockEnd - j);
-      for (; dots + 4 <= end; dots += 4, key += 4 * keys.step)
-        dotKeys<4>(q, key, keys.step, keyDim, dots);
-      for (; dots < end; ++dots, key += keys.step)
-        dotKeys<1>(q, key, keys.step, keyDim, dots);
+      for (; dots + 4 <= end; dots += 4, key += 4 * step)
+        dotKeys<4>(q, key, step, keyDim, dots);
+      for (; dots < end; ++dots, key += step)
+        dotKeys<1>(q, key, step, keyDim, dots);
     }
     j = blockEnd;
   }
@@ -112,11 +194,13 @@ inline float sumOfBlock(const float *p, uint32_t begin, uint32_t end) {
 }
 
 /// out[h * outStep + 0 .. 16 * kVectors) += the sum of p * value over positions [begin, end) of one
-/// sum block. `count` is the number of real lanes if kVectors is 1. The `rest` floats after these
-/// are prefetched, so that memory is read sequentially.
-template <int kHeads, int kVectors>
-void addValues(const Scores &p, const HeadRows &values, uint32_t begin, uint32_t end,
-               uint32_t count, uint32_t rest, float *out, uint64_t outStep) {
+/// sum block, for the elements from `first` on of rows of `elements`. `count` is the number of real
+/// lanes if kVectors is 1. The `rest` elements after these are prefetched, so that memory is read
+/// sequentially.
+template <KvKind kKind, int kHeads, int kVectors>
+void addValues(const Scores &p, const HeadRows &values, uint32_t elements, uint32_t first,
+               uint32_t begin, uint32_t end, uint32_t count, uint32_t rest, float *out,
+               uint64_t outStep) {
   Lanes sums[kHeads][kVectors];
   const float *weights[kHeads];
   for (int h = 0; h < kHeads; ++h) {
@@ -126,12 +210,13 @@ void addValues(const Scores &p, const HeadRows &values, uint32_t begin, uint32_t
   }
   for (uint32_t j = begin; j < end;) {
     const uint32_t runEnd = endOfKvBlock(j, end);
-    const float *value = values.at(j);
+    const std::byte *value = values.at(j);
     for (; j < runEnd; ++j, value += values.step) {
       for (uint32_t i = 0; i < rest; i += kLanes)
-        __builtin_prefetch(value + kVectors * kLanes + i);
+        __builtin_prefetch(value + kvElementOffset(kKind, first + kVectors * kLanes + i));
       for (int v = 0; v < kVectors; ++v) {
-        Lanes of = kVectors == 1 ? loadUpTo(value, count) : load(value + v * kLanes);
+        Lanes of =
+            loadRow<kKind>(value, elements, first + v * kLanes, kVectors == 1 ? count : kLanes);
         for (int h = 0; h < kHeads; ++h)
           sums[h][v] = fma(splat(weights[h][j - p.begin]), of, sums[h][v]);
       }
@@ -144,17 +229,18 @@ void addValues(const Scores &p, const HeadRows &values, uint32_t begin, uint32_t
     }
 }
 
-/// The same for whole value rows.
-template <int kHeads>
-void addRows(const Scores &p, HeadRows values, uint32_t begin, uint32_t end, uint32_t valueDim,
-             float *out) {
+/// The same for values that begin at the element `first` of their rows.
+template <KvKind kKind, int kHeads>
+void addRows(const Scores &p, const HeadRows &values, uint32_t first, uint32_t begin, uint32_t end,
+             uint32_t valueDim, float *out) {
+  const uint32_t elements = first + valueDim;
   uint32_t d = 0;
   auto addNext = [&]<int kVectors>() {
     if constexpr (kHeads * kVectors <= kValueSums)
       for (; d + kVectors * kLanes <= valueDim; d += kVectors * kLanes) {
         const uint32_t rest = d == 0 ? valueDim - kVectors * kLanes : 0;
-        addValues<kHeads, kVectors>(p, values, begin, end, kLanes, rest, out + d, valueDim);
-        values.headOffset += kVectors * kLanes;
+        addValues<kKind, kHeads, kVectors>(p, values, elements, first + d, begin, end, kLanes, rest,
+                                           out + d, valueDim);
       }
   };
   addNext.template operator()<8>();
@@ -162,24 +248,27 @@ void addRows(const Scores &p, HeadRows values, uint32_t begin, uint32_t end, uin
   addNext.template operator()<2>();
   addNext.template operator()<1>();
   if (d < valueDim)
-    addValues<kHeads, 1>(p, values, begin, end, valueDim - d, 0, out + d, valueDim);
+    addValues<kKind, kHeads, 1>(p, values, elements, first + d, begin, end, valueDim - d, 0,
+                                out + d, valueDim);
 }
 
-constexpr decltype(&addRows<1>) kAddRows[kAttendHeads] = {addRows<1>, addRows<2>, addRows<3>,
-                                                          addRows<4>};
+template <KvKind kKind>
+constexpr decltype(&addRows<kKind, 1>) kAddRows[kAttendHeads] = {
+    addRows<kKind, 1>, addRows<kKind, 2>, addRows<kKind, 3>, addRows<kKind, 4>};
 
 /// A group: up to kAttendHeads heads that share a key head.
+template <KvKind kKind>
 void attendGroup(const float *query, const KvView &kv, uint32_t kvHead, uint32_t heads,
                  const Scores &scores, float scale, const float *sinks, float *out) {
   const uint64_t firstRow = kvHead * kv.headRows;
-  scoreKeys(query, heads, {kv.keyBlocks, firstRow * kv.keyDim, kv.keyDim}, kv.keyDim, scores);
+  scoreKeys<kKind>(query, heads, {kv.keyBlocks, firstRow * kv.keyStep(), kv.keyStep()}, kv.keyDim,
+                   scores, scores.of(heads));
   float sinkPowers[kAttendHeads] = {};
   for (uint32_t h = 0; h < heads; ++h)
     sinkPowers[h] =
         exponentials(scores.of(h), scores.end - scores.begin, scale, sinks ? sinks + h : nullptr);
 
-  const HeadRows values = {kv.valueRows(), firstRow * kv.valueStep() + kv.valueOffset(),
-                           kv.valueStep()};
+  const HeadRows values = {kv.valueRows(), firstRow * kv.valueStep(), kv.valueStep()};
   float sums[kAttendHeads] = {};
   forLanes(uint64_t(heads) * kv.valueDim,
            [&](uint64_t i, uint32_t count) { storeUpTo(out + i, zeroLanes(), count); });
@@ -187,7 +276,7 @@ void attendGroup(const float *query, const KvView &kv, uint32_t kvHead, uint32_t
     const uint32_t blockEnd = endOfSumBlock(j, scores.end);
     for (uint32_t h = 0; h < heads; ++h)
       sums[h] = sums[h] + sumOfBlock(scores.of(h) + (j - scores.begin), j, blockEnd);
-    kAddRows[heads - 1](scores, values, j, blockEnd, kv.valueDim, out);
+    kAddRows<kKind>[heads - 1](scores, values, kv.firstValue(), j, blockEnd, kv.valueDim, out);
     j = blockEnd;
   }
   for (uint32_t h = 0; sinks && h < heads; ++h)
@@ -198,6 +287,10 @@ void attendGroup(const float *query, const KvView &kv, uint32_t kvHead, uint32_t
     });
 }
 
+/// By KvKind.
+constexpr decltype(&attendGroup<KvKind::kF32>) kAttendGroup[] = {
+    attendGroup<KvKind::kF32>, attendGroup<KvKind::kF16>, attendGroup<KvKind::kInt8>};
+
 void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
             uint32_t headEnd, uint32_t begin, uint32_t end, float scale, const float *sinks,
             float *out, float *scratch) {
@@ -207,8 +300,9 @@ void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headB
     uint32_t count = (kvHead + 1) * headsPerKey - head;
     count = count < headEnd - head ? count : headEnd - head;
     count = count < kAttendHeads ? count : kAttendHeads;
-    attendGroup(query + uint64_t(head) * kv.keyDim, kv, kvHead, count, {begin, end, scratch}, scale,
-                sinks ? sinks + head : nullptr, out + uint64_t(head) * kv.valueDim);
+    kAttendGroup[int(kv.kind)](query + uint64_t(head) * kv.keyDim, kv, kvHead, count,
+                               {begin, end, scratch}, scale, sinks ? sinks + head : nullptr,
+                               out + uint64_t(head) * kv.valueDim);
     head += count;
   }
 }

@@ -135,6 +135,12 @@ inline Lanes loadF32(const std::byte *from) {
 inline Lanes loadF16(const std::byte *from) {
   return {_mm256_cvtph_ps(loadEight(from)), _mm256_cvtph_ps(loadEight(from + 16))};
 }
+inline void storeF16(std::byte *to, Lanes a) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  auto *halves = reinterpret_cast<__m128i *>(to);
+  _mm_storeu_si128(halves, _mm256_cvtps_ph(a.low, kNearest));
+  _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(a.high, kNearest));
+}
 inline __m256 widenI8(__m128i eight) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
 }

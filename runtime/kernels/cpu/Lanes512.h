@@ -138,6 +138,11 @@ inline Lanes loadF32(const std::byte *from) {
 inline Lanes loadF16(const std::byte *from) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)))};
 }
+/// Rounds to nearest even.
+inline void storeF16(std::byte *to, Lanes a) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), _mm512_cvtps_ph(a.v, kNearest));
+}
 /// 16 signed bytes.
 inline Lanes loadI8(const std::byte *from) {
   __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));

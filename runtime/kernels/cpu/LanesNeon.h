@@ -143,6 +143,10 @@ inline Lanes loadF16(const std::byte *from) {
   return {{vcvt_f32_f16(vget_low_f16(low)), vcvt_high_f32_f16(low),
            vcvt_f32_f16(vget_low_f16(high)), vcvt_high_f32_f16(high)}};
 }
+inline void storeF16(std::byte *to, Lanes a) {
+  for (int i = 0; i < 4; ++i)
+    vst1_u8(reinterpret_cast<uint8_t *>(to) + 8 * i, vreinterpret_u8_f16(vcvt_f16_f32(a.q[i])));
+}
 inline Lanes loadI8(const std::byte *from) {
   int8x16_t bytes = vreinterpretq_s8_u8(loadBytes(from));
   int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);

@@ -28,6 +28,7 @@ constexpr KernelTable tableFor(Isa isa, const char *name) {
       .norm = norm,
       .ropeTable = reference::ropeTable, // Once per position, in double.
       .rope = rope,
+      .storeKvRow = storeKvRow,
       .attend = attend,
       .siluMultiply = siluMultiply,
       .clampedSwiglu = clampedSwiglu,

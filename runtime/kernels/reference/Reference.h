@@ -24,6 +24,7 @@ void ropeTable(uint32_t position, const float *inverseFrequencies, uint32_t coun
                float *cosines, float *sines);
 void rope(float *x, uint32_t heads, uint32_t headDim, const float *cosines, const float *sines,
           uint32_t count, bool interleaved);
+void storeKvRow(KvKind kind, const float *x, uint32_t count, std::byte *row);
 void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
             uint32_t headEnd, uint32_t begin, uint32_t end, float scale, const float *sinks,
             float *out, float *scratch);

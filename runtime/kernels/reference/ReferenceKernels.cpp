@@ -16,6 +16,7 @@ const KernelTable &referenceKernels() {
       .norm = reference::norm,
       .ropeTable = reference::ropeTable,
       .rope = reference::rope,
+      .storeKvRow = reference::storeKvRow,
       .attend = reference::attend,
       .siluMultiply = reference::siluMultiply,
       .clampedSwiglu = reference::clampedSwiglu,

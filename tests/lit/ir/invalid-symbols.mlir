@@ -267,6 +267,12 @@ moe.kv_slot @kv heads 2 key 0 value 16
 
 // -----
 
+// Values in keys are not int8.
+// expected-error@+1 {{keeps values in keys of int8, expected f16 or f32}}
+moe.kv_slot @kv heads 1 key 64 value 0 as int8
+
+// -----
+
 // A rotation has frequencies.
 // expected-error@+1 {{a rotation without frequencies}}
 moe.rope @r half factor 1.0 frequencies []

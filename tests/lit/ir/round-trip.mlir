@@ -94,9 +94,9 @@ module attributes {
   moe.weight @latent48 matrix from <tensor = "l48", rows = 48, cols = 64, type = bf16>
   moe.weight @query128 matrix from <tensor = "q128", rows = 128, cols = 64, type = bf16>
   moe.weight @output96 matrix from <tensor = "o96", rows = 64, cols = 96, type = bf16>
-  // CHECK: moe.kv_slot @latent heads 1 key 64 value 0
-  moe.kv_slot @latent heads 1 key 64 value 0
-  // CHECK: moe.kv_slot @kv heads 2 key 16 value 16
+  // CHECK: moe.kv_slot @latent heads 1 key 64 value 0 as f16{{$}}
+  moe.kv_slot @latent heads 1 key 64 value 0 as f16
+  // CHECK: moe.kv_slot @kv heads 2 key 16 value 16{{$}}
   moe.kv_slot @kv heads 2 key 16 value 16
 
   // CHECK: moe.moe_layer @experts layer 1 silu experts 2 matrices

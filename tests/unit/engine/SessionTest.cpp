@@ -268,6 +268,9 @@ TEST_CASE("values kept in keys take no memory beside them") {
   Artifact artifact;
   artifact.kvSlots = {{1, 576, 0}, {2, 16, 24}};
   CHECK(kvBytesPerToken(artifact) == (576 + 2 * (16 + 24)) * sizeof(float));
+  artifact.kvSlots[0].kind = KvKind::kF16;
+  artifact.kvSlots[1].kind = KvKind::kInt8; // Each row has one scale.
+  CHECK(kvBytesPerToken(artifact) == 2 * 576 + 2 * (16 + 4 + 24 + 4));
 }
 
 TEST_CASE("numbers of sessions, logits rows and threads that no engine can have are refused") {

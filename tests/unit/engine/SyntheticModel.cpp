@@ -396,7 +396,7 @@ void describe(Artifact &artifact, const SyntheticOptions &options) {
       {RopeStyle::kHalf, 1, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f}, 0, 0, {}}};
   if (options.rope)
     artifact.ropes = {*options.rope};
-  artifact.kvSlots.assign(kLayers, {kKvHeads, kHeadDim, kHeadDim});
+  artifact.kvSlots.assign(kLayers, {kKvHeads, kHeadDim, kHeadDim, options.kvKind});
   for (uint32_t l = 0; options.hasStates && l < kLayers; ++l) {
     artifact.stateSlots.push_back({3, kHeads * kHeadDim});
     artifact.stateSlots.push_back({kHeads * kHeadDim, kHeadDim});

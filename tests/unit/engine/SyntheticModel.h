@@ -35,8 +35,9 @@ struct SyntheticOptions {
   bool biasesPrefetches = false; // Gates have biases, which routers do not have.
   bool sharesScores = false;     // The predictions of a layer share one buffer of scores.
   bool hasStates = false;        // Queries pass through a convolution and a delta rule.
-  std::vector<Plan> plans = {};  // Empty: one plan that caches everything.
-  MissRule miss = {};            // The rule in that plan.
+  KvKind kvKind = KvKind::kF32;
+  std::vector<Plan> plans = {}; // Empty: one plan that caches everything.
+  MissRule miss = {};           // The rule in that plan.
   /// The section of activation-path tables; empty: none.
   std::vector<std::byte> paths = {};
   bool hasHadamard = false; // In the experts, where `experts` is quantized.

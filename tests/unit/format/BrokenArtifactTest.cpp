@@ -539,9 +539,16 @@ TEST_CASE("broken plans, slots and ropes are refused") {
        "KV slot 0 has 0 heads"},
       {"a slot of many bytes",
        [](Artifact &a) {
-         a.kvSlots[0] = {0xffffffff, 0xffffffff, 1};
+         a.kvSlots[0] = {0xffffff, 0xffffffff, 1};
        },
        "KV slot 0 needs more than 4294967296 bytes per token"},
+      {"slots of int8 with values in keys",
+       [](Artifact &a) {
+         a.kvSlots[1] = {1, 16, 0, KvKind::kInt8};
+       },
+       "KV slot 1 keeps values in keys of int8, expected f16 or f32"},
+      {"an unknown kind of keys and values", [](Artifact &a) { a.kvSlots[1].kind = KvKind(3); },
+       "unknown kind of keys and values 3, this reads 0 to 2"},
       {"slots of many bytes together",
        [](Artifact &a) {
          a.kvSlots.assign(3, {1, 1 << 28, 1 << 28});

@@ -83,6 +83,7 @@ static void writeSeeds(const std::string &corpus) {
       {"whole_hadamard", tinyHadamardArtifact()},
       {"whole_copies", tinyCopiesArtifact()},
       {"whole_wider_down", tinyWiderDownArtifact()},
+      {"whole_narrow_kv", tinyNarrowKvArtifact()},
       {"whole_float_copies", tinyFloatCopiesArtifact()},
       {"whole_measured", withMeasured(tinyArtifact(), tinyMeasured())},
       {"whole_measured_on_items", withMeasured(tinyArtifact(), tinyMeasuredOnItems())}};
@@ -101,6 +102,7 @@ TEST_CASE("frozen files are written on demand") {
   writeWhole(frozenPath("v2.1-hadamard.moe"), tinyHadamardArtifact());
   writeWhole(frozenPath("v2.1-copies.moe"), tinyCopiesArtifact());
   writeWhole(frozenPath("v2.1-wider-down.moe"), tinyWiderDownArtifact());
+  writeWhole(frozenPath("v2.1-narrow-kv.moe"), tinyNarrowKvArtifact());
   writeWhole(frozenPath("v2.1-exchange.moe"), exchangingArtifact());
   writeWhole(frozenPath("v2.1.moe"), withMeasured(tinyPlannedArtifact(), tinyMeasured()));
   writeSeeds(std::string(MOE_TEST_DATA_DIR) + "/../fuzz/corpus");
@@ -288,6 +290,15 @@ TEST_CASE("experts with the Hadamard transform are read from the frozen file of 
     CHECK(program.buffers[17] == Buffer{BufferKind::kHadamard, 32, 32, 2112, 192});
     CHECK(program.buffers[19] == Buffer{BufferKind::kHadamard, 24, 32, 2496, 192});
   }
+}
+
+TEST_CASE("widths of keys and values are read from the frozen file of version 2.1") {
+  const Artifact artifact = readVerified(openFrozen("v2.1-narrow-kv.moe"));
+  REQUIRE(artifact.kvSlots.size() == 2);
+  CHECK(artifact.kvSlots[0].kind == KvKind::kF16);
+  CHECK(artifact.kvSlots[1].kind == KvKind::kInt8);
+  CHECK(artifact.kvSlots[0].kvHeads == readVerified(openFrozen("v2.1.moe")).kvSlots[0].kvHeads);
+  CHECK(readVerified(openFrozen("v2.1.moe")).kvSlots[0].kind == KvKind::kF32);
 }
 
 TEST_CASE("separate copies are read from the frozen file of version 2.1") {

@@ -27,7 +27,9 @@ public:
       return ResidentWeight{text(), shape(), format(), u64(), u64()};
     });
     a.moeLayers = list<MoeLayer>([&] { return moeLayer(); });
-    a.kvSlots = list<KvSlot>([&] { return KvSlot{u32(), u32(), u32()}; });
+    a.kvSlots = list<KvSlot>([&] {
+      return KvSlot{below(1 << 24), u32(), u32(), KvKind(below(3))};
+    });
     a.stateSlots = list<StateSlot>([&] { return StateSlot{u32(), u32()}; });
     a.ropes = list<Rope>([&] {
       const auto frequencies = [&] { return list<float>([&] { return f32(); }); };

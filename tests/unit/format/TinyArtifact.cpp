@@ -260,6 +260,15 @@ Artifact tinyHadamardArtifact() {
   return artifact;
 }
 
+Artifact tinyNarrowKvArtifact() {
+  Artifact artifact = tinyArtifactWithoutChecksums();
+  artifact.kvSlots[0].kind = KvKind::kF16;
+  artifact.kvSlots[1].kind = KvKind::kInt8;
+  layOutWithPlans(artifact);
+  fileOf(artifact);
+  return artifact;
+}
+
 Artifact tinyWiderDownArtifact() {
   Artifact artifact = tinyArtifactWithoutChecksums();
   const WeightFormat two = {WeightKind::kInt2, kGroup, kGroup},

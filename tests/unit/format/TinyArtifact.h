@@ -53,6 +53,9 @@ void useHadamard(moert::Artifact &artifact);
 /// beside slices of 2 and 1 bits, expert 2 slices of 2 and 2 bits beside int8.
 moert::Artifact tinyCopiesArtifact();
 
+/// The same with keys and values of f16 and of int8.
+moert::Artifact tinyNarrowKvArtifact();
+
 /// With experts of layer 1 whose down has another width than gate and up: 4/6 bits in three slices
 /// and in one, 4/4 in two, 4/2 in two.
 moert::Artifact tinyWiderDownArtifact();

@@ -1,6 +1,9 @@
 // Attention over a scattered cache: every version against the reference, the reference against
 // float64.
+#include "runtime/base/HalfFloat.h"
 #include "tests/unit/kernels/TestMatrices.h"
+
+#include <algorithm>
 
 using namespace moert;
 using namespace moert::test;
@@ -14,41 +17,83 @@ enum class Order { kByBlock, kByHead };
 /// A cache of random keys and values.
 struct RandomCache {
   RandomCache(Random &random, uint32_t tokens, uint32_t kvHeads, uint32_t keyDim, uint32_t valueDim,
-              Order order = Order::kByBlock)
-      : keys(fill(random, order, tokens, kvHeads, keyDim, keyBlocks)),
-        values(fill(random, order, tokens, kvHeads, valueDim, valueBlocks)),
+              Order order = Order::kByBlock, KvKind kind = KvKind::kF32)
+      : keys(fill(random, order, tokens, kvHeads, keyDim, kind, keyBlocks)),
+        values(fill(random, order, tokens, kvHeads, valueDim, kind, valueBlocks)),
         view{keyBlocks.data(),
              valueBlocks.data(),
              kvHeads,
              keyDim,
              valueDim,
-             order == Order::kByHead ? roundUp(tokens, kKvBlockTokens) : kKvBlockTokens} {}
+             order == Order::kByHead ? roundUp(tokens, kKvBlockTokens) : kKvBlockTokens,
+             false,
+             kind} {}
 
+  /// Rows of f32.
   const float *key(uint32_t token, uint32_t head) const {
-    return keyBlocks[token / kKvBlockTokens] +
-           (head * view.headRows + token % kKvBlockTokens) * view.keyDim;
+    return row(keyBlocks, token, head, view.keyStep());
   }
   const float *value(uint32_t token, uint32_t head) const {
-    return valueBlocks[token / kKvBlockTokens] +
-           (head * view.headRows + token % kKvBlockTokens) * view.valueDim;
+    return row(valueBlocks, token, head, view.valueStep());
   }
 
-  std::vector<const float *> keyBlocks, valueBlocks;
-  std::vector<float> keys, values;
+  std::vector<const std::byte *> keyBlocks, valueBlocks;
+  std::vector<std::byte> keys, values;
   KvView view;
 
 private:
-  static std::vector<float> fill(Random &random, Order order, uint32_t tokens, uint32_t heads,
-                                 uint32_t dim, std::vector<const float *> &blocks) {
-    uint64_t count = divideUp(tokens, kKvBlockTokens), run = uint64_t(kKvBlockTokens) * dim;
-    std::vector<float> all(count * run * heads);
-    for (float &x : all)
-      x = random.between(-2, 2);
+  const float *row(const std::vector<const std::byte *> &blocks, uint32_t token, uint32_t head,
+                   uint64_t step) const {
+    return reinterpret_cast<const float *>(blocks[token / kKvBlockTokens] +
+                                           (head * view.headRows + token % kKvBlockTokens) * step);
+  }
+
+  static std::vector<std::byte> fill(Random &random, Order order, uint32_t tokens, uint32_t heads,
+                                     uint32_t dim, KvKind kind,
+                                     std::vector<const std::byte *> &blocks) {
+    const uint64_t count = divideUp(tokens, kKvBlockTokens), step = kvRowBytes(kind, dim);
+    std::vector<std::byte> all(count * kKvBlockTokens * heads * step);
+    std::vector<float> row(dim);
+    for (uint64_t at = 0; at < all.size(); at += step) {
+      for (float &x : row)
+        x = random.between(-2, 2);
+      referenceKernels().storeKvRow(kind, row.data(), dim, all.data() + at);
+    }
     for (uint64_t i = 0; i < count; ++i)
-      blocks.push_back(all.data() + i * run * (order == Order::kByBlock ? heads : 1));
+      blocks.push_back(all.data() +
+                       i * kKvBlockTokens * step * (order == Order::kByBlock ? heads : 1));
     for (uint64_t i = count; order == Order::kByBlock && i > 1; --i)
       std::swap(blocks[i - 1], blocks[random.below(static_cast<uint32_t>(i))]);
     return all;
+  }
+};
+
+/// The numbers of a narrow cache's keys, or values, as f32.
+struct WideRows {
+  WideRows(KvKind kind, uint32_t dim, const std::vector<std::byte> &rows,
+           const std::vector<const std::byte *> &narrowBlocks) {
+    const uint64_t step = kvRowBytes(kind, dim);
+    for (uint64_t at = 0; at < rows.size(); at += step)
+      for (uint32_t i = 0; i < dim; ++i)
+        numbers.push_back(numberOf(kind, dim, rows.data() + at, i));
+    for (const std::byte *block : narrowBlocks) {
+      const auto row = static_cast<uint64_t>(block - rows.data()) / step;
+      blocks.push_back(reinterpret_cast<const std::byte *>(numbers.data() + row * dim));
+    }
+  }
+
+  std::vector<float> numbers;
+  std::vector<const std::byte *> blocks;
+
+private:
+  static float numberOf(KvKind kind, uint32_t dim, const std::byte *row, uint32_t i) {
+    uint16_t half;
+    std::memcpy(&half, row + 2 * i, kind == KvKind::kF16 ? sizeof half : 0);
+    if (kind == KvKind::kF16)
+      return f16ToF32(half);
+    float scale;
+    std::memcpy(&scale, row + dim + i / 32 * sizeof scale, sizeof scale);
+    return scale * static_cast<float>(static_cast<int8_t>(row[i]));
   }
 };
 
@@ -66,13 +111,13 @@ constexpr Case kCases[] = {
     {6, 1, 16, 70, 1, 40},    {14, 2, 24, 20, 7, 100},   {8, 1, 40, 130, 0, 33},
 };
 
-uint64_t scratchFloats(const Case &c) {
-  return kAttendHeads * roundUp(c.end - c.begin, 16) + roundUp(c.valueDim, 16);
+uint64_t scratchFloats(const Case &c, KvKind kind = KvKind::kF32) {
+  return kAttendHeads * roundUp(c.end - c.begin, 16) + rowScratchFloats(kind, c.keyDim, c.valueDim);
 }
 
 void run(const KernelTable &kernels, const Case &c, const FloatRows &query, const KvView &kv,
          FloatRows &out, const float *sinks = nullptr) {
-  FloatRows scratch(1, static_cast<uint32_t>(scratchFloats(c)));
+  FloatRows scratch(1, static_cast<uint32_t>(scratchFloats(c, kv.kind)));
   kernels.attend(query.data(), kv, c.heads, 0, c.heads, c.begin, c.end, 0.3f, sinks, out.data(),
                  scratch.data());
   CHECK(out.isGuardIntact());
@@ -112,6 +157,89 @@ TEST_CASE("attend gives the reference's bytes for every shape and window") {
       query.fill(random, -1, 1);
       checkVersions(c, query, cache.view);
     }
+}
+
+/// Attention over a narrow cache has the bytes of the same numbers in f32, in every version.
+static void checkNarrow(const Case &c, KvKind kind, bool areValuesInKeys, Random &random) {
+  CAPTURE(int(kind));
+  CAPTURE(c.keyDim);
+  CAPTURE(c.end);
+  RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim, Order::kByBlock, kind);
+  FloatRows query(1, c.heads * c.keyDim), expected(1, c.heads * c.valueDim),
+      narrow(1, c.heads * c.valueDim);
+  query.fill(random, -1, 1);
+  cache.view.valuesInKeys = areValuesInKeys;
+  const WideRows keys(kind, c.keyDim, cache.keys, cache.keyBlocks),
+      values(kind, c.valueDim, cache.values, cache.valueBlocks);
+  KvView wide = cache.view;
+  wide.keyBlocks = keys.blocks.data();
+  wide.valueBlocks = values.blocks.data();
+  wide.kind = KvKind::kF32;
+  run(referenceKernels(), c, query, wide, expected);
+  run(referenceKernels(), c, query, cache.view, narrow);
+  CHECK(narrow.isSameAs(expected));
+  checkVersions(c, query, cache.view);
+}
+
+TEST_CASE("attend over f16 and int8 gives the bytes of the same numbers in f32") {
+  Random random(8);
+  for (const Case &c : kCases) {
+    checkNarrow(c, KvKind::kF16, false, random);
+    checkNarrow(c, KvKind::kInt8, false, random);
+    if (c.valueDim <= c.keyDim)
+      checkNarrow(c, KvKind::kF16, true, random);
+  }
+}
+
+TEST_CASE("a row of int8 has the codes and scales of activations in groups of 32") {
+  Random random(10);
+  for (float special : {1.0f, 0.0f, 3e38f, HUGE_VALF, std::nanf("")})
+    for (uint32_t count : {1u, 16u, 31u, 32u, 33u, 80u, 128u}) {
+      std::vector<float> x(count);
+      for (float &value : x)
+        value = special == 0 ? 0 : random.between(-3, 3);
+      x[count / 2] = special;
+      std::vector<std::byte> expected(kvRowBytes(KvKind::kInt8, count));
+      referenceKernels().storeKvRow(KvKind::kInt8, x.data(), count, expected.data());
+      float scale, largest = 0;
+      std::memcpy(&scale, expected.data() + count, sizeof scale);
+      for (uint32_t i = 0; i < count && i < 32; ++i)
+        largest = std::isnan(x[i]) || std::fabs(x[i]) > largest ? std::fabs(x[i]) : largest;
+      CHECK((std::isnan(largest) ? std::isnan(scale) : scale == largest / 127));
+      forEachVersion([&](const KernelTable &kernels) {
+        std::vector<std::byte> row(expected.size() + 1, std::byte(7));
+        kernels.storeKvRow(KvKind::kInt8, x.data(), count, row.data());
+        CHECK(row.back() == std::byte(7));
+        row.pop_back();
+        CHECK(row == expected);
+      });
+    }
+}
+
+TEST_CASE("a row of the cache is rounded to the nearest f16 within its range, in every version") {
+  // Ties, the largest f16 and beyond, the smallest and below, in rows of any length.
+  std::vector<float> x = {0,          -0.0f,        1,        1.00048828125f, 1.00146484375f,
+                          65504,      65519.99f,    65520,    -65536,         3e38f,
+                          -HUGE_VALF, HUGE_VALF,    0x1p-24f, 0x1p-25f,       -0x1.8p-25f,
+                          0x1.8p-24f, 0x1.ffcp-15f, 1e-30f,   -2.5f,          0.1f};
+  Random random(9);
+  while (x.size() < 67)
+    x.push_back(random.between(-100, 100));
+  const auto check = [&](const KernelTable &kernels) {
+    for (uint32_t count = 1; count <= x.size(); ++count) {
+      std::vector<uint16_t> row(count + 1, 0x1234);
+      kernels.storeKvRow(KvKind::kF16, x.data(), count, reinterpret_cast<std::byte *>(row.data()));
+      for (uint32_t i = 0; i < count; ++i)
+        CHECK(row[i] == f32ToF16(std::clamp(x[i], -65504.0f, 65504.0f)));
+      CHECK(row[count] == 0x1234);
+    }
+    const float nan = std::nanf("");
+    uint16_t stored = 0;
+    kernels.storeKvRow(KvKind::kF16, &nan, 1, reinterpret_cast<std::byte *>(&stored));
+    CHECK(std::isnan(f16ToF32(stored)));
+  };
+  check(referenceKernels());
+  forEachVersion(check);
 }
 
 TEST_CASE("attend with sinks gives the reference's bytes") {
@@ -170,9 +298,10 @@ TEST_CASE("values kept in keys are the keys' last elements, with the same bytes"
         const float *key = cache.key(row, head);
         copies.insert(copies.end(), key + c.keyDim - c.valueDim, key + c.keyDim);
       }
-    std::vector<const float *> blocks;
+    std::vector<const std::byte *> blocks;
     for (uint32_t block = 0; block < cache.keyBlocks.size(); ++block)
-      blocks.push_back(copies.data() + uint64_t(block) * kKvBlockTokens * c.valueDim);
+      blocks.push_back(reinterpret_cast<const std::byte *>(
+          copies.data() + uint64_t(block) * kKvBlockTokens * c.valueDim));
     KvView apart = cache.view, inKeys = cache.view;
     apart.valueBlocks = blocks.data();
     apart.valueDim = inKeys.valueDim = c.valueDim;

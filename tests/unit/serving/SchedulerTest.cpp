@@ -26,6 +26,15 @@ std::vector<AnswerRequest> mixedRequests() {
   return requests;
 }
 
+/// Every kind of keys and values, and states.
+std::vector<SyntheticOptions> sequenceMemories() {
+  std::vector<SyntheticOptions> all(4);
+  all[1].kvKind = KvKind::kF16;
+  all[2].kvKind = KvKind::kInt8;
+  all[3].hasStates = true;
+  return all;
+}
+
 void checkSame(const std::vector<TokenScore> &a, const std::vector<TokenScore> &b) {
   REQUIRE(a.size() == b.size());
   for (size_t i = 0; i < a.size(); ++i) {
@@ -38,10 +47,9 @@ void checkSame(const std::vector<TokenScore> &a, const std::vector<TokenScore> &
 } // namespace
 
 TEST_CASE("an answer has the same tokens and scores alone and among others, to the bit") {
-  for (bool hasStates : {false, true}) {
-    CAPTURE(hasStates);
-    SyntheticOptions options;
-    options.hasStates = hasStates;
+  for (const SyntheticOptions &options : sequenceMemories()) {
+    CAPTURE(options.hasStates);
+    CAPTURE(int(options.kvKind));
     ServedModel model(servingOptions(5), options);
     const std::vector<AnswerRequest> requests = mixedRequests();
     Scheduler scheduler(*model.loaded.engine, {5, 0, 5 * 64});
@@ -186,10 +194,9 @@ void finishAll(Scheduler &scheduler) {
 
 TEST_CASE(
     "a prompt that begins as an earlier sequence takes over its tokens and has the same answer") {
-  for (bool hasStates : {false, true}) {
-    CAPTURE(hasStates);
-    SyntheticOptions options;
-    options.hasStates = hasStates;
+  for (const SyntheticOptions &options : sequenceMemories()) {
+    CAPTURE(options.hasStates);
+    CAPTURE(int(options.kvKind));
     ServedModel model(servingOptions(4), options);
     Scheduler scheduler(*model.loaded.engine, {2, 2, 4 * 64});
     Served first, turn, branch;
@@ -214,9 +221,9 @@ TEST_CASE(
     const auto third = model.add(scheduler, other);
     finishAll(scheduler);
     takeInto(branch, *third);
-    CHECK(branch.cachedTokens == (hasStates ? 0 : 18));
+    CHECK(branch.cachedTokens == (options.hasStates ? 0 : 18));
     CHECK(branch.tokens == model.alone(other).tokens);
-    CHECK(scheduler.numbers().cachedTokens == (hasStates ? 25 : 43));
+    CHECK(scheduler.numbers().cachedTokens == (options.hasStates ? 25 : 43));
   }
 }
 

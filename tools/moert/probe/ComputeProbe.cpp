@@ -56,7 +56,7 @@ public:
     const std::byte *at = processor.weights.region.data() + place * kKvBytes;
     for (auto *blocks : {&keys, &values}) {
       for (uint64_t block = 0; block < kBlocks; ++block)
-        (*blocks)[block] = reinterpret_cast<const float *>(at) + block * kKvBlockTokens * kHeadDim;
+        (*blocks)[block] = at + block * kKvBlockTokens * kHeadDim * sizeof(float);
       at += kKvBytes / 2;
     }
     const KvView view = {keys.data(), values.data(), kKvHeads, kHeadDim, kHeadDim, kPositions};
@@ -74,7 +74,7 @@ private:
   const Processor &processor;
   float *scratch;
   uint64_t place = 0;
-  std::array<const float *, kBlocks> keys{}, values{};
+  std::array<const std::byte *, kBlocks> keys{}, values{};
 };
 
 } // namespace
