@@ -142,29 +142,6 @@ Result<SampleScore> PlanJudge::scoreOf(const Plan &plan) {
   return sumOf(scores);
 }
 
-namespace {
-
-/// The windows of an evaluation, one after another. Borrows the rows.
-class InTurn final : public LogitsSource {
-public:
-  explicit InTurn(WindowLogits &windowRows) : rows(windowRows) {}
-
-  uint32_t vocabularySize() const override { return rows.vocabularySize(); }
-  void reset() override {
-    rows.seek(window++);
-    rows.reset();
-  }
-  Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override {
-    return rows.append(tokens, takeRow);
-  }
-
-private:
-  WindowLogits &rows;
-  uint64_t window = 0;
-};
-
-} // namespace
-
 Result<PlanJudge::Scores> PlanJudge::evaluate(LogitsSource &artifact, LogitsSource *beside,
                                               const std::string &what) const {
   Progress *progress = session.progress;
@@ -218,8 +195,7 @@ Status PlanJudge::recordReference() {
   MOERT_ASSIGN_OR_RETURN(
       const std::unique_ptr<RecordingLogits> rows,
       RecordingLogits::create(*loaded->source, rowsPath(), inputs.texts.windows.windowTokens));
-  InTurn recorded(*rows);
-  MOERT_RETURN_IF_ERROR(evaluate(recorded, nullptr, "decoding with the reference").status());
+  MOERT_RETURN_IF_ERROR(evaluate(*rows, nullptr, "decoding with the reference").status());
   return inputs.work.mark(rowsStep, key);
 }
 
@@ -235,8 +211,7 @@ Result<PlanJudge::Scores> PlanJudge::decode(const Plan &plan, const std::string 
                          ReplayedLogits::open(rowsPath(),
                                               reference->artifact().model.vocabularySize,
                                               inputs.texts.windows.windowTokens));
-  InTurn replayed(*rows);
-  return evaluate(*candidate.source, &replayed,
+  return evaluate(*candidate.source, rows.get(),
                   strCat(plan.miss.changesPrompts() ? "reading with " : "decoding with ", plan.name,
                          ", ", missRuleText(plan.miss), which));
 }

@@ -53,22 +53,37 @@ Result<std::unique_ptr<ArtifactJudge>> ArtifactJudge::create(const JudgeOptions 
   return judge;
 }
 
-Result<ArtifactJudge::Scores> ArtifactJudge::evaluateReference(const EngineCrew &reference,
-                                                               const WindowSet &set,
-                                                               const std::string &recordedAt) {
-  std::vector<std::unique_ptr<RecordingLogits>> recordings;
+namespace {
+
+/// The lanes of a crew, with the rows that they record or replay.
+struct KeptLanes {
+  std::vector<std::unique_ptr<KeptRows>> rows; // Empty without a file.
   std::vector<WindowLane> lanes;
-  for (const EngineCrew::Member &member : reference.members) {
-    WindowLane &lane = lanes.emplace_back();
+};
+
+} // namespace
+
+static Result<KeptLanes> lanesOf(const EngineCrew &crew, const std::string &path,
+                                 KeptRows::Use use) {
+  KeptLanes made;
+  for (const EngineCrew::Member &member : crew.members) {
+    WindowLane &lane = made.lanes.emplace_back();
     lane.artifact = member.source.get();
-    if (recordedAt.empty())
+    if (path.empty())
       continue;
-    MOERT_ASSIGN_OR_RETURN(
-        auto recording, RecordingLogits::create(*member.source, recordedAt, options.windowTokens));
-    lane.artifact = lane.rows = recording.get();
-    recordings.push_back(std::move(recording));
+    MOERT_ASSIGN_OR_RETURN(auto rows, KeptRows::open(path, lane.artifact->vocabularySize(), use));
+    lane.kept = made.rows.emplace_back(std::move(rows)).get();
   }
-  return evaluateWindows(set, evaluationOptions(reference, false), lanes, progress(), options.stop);
+  return made;
+}
+
+Result<ArtifactJudge::Scores> ArtifactJudge::evaluateSet(const EngineCrew &crew,
+                                                         const WindowSet &set,
+                                                         const std::string &rowsAt,
+                                                         KeptRows::Use use) {
+  MOERT_ASSIGN_OR_RETURN(const KeptLanes lanes, lanesOf(crew, rowsAt, use));
+  return evaluateWindows(set, evaluationOptions(crew, false), lanes.lanes, progress(),
+                         options.stop);
 }
 
 Status ArtifactJudge::recordReference() {
@@ -76,38 +91,20 @@ Status ArtifactJudge::recordReference() {
     options.onBegin("reference");
   MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(options.referencePath));
   executed += windows.probe.windows + windows.rest.windows;
-  MOERT_RETURN_IF_ERROR(evaluateReference(crew, windows.probe, rowsPath("probe")).status());
+  constexpr KeptRows::Use kRecord = KeptRows::Use::kRecord;
+  MOERT_RETURN_IF_ERROR(evaluateSet(crew, windows.probe, rowsPath("probe"), kRecord).status());
   if (needsAllRows())
-    return evaluateReference(crew, windows.rest, rowsPath("rest")).status();
-  MOERT_ASSIGN_OR_RETURN(referenceRest, evaluateReference(crew, windows.rest, ""));
+    return evaluateSet(crew, windows.rest, rowsPath("rest"), kRecord).status();
+  MOERT_ASSIGN_OR_RETURN(referenceRest, evaluateSet(crew, windows.rest, "", kRecord));
   return {};
 }
 
-Result<ArtifactJudge::Scores> ArtifactJudge::evaluateCandidate(const EngineCrew &candidate,
-                                                               const WindowSet &set,
-                                                               const std::string &recordedAt) {
-  std::vector<std::unique_ptr<ReplayedLogits>> recordings;
-  std::vector<WindowLane> lanes;
-  for (const EngineCrew::Member &member : candidate.members) {
-    WindowLane &lane = lanes.emplace_back();
-    lane.artifact = member.source.get();
-    if (recordedAt.empty())
-      continue;
-    MOERT_ASSIGN_OR_RETURN(
-        auto recording,
-        ReplayedLogits::open(recordedAt, member.source->vocabularySize(), options.windowTokens));
-    lane.reference = lane.rows = recording.get();
-    recordings.push_back(std::move(recording));
-  }
-  return evaluateWindows(set, evaluationOptions(candidate, !recordedAt.empty()), lanes, progress(),
-                         options.stop);
-}
-
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreSearch(const EngineCrew &candidate) {
+  constexpr KeptRows::Use kReplay = KeptRows::Use::kReplay;
   MOERT_ASSIGN_OR_RETURN(Scores probe,
-                         evaluateCandidate(candidate, windows.probe, rowsPath("probe")));
-  MOERT_ASSIGN_OR_RETURN(Scores rest, evaluateCandidate(candidate, windows.rest,
-                                                        needsAllRows() ? rowsPath("rest") : ""));
+                         evaluateSet(candidate, windows.probe, rowsPath("probe"), kReplay));
+  MOERT_ASSIGN_OR_RETURN(Scores rest, evaluateSet(candidate, windows.rest,
+                                                  needsAllRows() ? rowsPath("rest") : "", kReplay));
   for (size_t i = 0; i < referenceRest.size(); ++i)
     rest[i].referenceLossNats = referenceRest[i].lossNats;
   probe.insert(probe.end(), rest.begin(), rest.end());
@@ -147,7 +144,8 @@ Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
   MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(path));
-  MOERT_ASSIGN_OR_RETURN(Scores scores, evaluateCandidate(crew, windows.probe, rowsPath("probe")));
+  MOERT_ASSIGN_OR_RETURN(
+      Scores scores, evaluateSet(crew, windows.probe, rowsPath("probe"), KeptRows::Use::kReplay));
   ::unlink(path.c_str());
   double kl = sumOf(scores).kl();
   MOERT_RETURN_IF_ERROR(log.add(key, {kl}));

@@ -95,13 +95,10 @@ private:
   using Scores = std::vector<moert::SampleScore>;
   /// Both sets of the search's windows, text after text.
   moert::Result<Scores> scoreSearch(const EngineCrew &candidate);
-  /// Evaluates a set on the reference alone, and records the rows in the file `recordedAt` if not
-  /// empty.
-  moert::Result<Scores> evaluateReference(const EngineCrew &reference, const WindowSet &set,
-                                          const std::string &recordedAt);
-  /// Evaluates a set on the candidate, beside the rows recorded for it if there are any.
-  moert::Result<Scores> evaluateCandidate(const EngineCrew &candidate, const WindowSet &set,
-                                          const std::string &recordedAt);
+  /// Evaluates a set on an artifact alone. If rowsAt is not empty, that file gets what is kept of
+  /// its rows, or has what is kept of the reference's.
+  moert::Result<Scores> evaluateSet(const EngineCrew &crew, const WindowSet &set,
+                                    const std::string &rowsAt, KeptRows::Use use);
   moert::Result<EngineCrew> load(const std::string &path) const;
   /// Scores of the acceptance items, or of the acceptance windows text after text.
   moert::Result<Scores> scoreItems(const std::string &path);

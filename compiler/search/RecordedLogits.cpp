@@ -15,11 +15,11 @@ RecordingLogits::create(LogitsSource &source, const std::string &path, uint32_t 
 
 void RecordingLogits::reset() {
   source.reset();
-  position = 0;
+  position = windowTokens * windows++;
 }
 
 Status RecordingLogits::append(std::span<const int32_t> tokens, const TakeRow &takeRow) {
-  const uint64_t first = firstRow + position;
+  const uint64_t first = position;
   position += tokens.size();
   return source.append(tokens, [&](uint32_t index, std::span<const float> logits) -> Status {
     MOERT_RETURN_IF_ERROR(
@@ -39,7 +39,7 @@ Status ReplayedLogits::append(std::span<const int32_t> tokens, const TakeRow &ta
   row.resize(width);
   auto bytes = std::as_writable_bytes(std::span(row));
   for (uint32_t i = 0; takeRow && i < tokens.size(); ++i) {
-    uint64_t index = firstRow + position + i;
+    uint64_t index = position + i;
     MOERT_RETURN_IF_ERROR(
         file.readAt(index * bytes.size(), bytes).withContext(strCat("row ", index)));
     MOERT_RETURN_IF_ERROR(takeRow(i, row));

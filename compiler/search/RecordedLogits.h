@@ -1,6 +1,6 @@
-// The reference's logits on the windows that a search measures repeatedly: recorded once and
-// replayed beside every candidate. Stored as f32, so that a replayed row scores exactly like a
-// computed one.
+// The reference's logits on windows that plans are measured on: recorded once and replayed beside
+// every plan. Stored as f32, so that a replayed row scores exactly like a computed one: these rows
+// enter bounds that are accepted. Those of a search do not (KeptRows.h).
 #pragma once
 
 #include "runtime/base/RandomFile.h"
@@ -13,22 +13,14 @@
 
 namespace moec {
 
-/// A source with a fixed place in a file for each window. Several sources may share a file, each at
-/// another window.
-class WindowLogits : public moert::LogitsSource {
-public:
-  /// The window, counted from 0, that the next tokens belong to.
-  virtual void seek(uint64_t window) = 0;
-};
-
-/// Passes another source's rows on and writes them to a file. Borrows the other source. One thread.
-class RecordingLogits final : public WindowLogits {
+/// Passes another source's rows on and writes them to a file; each reset() begins the next window.
+/// Borrows the other source. One thread.
+class RecordingLogits final : public moert::LogitsSource {
 public:
   /// Creates the file, or writes into one that is there.
   static moert::Result<std::unique_ptr<RecordingLogits>>
   create(moert::LogitsSource &source, const std::string &path, uint32_t windowTokens);
   uint32_t vocabularySize() const override { return source.vocabularySize(); }
-  void seek(uint64_t window) override { firstRow = window * windowTokens; }
   void reset() override;
   moert::Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override;
 
@@ -39,18 +31,17 @@ private:
   moert::LogitsSource &source;
   moert::RandomFile file;
   uint64_t windowTokens;
-  uint64_t firstRow = 0; // First row of the window.
-  uint64_t position = 0; // In the window.
+  uint64_t windows = 0;  // Begun so far.
+  uint64_t position = 0; // The next row.
 };
 
-/// Replays the recorded rows of a window. One thread.
-class ReplayedLogits final : public WindowLogits {
+/// Replays the recorded rows; each reset() begins the next window. One thread.
+class ReplayedLogits final : public moert::LogitsSource {
 public:
   static moert::Result<std::unique_ptr<ReplayedLogits>>
   open(const std::string &path, uint32_t vocabularySize, uint32_t windowTokens);
   uint32_t vocabularySize() const override { return width; }
-  void seek(uint64_t window) override { firstRow = window * windowTokens; }
-  void reset() override { position = 0; }
+  void reset() override { position = windowTokens * windows++; }
   moert::Status append(std::span<const int32_t> tokens, const TakeRow &takeRow) override;
 
 private:
@@ -60,8 +51,8 @@ private:
   moert::RandomFile file;
   uint32_t width;
   uint64_t windowTokens;
-  uint64_t firstRow = 0; // First row of the window.
-  uint64_t position = 0; // In the window.
+  uint64_t windows = 0;  // Begun so far.
+  uint64_t position = 0; // The next row.
   std::vector<float> row;
 };
 

@@ -77,6 +77,21 @@ static void evaluateLanes(std::span<const WindowLane> lanes, const Score &execut
     other.join();
 }
 
+/// scoreTokens() with what is kept of the reference's rows, from row `first` on.
+static Result<SampleScore> scoreBeside(KeptRows &kept, uint64_t first, PairedPass &pass,
+                                       std::span<const int32_t> tokens) {
+  SampleScore score;
+  MOERT_RETURN_IF_ERROR(pass.run(
+      tokens, 0, [&](uint32_t index, std::span<const float> logits, std::span<const float>) {
+        auto row = kept.score(first + index, logits, tokens[index + 1]);
+        if (!row.isOk())
+          return row.status().withContext(strCat("after token ", index));
+        score.add(*row);
+        return Status();
+      }));
+  return score;
+}
+
 Result<std::vector<SampleScore>> evaluateWindows(const WindowSet &set,
                                                  const EvaluationOptions &evaluation,
                                                  std::span<const WindowLane> lanes,
@@ -96,9 +111,9 @@ Result<std::vector<SampleScore>> evaluateWindows(const WindowSet &set,
   evaluateLanes(lanes, [&](const WindowLane &lane) {
     PairedPass pass(evaluation.stepTokens, *lane.artifact, lane.reference, stop);
     while (std::optional<uint64_t> window = queue.take()) {
-      if (lane.rows)
-        lane.rows->seek(*window);
-      auto score = scoreTokens(pass, windows[*window].tokens, evaluation.scoreFrom);
+      const std::span<const int32_t> tokens = windows[*window].tokens;
+      auto score = lane.kept ? scoreBeside(*lane.kept, *window * length, pass, tokens)
+                             : scoreTokens(pass, tokens, evaluation.scoreFrom);
       if (score.isOk()) {
         score->text = windows[*window].text;
         score->unit = windows[*window].unit;

@@ -3,7 +3,7 @@
 // waits for another, as threads do that share every operation.
 #pragma once
 
-#include "compiler/search/RecordedLogits.h"
+#include "compiler/search/KeptRows.h"
 #include "compiler/search/SearchTexts.h"
 #include "moert/Engine.h"
 #include "runtime/evaluation/EngineSource.h"
@@ -17,12 +17,12 @@
 
 namespace moec {
 
-/// Borrowed sources, used by one thread at a time. rows: the source that needs seek() before each
-/// window.
+/// Borrowed sources, used by one thread at a time. Beside the artifact runs the reference, or what
+/// is kept of its rows takes part, or none.
 struct WindowLane {
   moert::LogitsSource *artifact = nullptr;
-  moert::LogitsSource *reference = nullptr; // May be absent.
-  WindowLogits *rows = nullptr;             // May be absent.
+  moert::LogitsSource *reference = nullptr;
+  KeptRows *kept = nullptr;
 };
 
 /// Returns the scores of all windows, text after text, in the order of the set, or the failure of
@@ -33,7 +33,7 @@ evaluateWindows(const WindowSet &set, const moert::EvaluationOptions &evaluation
                 std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,
                 const std::atomic<bool> *stop);
 
-/// The same for some of a set's items, in their order; the lanes have no rows.
+/// The same for some of a set's items, in their order; nothing is kept of their rows.
 moert::Result<std::vector<moert::SampleScore>>
 evaluateItems(const moert::EvaluationSet &set, std::span<const uint32_t> items,
               std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,

@@ -1,5 +1,7 @@
-#include "compiler/search/WindowLanes.h"
+#include "compiler/search/RecordedLogits.h"
 
+#include "compiler/search/SearchTexts.h"
+#include "runtime/evaluation/Evaluation.h"
 #include "tests/unit/emit/TinyPlan.h"
 #include "tests/unit/evaluation/TableSource.h"
 #include "tests/unit/search/WindowSetTexts.h"
@@ -33,9 +35,8 @@ static EvaluationOptions windowsOf(uint32_t stepTokens) {
 
 static Result<std::vector<SampleScore>> executeAlone(const WindowSet &set, uint32_t stepTokens,
                                                      LogitsSource &artifact,
-                                                     LogitsSource *reference, WindowLogits *rows) {
-  const WindowLane lane = {&artifact, reference, rows};
-  return evaluateWindows(set, windowsOf(stepTokens), {&lane, 1}, {}, nullptr);
+                                                     LogitsSource *reference) {
+  return evaluate(textsOf(set, kWindow), windowsOf(stepTokens), artifact, reference);
 }
 
 /// Records the reference on all windows in steps of so many tokens.
@@ -43,7 +44,7 @@ static void record(const std::string &path, uint32_t stepTokens = kWindow) {
   TableSource reference = tableModel(1);
   auto recording = RecordingLogits::create(reference, path, kWindow);
   REQUIRE(recording.isOk());
-  REQUIRE(executeAlone(kTexts, stepTokens, **recording, nullptr, recording->get()).isOk());
+  REQUIRE(executeAlone(kTexts, stepTokens, **recording, nullptr).isOk());
 }
 
 static bool areSameBits(const std::vector<SampleScore> &a, const std::vector<SampleScore> &b) {
@@ -62,7 +63,7 @@ TEST_CASE("a recording does not change what is measured") {
   auto recording = RecordingLogits::create(model, directory.path("rows"), kWindow);
   REQUIRE(recording.isOk());
   CHECK((*recording)->vocabularySize() == 5);
-  auto recorded = executeAlone(kTexts, kWindow, **recording, nullptr, recording->get());
+  auto recorded = executeAlone(kTexts, kWindow, **recording, nullptr);
   REQUIRE(plain.isOk());
   REQUIRE(recorded.isOk());
   CHECK(areSameBits(*plain, *recorded));
@@ -77,12 +78,12 @@ TEST_CASE("rows are replayed bit for bit, in any steps, any number of times") {
   REQUIRE(expected->front().kl() > 0);
   for (uint32_t recordedStep : {1u, 3u, 4u}) {
     record(directory.path("rows"), recordedStep);
-    auto executed = ReplayedLogits::open(directory.path("rows"), 5, kWindow);
-    REQUIRE(executed.isOk());
     for (uint32_t step : {1u, 2u, 3u, 4u}) {
+      auto executed = ReplayedLogits::open(directory.path("rows"), 5, kWindow);
+      REQUIRE(executed.isOk());
       CAPTURE(recordedStep);
       CAPTURE(step);
-      auto scores = executeAlone(kTexts, step, candidate, executed->get(), executed->get());
+      auto scores = executeAlone(kTexts, step, candidate, executed->get());
       REQUIRE_MESSAGE(scores.isOk(), scores.status().message());
       CHECK(areSameBits(*scores, *expected));
     }
@@ -100,8 +101,10 @@ TEST_CASE("a recording that ends early is refused with the row, rows before it a
   REQUIRE(executed.isOk());
   TableSource candidate = tableModel(2);
   const WindowSet first = setOf({{0, 1, 2, 3}});
-  CHECK(executeAlone(first, 1, candidate, executed->get(), executed->get()).isOk());
-  Status status = executeAlone(kTexts, 1, candidate, executed->get(), executed->get()).status();
+  CHECK(executeAlone(first, 1, candidate, executed->get()).isOk());
+  executed = ReplayedLogits::open(path, 5, kWindow);
+  REQUIRE(executed.isOk());
+  Status status = executeAlone(kTexts, 1, candidate, executed->get()).status();
   CHECK(status.code() == StatusCode::kFailed);
   CHECK(status.message().find("row 5: ") != std::string::npos);
   CHECK(status.message().find("rows ends at 119, expected 1 bytes more") != std::string::npos);
