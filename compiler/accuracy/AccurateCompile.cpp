@@ -3,6 +3,7 @@
 #include "compiler/accuracy/CompileInputs.h"
 #include "compiler/accuracy/MeasuredSearch.h"
 #include "compiler/accuracy/SearchCalibration.h"
+#include "compiler/accuracy/SearchCosts.h"
 #include "compiler/accuracy/SearchResults.h"
 #include "compiler/accuracy/SearchSummary.h"
 #include "compiler/commands/Reference.h"
@@ -129,7 +130,8 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
 
 /// All stages after the inputs; each takes the results of those before it.
 static Status runStages(const AccurateCompileRequest &request, CompileInputs inputs,
-                        MemoryWarnings &warnings, WorkDirectory &work, const Session &session) {
+                        MemoryWarnings &warnings, WorkDirectory &work, WholeProgress &progress,
+                        const Session &session) {
   std::string referencePath;
   if (request.hasTarget() || !inputs.profile) {
     Session quiet = session;
@@ -139,6 +141,8 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
                                           formatChecksum(inputs.hash.sample), request.threads},
                                          work, quiet));
   }
+  if (request.hasTarget())
+    MOERT_RETURN_IF_ERROR(tellCosts(request, inputs, referencePath, work, progress, session));
   MOERT_ASSIGN_OR_RETURN(const CompileTexts texts,
                          completeTexts(request, inputs, referencePath, work, session));
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<CalibrationProfile> profile,
@@ -197,7 +201,10 @@ Status compileAccurately(const AccurateCompileRequest &asked, const Session &ses
       WorkDirectory::open(request.outputPath, leftWorkOf(request.resume, request.restart), beside));
   // Files in the work directory are closed when the stages return: some file systems cannot remove
   // a directory whose files are open.
-  Status status = runStages(request, std::move(inputs), warnings, work, session);
+  WholeProgress progress(session.progress,
+                         request.hasTarget() ? stepsOfSearch(request) : std::vector<PlannedStep>());
+  Status status = runStages(request, std::move(inputs), warnings, work, progress,
+                            {&progress, session.stop, session.say});
   return work.keepAfter(std::move(status), beside);
 }
 

@@ -1,6 +1,6 @@
 #include "compiler/accuracy/MeasuredSearch.h"
 
-#include "compiler/accuracy/SearchProgress.h"
+#include "compiler/accuracy/SearchCosts.h"
 #include "compiler/plan/WidthSolvers.h"
 
 #include <algorithm>
@@ -30,16 +30,13 @@ static WidthSearchInput searchInput(const AccurateCompileRequest &request,
   return input;
 }
 
-/// Windows and items that a usual search evaluates, for the remaining time.
-static uint64_t expectedWork(const AccurateCompileRequest &request, const WidthSearchInput &input,
-                             const SearchMaterial &material) {
-  constexpr uint64_t kUsualMeasurements = 14, kUsualTests = 4;
-  const uint64_t probed = material.windows.probe.windows;
-  const uint64_t probes = input.groups.empty() || request.solver == SolverChoice::kUniform
-                              ? 0
-                              : 2 + *std::max_element(input.groups.begin(), input.groups.end());
-  return (probed + material.windows.rest.windows) * (1 + kUsualMeasurements) + probed * probes +
-         kUsualTests * 2 * material.acceptedCount() + request.checkedEstimates * probed;
+/// What a usual search evaluates, for the remaining time.
+static SearchWork expectedWork(const AccurateCompileRequest &request, const WidthSearchInput &input,
+                               const SearchMaterial &material) {
+  const uint64_t probes =
+      input.groups.empty() ? 0 : 2 + *std::max_element(input.groups.begin(), input.groups.end());
+  return usualWork(request, material.windows.searchWindows(), material.windows.probe.windows,
+                   material.acceptedCount(), probes);
 }
 
 static JudgeOptions judgeOptions(const AccurateCompileRequest &request,
@@ -81,9 +78,9 @@ Result<MeasuredSearch> searchMeasured(const AccurateCompileRequest &request,
   JudgeOptions options = judgeOptions(request, material, levels, session);
   options.directory = directory;
   options.referencePath = referencePath;
-  options.onBegin = [&](const std::string &) { progress.beginPass(); };
+  options.onBegin = [&](SearchPass pass) { progress.beginPass(pass); };
   options.onWindows = [&](uint64_t done) { progress.advanceTo(done); };
-  options.onKnown = [&](uint64_t windows) { progress.restorePass(windows); };
+  options.onKnown = [&](SearchPass pass, uint64_t windows) { progress.restorePass(pass, windows); };
   MOERT_ASSIGN_OR_RETURN(
       std::unique_ptr<ArtifactJudge> judge,
       ArtifactJudge::create(options, material.windows,

@@ -13,10 +13,9 @@ using namespace moert;
 
 namespace moec {
 
-// Descending, as the search requires, and then that of low copies if no expert may choose it. The
-// methods of papers keep the papers' grids.
-static Result<std::vector<ExpertGrid>> gridsFor(const AccurateCompileRequest &request,
-                                                std::span<const MoeLayer> layers) {
+// The methods of papers keep the papers' grids.
+Result<std::vector<ExpertGrid>> poolGridsOf(const AccurateCompileRequest &request,
+                                            std::span<const MoeLayer> layers) {
   const mlir::moe::CompileOptions &passes = request.passes;
   std::vector<ExpertWidth> widths = searchedWidths(request);
   if (const ExpertWidth low = passes.lowCopyBits;
@@ -51,7 +50,7 @@ Status PooledArtifacts::fillPool(const CalibrationProfile &profile) {
   PoolOptions options;
   options.directory = directory + "/pool";
   options.method = request.method;
-  MOERT_ASSIGN_OR_RETURN(options.grids, gridsFor(request, layers.artifact.moeLayers));
+  MOERT_ASSIGN_OR_RETURN(options.grids, poolGridsOf(request, layers.artifact.moeLayers));
   options.activationGroup = passes.activationGroup;
   options.nested = passes.nested;
   options.checkpointHash = profile.info().checkpointHash;

@@ -13,10 +13,16 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace moec {
+
+/// The grids on which experts are pooled: descending, as the search requires, and then that of low
+/// copies if no expert may choose it.
+moert::Result<std::vector<ExpertGrid>> poolGridsOf(const AccurateCompileRequest &request,
+                                                   std::span<const moert::MoeLayer> layers);
 
 /// Owns the pool; borrows the request, the model and the session, which outlive it. One thread.
 class PooledArtifacts {

@@ -88,7 +88,7 @@ Result<ArtifactJudge::Scores> ArtifactJudge::evaluateSet(const EngineCrew &crew,
 
 Status ArtifactJudge::recordReference() {
   if (options.onBegin)
-    options.onBegin("reference");
+    options.onBegin(SearchPass::kReference);
   MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(options.referencePath));
   executed += windows.probe.windows + windows.rest.windows;
   constexpr KeptRows::Use kRecord = KeptRows::Use::kRecord;
@@ -127,20 +127,20 @@ static uint64_t keyOf(const char *what, const WidthAssignment &assignment) {
   return stream.digest();
 }
 
-void ArtifactJudge::tellKnown(uint64_t windowsOfPass) const {
+void ArtifactJudge::tellKnown(SearchPass pass, uint64_t windowsOfPass) const {
   if (options.onKnown)
-    options.onKnown(windowsOfPass);
+    options.onKnown(pass, windowsOfPass);
 }
 
 Result<double> ArtifactJudge::probe(const WidthAssignment &assignment) {
   executed += windows.probe.windows;
   const uint64_t key = keyOf("probe", assignment);
   if (const std::vector<double> *known = log.find(key); known && known->size() == 1) {
-    tellKnown(windows.probe.windows);
+    tellKnown(SearchPass::kProbe, windows.probe.windows);
     return (*known)[0];
   }
   if (options.onBegin)
-    options.onBegin("probe");
+    options.onBegin(SearchPass::kProbe);
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
   MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(path));
@@ -189,11 +189,11 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   executed += samples;
   const uint64_t key = keyOf("measure", assignment);
   if (const std::optional<Scores> known = log.findScores(key, samples)) {
-    tellKnown(samples);
+    tellKnown(SearchPass::kCandidate, samples);
     return measurementOf(*known);
   }
   if (options.onBegin)
-    options.onBegin("candidate");
+    options.onBegin(SearchPass::kCandidate);
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
   MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(path));
@@ -217,7 +217,7 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreWindows(const std::string &pat
   MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
                          loadCrews(paths, options.windowTokens, options.threads));
   if (options.onBegin)
-    options.onBegin("acceptance");
+    options.onBegin(SearchPass::kAcceptance);
   executed += 2 * windows.acceptance.windows;
   return evaluateWindows(windows.acceptance, evaluationOptions(crews[0], true), lanesBeside(crews),
                          progress(), options.stop);
@@ -229,7 +229,7 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreItems(const std::string &path)
       std::vector<EngineCrew> crews,
       loadCrews(paths, options.itemSet->engineOptions({}).contextTokens, options.threads));
   if (options.onBegin)
-    options.onBegin("acceptance");
+    options.onBegin(SearchPass::kAcceptance);
   executed += 2 * options.items.size();
   return evaluateItems(*options.itemSet, options.items, lanesBeside(crews), progress(),
                        options.stop);

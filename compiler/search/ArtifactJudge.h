@@ -21,6 +21,9 @@ namespace moec {
 /// What losses and bounds are cut off at, and an undefined one counts as; worse than any target.
 constexpr double kMostLoss = 1e9;
 
+/// What is evaluated in a pass over windows or items.
+enum class SearchPass : uint8_t { kReference, kCandidate, kProbe, kAcceptance };
+
 struct JudgeOptions {
   std::string directory; // For recorded rows and candidates.
   std::string referencePath;
@@ -37,11 +40,11 @@ struct JudgeOptions {
   /// Hash of everything that decides a measurement, except the assignment.
   uint64_t fingerprint = 0;
   const std::atomic<bool> *stop = nullptr;
-  /// Called when a measurement begins, and with the windows or items done so far.
-  std::function<void(const std::string &what)> onBegin;
+  /// Called when a pass begins, and with the windows or items done so far.
+  std::function<void(SearchPass pass)> onBegin;
   std::function<void(uint64_t windows)> onWindows;
-  /// Called in their place for a measurement that is in the log.
-  std::function<void(uint64_t windows)> onKnown;
+  /// Called in their place for a pass whose result is in the log.
+  std::function<void(SearchPass pass, uint64_t windows)> onKnown;
 };
 
 /// The result of an acceptance test.
@@ -107,7 +110,7 @@ private:
   moert::EvaluationOptions evaluationOptions(const EngineCrew &crew, bool hasReference) const;
   moert::EvaluationProgress progress() const;
   std::string rowsPath(const char *set) const;
-  void tellKnown(uint64_t windowsOfPass) const;
+  void tellKnown(SearchPass pass, uint64_t windowsOfPass) const;
 
   JudgeOptions options;
   const SearchWindows &windows;

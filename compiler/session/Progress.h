@@ -22,6 +22,10 @@ public:
   virtual void advanceTo(uint64_t done) = 0;
   /// The same where an earlier run did what is new in `done`, so that it does not count as speed.
   virtual void restoreTo(uint64_t done) { advanceTo(done); }
+  /// What is left of the whole command, and of the step, by who knows more than the step's rate.
+  /// Call it before what is then shown.
+  virtual void expectEnd(double /*seconds*/) {}
+  virtual void expectStepEnd(double /*seconds*/) {}
   /// Ends the step, finished or not.
   virtual void end() = 0;
 };

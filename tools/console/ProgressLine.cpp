@@ -1,5 +1,6 @@
 #include "tools/console/ProgressLine.h"
 
+#include "runtime/base/Duration.h"
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
@@ -20,14 +21,6 @@ constexpr uint64_t kLogIntervalNs = 10 * kSecondNs;
 
 std::string describeBytes(uint64_t done, uint64_t total) {
   return strCat(formatBytes(done), " of ", formatBytes(total));
-}
-
-std::string formatDuration(uint64_t seconds) {
-  if (seconds < 60)
-    return strCat(seconds, " s");
-  if (seconds < 3600)
-    return strCat(seconds / 60, " min ", seconds % 60, " s");
-  return strCat(seconds / 3600, " h ", seconds % 3600 / 60, " min");
 }
 
 ProgressLine::ProgressLine(std::string stepName, Describe describeProgress, uint64_t doneBefore)
@@ -63,7 +56,9 @@ void ProgressLine::update(uint64_t done, uint64_t total) {
   isShown = true;
   auto percent = static_cast<uint64_t>(double(done) / double(total) * 100);
   std::string line = strCat(step, ": ", percent, "%, ", describe(done, total));
-  if (done > startDone) {
+  if (wholeSeconds) {
+    line += ", " + formatDuration(static_cast<uint64_t>(*wholeSeconds + 0.5)) + " left in all";
+  } else if (done > startDone) {
     double perUnit =
         static_cast<double>(elapsed - restoringNs) / static_cast<double>(done - startDone);
     double leftNs = perUnit * static_cast<double>(total - done);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,8 @@ public:
   /// The same where an earlier run did what is new in `done`: neither it nor the time since the
   /// last call counts as speed.
   void restore(uint64_t done, uint64_t total);
+  /// From now on the line shows this as the time that is left, of the whole command.
+  void leaveWhole(double seconds) { wholeSeconds = seconds; }
 
 private:
   std::string step;
@@ -43,13 +46,11 @@ private:
   uint64_t lastShownNs;
   uint64_t lastDone, lastNs; // At the last call.
   uint64_t restoringNs = 0;  // Time that restoring took.
+  std::optional<double> wholeSeconds;
   bool isShown = false;
 };
 
 /// A Describe function for byte counts.
 std::string describeBytes(uint64_t done, uint64_t total);
-
-/// "45 s", "3 min 20 s", "2 h 5 min".
-std::string formatDuration(uint64_t seconds);
 
 } // namespace moert::cli

@@ -16,6 +16,10 @@ public:
                      uint64_t done) override;
   void advanceTo(uint64_t done) override;
   void restoreTo(uint64_t done) override;
+  void expectEnd(double seconds) override {
+    if (line)
+      line->leaveWhole(seconds);
+  }
   void end() override { line.reset(); }
 
 private:

@@ -104,9 +104,14 @@ TEST_CASE("while everything is restored there is no remaining time") {
   CHECK(written == "measuring: 90%, 900 MiB of 1000 MiB\n");
 }
 
-TEST_CASE("durations have at most two units") {
-  CHECK(formatDuration(0) == "0 s");
-  CHECK(formatDuration(59) == "59 s");
-  CHECK(formatDuration(200) == "3 min 20 s");
-  CHECK(formatDuration(7500) == "2 h 5 min");
+TEST_CASE("a time that is left of the whole replaces that of the step") {
+  std::string written;
+  fakeNow = 0;
+  ProgressLine line(
+      "step 2 of 6, measuring", describeBytes, 0, [&](std::string_view text) { written += text; },
+      [] { return fakeNow; }, false);
+  fakeNow += 10 * kSecond;
+  line.leaveWhole(199.6);
+  line.update(500 << 20, 1000 << 20);
+  CHECK(written == "step 2 of 6, measuring: 50%, 500 MiB of 1000 MiB, 3 min 20 s left in all\n");
 }

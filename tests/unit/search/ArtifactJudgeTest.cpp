@@ -355,7 +355,7 @@ TEST_CASE("what the log answers is reported as known, not as windows that were e
   Fixture fixture;
   uint64_t evaluated = 0, known = 0;
   fixture.options.onWindows = [&](uint64_t windows) { evaluated = std::max(evaluated, windows); };
-  fixture.options.onKnown = [&](uint64_t windows) { known += windows; };
+  fixture.options.onKnown = [&](SearchPass, uint64_t windows) { known += windows; };
   {
     auto judge = fixture.judge();
     REQUIRE(judge->probe({1}).isOk());

@@ -1,0 +1,219 @@
+#include "compiler/accuracy/SearchCosts.h"
+
+#include "compiler/accuracy/PooledArtifacts.h"
+#include "compiler/accuracy/SearchedWidths.h"
+#include "compiler/quantize/QuantizeExpert.h"
+#include "compiler/search/KeptRows.h"
+#include "compiler/search/WindowLanes.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Clock.h"
+#include "runtime/base/Duration.h"
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/RandomStream.h"
+#include "runtime/base/Size.h"
+
+#include <algorithm>
+#include <filesystem>
+
+using namespace moert;
+
+namespace moec {
+
+constexpr double kSecondNs = 1e9;
+/// Times relative to windows that the reference executes in one piece: a document's tokens are
+/// decoded in batches and drawn, 1.3 of CPU time for a dense model of 135M parameters (AMD EPYC
+/// with AVX-512); calibration writes what it observes. The steps' own rates replace what these
+/// give.
+constexpr double kWritingCost = 1.3, kCalibrationCost = 1.2;
+/// Measurements and tests of a usual search.
+constexpr uint64_t kUsualMeasurements = 14, kUsualTests = 4;
+
+namespace {
+
+/// What the probe found.
+struct Rates {
+  double window = 0; // Seconds of the reference's windows, one after another, on all threads.
+  double expert = 0; // Seconds in which all threads quantize one.
+};
+
+/// Documents that the checkpoint writes.
+struct SelfWritten {
+  uint64_t calibrated = 0, accepted = 0;
+};
+
+} // namespace
+
+std::vector<PlannedStep> stepsOfSearch(const AccurateCompileRequest &request) {
+  std::vector<PlannedStep> steps = {
+      {"writing " + WorkDirectory::pathOf(request.outputPath) + "/reference.moe", 0.0}};
+  const auto add = [&](std::string label) { steps.push_back({std::move(label), std::nullopt}); };
+  if (calibratesOnSelfText(request))
+    add("writing calibration text");
+  if (acceptsOnSelfText(request))
+    add("writing acceptance text");
+  if (request.profilePath.empty())
+    add("calibrating");
+  add("quantizing experts");
+  add("measuring losses");
+  add("writing " + request.outputPath);
+  return steps;
+}
+
+SearchWork usualWork(const AccurateCompileRequest &request, uint64_t searchWindows,
+                     uint64_t probeWindows, uint64_t acceptedCount, uint64_t probes) {
+  SearchWork work;
+  work.of(SearchPass::kReference) = {1, searchWindows};
+  work.of(SearchPass::kCandidate) = {kUsualMeasurements, searchWindows};
+  if (request.solver != SolverChoice::kUniform)
+    work.of(SearchPass::kProbe) = {probes + request.checkedEstimates, probeWindows};
+  work.of(SearchPass::kAcceptance) = {kUsualTests, acceptedCount};
+  return work;
+}
+
+static std::vector<float> randomRows(RandomStream &random, size_t count) {
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = float(random.nextUnit() - 0.5);
+  return values;
+}
+
+// Random tokens: what a window takes does not depend on its text.
+static Result<double> secondsOfWindow(const AccurateCompileRequest &request,
+                                      const std::string &referencePath, const Session &session) {
+  const uint32_t tokens = request.amounts.windowTokens;
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
+                         loadCrews({&referencePath, 1}, tokens, request.threads));
+  std::vector<WindowLane> lanes;
+  for (const EngineCrew::Member &member : crews.front().members)
+    lanes.push_back({member.source.get(), nullptr, nullptr});
+  RandomStream random(1);
+  WindowSet set;
+  set.windows = lanes.size();
+  set.units = {std::vector<uint32_t>(set.windows)};
+  std::vector<int32_t> &ids = set.ids.emplace_back();
+  for (uint64_t i = 0; i < set.windows * tokens; ++i)
+    ids.push_back(int32_t(random.nextBelow(lanes.front().artifact->vocabularySize())));
+  EvaluationOptions evaluation;
+  evaluation.windowTokens = evaluation.stepTokens = tokens;
+  // Experts of the first are read from the disk; small models execute more than one in a moment.
+  constexpr uint64_t kEnoughNs = 1'000'000'000;
+  uint64_t ns = 0, windows = 0;
+  for (int pass = 0; pass < 4 && (windows == 0 || ns < kEnoughNs); ++pass) {
+    const uint64_t begin = monotonicNs();
+    MOERT_RETURN_IF_ERROR(evaluateWindows(set, evaluation, lanes, {}, session.stop).status());
+    const uint64_t took = monotonicNs() - begin;
+    if (pass == 0 && took < kEnoughNs)
+      continue;
+    ns += took;
+    windows += set.windows;
+  }
+  return double(ns) / kSecondNs / double(windows);
+}
+
+// Random weights and inputs: what an expert takes does not depend on them.
+static Result<double> secondsOfExpert(const AccurateCompileRequest &request,
+                                      const MoeLayer &layer) {
+  const uint32_t hidden = layer.matrices[0].shape.cols, width = layer.matrices[0].shape.rows;
+  const uint64_t tokens = divideUp(request.calibrationTokens * layer.topK, layer.experts.size());
+  RandomStream random(1);
+  const size_t weights = size_t(hidden) * width;
+  const std::vector<float> gate = randomRows(random, weights), up = randomRows(random, weights),
+                           down = randomRows(random, weights),
+                           rows = randomRows(random, tokens * hidden), ofRouter(tokens, 1.0f);
+  MOERT_ASSIGN_OR_RETURN(const std::vector<ExpertGrid> grids, poolGridsOf(request, {&layer, 1}));
+  MOERT_ASSIGN_OR_RETURN(const LayerMoments moments, layerMomentsOf(hidden, rows));
+  const uint64_t begin = monotonicNs();
+  MOERT_RETURN_IF_ERROR(
+      quantizeExpert({hidden, width, gate, up, down, {layer.activation, {}, {}, {}}},
+                     {rows, ofRouter}, &moments, request.method, grids)
+          .status());
+  return double(monotonicNs() - begin) / kSecondNs / std::max(request.threads, 1u);
+}
+
+static uint64_t acceptedWindows(const AccurateCompileRequest &request, const CompileInputs &inputs,
+                                uint64_t selfWritten) {
+  const TextAmounts amounts = amountsOf(request);
+  if (inputs.texts.items)
+    return inputs.texts.items->kept.size();
+  uint64_t windows = selfWritten;
+  for (const SearchText &text : inputs.texts.acceptance)
+    windows += text.windows.windows();
+  return std::min<uint64_t>(windows == 0 ? amounts.setAsideWindows : windows,
+                            amounts.acceptanceWindows);
+}
+
+static SelfWritten selfWrittenOf(const AccurateCompileRequest &request) {
+  SelfWritten written;
+  const uint64_t all = request.selfTextDocuments;
+  if (acceptsOnSelfText(request))
+    written.accepted = calibratesOnSelfText(request) ? all / 2 : all;
+  if (calibratesOnSelfText(request))
+    written.calibrated = all - written.accepted;
+  return written;
+}
+
+// Bytes of the work directory and of the output at most, beside the reference.
+static uint64_t diskBytes(const AccurateCompileRequest &request, const Artifact &reference) {
+  const TextAmounts amounts = amountsOf(request);
+  double widths = 0, weights = 0;
+  for (const ExpertWidth &width : searchedWidths(request))
+    widths += width.meanBits() + 0.25; // With scales of a byte for 32.
+  uint64_t profile = 0;
+  for (const MoeLayer &layer : reference.moeLayers) {
+    for (const ExpertMatrix &matrix : layer.matrices)
+      weights += double(layer.experts.size()) * matrix.shape.rows * matrix.shape.cols;
+    const uint64_t candidates = 4 * candidatesOf(uint32_t(layer.experts.size()), layer.topK);
+    profile += request.calibrationTokens *
+               (2ull * reference.model.hiddenSize + 6 + 6ull * (layer.topK + candidates));
+  }
+  const uint64_t rows = isOfItems(request.metric) || request.metric != LossMetric::kPerplexity
+                            ? amounts.searchWindows
+                            : amounts.probeWindows;
+  uint64_t residents = 0;
+  for (const ResidentWeight &weight : reference.residents)
+    residents += weight.bytes;
+  return (request.profilePath.empty() ? profile : 0) + uint64_t(weights * widths / 8) +
+         rows * amounts.windowTokens * KeptRows::bytesOf(reference.model.vocabularySize) +
+         uint64_t(weights) + residents;
+}
+
+Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inputs,
+                 const std::string &referencePath, const WorkDirectory &work,
+                 WholeProgress &progress, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::open(referencePath));
+  const Artifact &reference = model->artifact();
+  if (reference.moeLayers.empty())
+    return {};
+  Rates rates;
+  MOERT_ASSIGN_OR_RETURN(rates.window, secondsOfWindow(request, referencePath, session));
+  MOERT_ASSIGN_OR_RETURN(rates.expert, secondsOfExpert(request, reference.moeLayers.front()));
+  const TextAmounts amounts = amountsOf(request);
+  const SelfWritten written = selfWrittenOf(request);
+  uint64_t experts = 0;
+  for (const MoeLayer &layer : reference.moeLayers)
+    experts += layer.experts.size();
+  // Each class of resident weights is probed at one width or two.
+  constexpr uint64_t kResidentProbes = 10;
+  const uint64_t probes = reference.moeLayers.size() + kResidentProbes;
+  const SearchWork search = usualWork(request, amounts.searchWindows, amounts.probeWindows,
+                                      acceptedWindows(request, inputs, written.accepted), probes);
+  progress.expect("writing calibration text",
+                  kWritingCost * rates.window * double(written.calibrated));
+  progress.expect("writing acceptance text",
+                  kWritingCost * rates.window * double(written.accepted));
+  progress.expect("calibrating", kCalibrationCost * rates.window *
+                                     double(request.calibrationTokens / amounts.windowTokens));
+  progress.expect("quantizing experts", rates.expert * double(experts));
+  progress.expect("measuring losses", secondsOf(search, rates.window));
+  progress.expect("writing " + request.outputPath, 0);
+  std::error_code ignored;
+  const uint64_t bytes =
+      std::filesystem::file_size(referencePath, ignored) + diskBytes(request, reference);
+  sayTo(session, strCat(progress.stepCount(), " steps, about ",
+                        formatDuration(uint64_t(*progress.secondsLeft() + 0.5)),
+                        " on this machine as busy as it is now, and up to ", formatBytes(bytes),
+                        " in ", work.path()));
+  return {};
+}
+
+} // namespace moec

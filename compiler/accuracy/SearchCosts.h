@@ -1,0 +1,30 @@
+// What a compilation to an accuracy target costs, said before it is paid: its steps, and the time
+// and disk of the whole. Times follow from a short probe of this machine: some windows that the
+// reference executes and an expert that is quantized at every width.
+#pragma once
+
+#include "compiler/accuracy/AccurateRequest.h"
+#include "compiler/accuracy/CompileInputs.h"
+#include "compiler/accuracy/SearchProgress.h"
+#include "compiler/session/WholeProgress.h"
+#include "compiler/session/WorkDirectory.h"
+
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// The steps of a request with a target, in order, without times.
+std::vector<PlannedStep> stepsOfSearch(const AccurateCompileRequest &request);
+
+/// What a usual search evaluates.
+SearchWork usualWork(const AccurateCompileRequest &request, uint64_t searchWindows,
+                     uint64_t probeWindows, uint64_t acceptedCount, uint64_t probes);
+
+/// Probes the machine, plans the times of the steps after the reference, and reports what they
+/// take.
+moert::Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inputs,
+                        const std::string &referencePath, const WorkDirectory &work,
+                        WholeProgress &progress, const Session &session);
+
+} // namespace moec

@@ -1,0 +1,94 @@
+#include "compiler/session/WholeProgress.h"
+
+#include "runtime/base/Status.h"
+
+#include <algorithm>
+
+using namespace moert;
+
+namespace moec {
+
+constexpr double kSecondNs = 1e9;
+
+void WholeProgress::expect(std::string_view label, double seconds) {
+  for (size_t i = next; i < steps.size(); ++i)
+    if (steps[i].label == label)
+      steps[i].seconds = seconds;
+}
+
+std::optional<double> WholeProgress::secondsLeft() const {
+  double sum = 0;
+  for (size_t i = next; i < steps.size(); ++i) {
+    if (!steps[i].seconds)
+      return std::nullopt;
+    sum += *steps[i].seconds;
+  }
+  return sum;
+}
+
+// Steps that an earlier run has finished do not begin.
+std::string WholeProgress::enter(std::string_view step, uint64_t total, uint64_t done) {
+  const auto found = std::find_if(steps.begin() + ptrdiff_t(next), steps.end(),
+                                  [&](const PlannedStep &one) { return one.label == step; });
+  isKnown = found != steps.end();
+  if (isKnown)
+    next = size_t(found - steps.begin()) + 1;
+  startNs = lastNs = now();
+  startDone = lastDone = done;
+  stepTotal = total;
+  stepLeft.reset();
+  return isKnown ? strCat("step ", next, " of ", steps.size(), ", ", step) : std::string(step);
+}
+
+void WholeProgress::begin(std::string_view step, uint64_t totalBytes, uint64_t doneBytes) {
+  const std::string name = enter(step, totalBytes, doneBytes);
+  if (shown)
+    shown->begin(name, totalBytes, doneBytes);
+}
+
+void WholeProgress::beginCounting(std::string_view step, std::string_view units, uint64_t each,
+                                  uint64_t total, uint64_t done) {
+  const std::string name = enter(step, total, done);
+  if (shown)
+    shown->beginCounting(name, units, each, total, done);
+}
+
+// The step's own rate counts as much as the part of it that is done, and all from a quarter on.
+double WholeProgress::leftOfStep(uint64_t done) const {
+  if (stepLeft)
+    return *stepLeft;
+  const auto todo = double(stepTotal - std::min(startDone, stepTotal));
+  const double fraction = todo > 0 ? double(done - startDone) / todo : 1;
+  const double planned = steps[next - 1].seconds.value_or(0) * (1 - fraction);
+  if (!(fraction > 0))
+    return planned;
+  const double byRate = double(now() - startNs) / kSecondNs / fraction * (1 - fraction);
+  const double weight = steps[next - 1].seconds ? std::min(1.0, 4 * fraction) : 1;
+  return weight * byRate + (1 - weight) * planned;
+}
+
+void WholeProgress::move(uint64_t done, bool isRestored) {
+  const uint64_t time = now();
+  if (isRestored) { // Neither it nor its time counts as speed.
+    startDone += done - std::min(done, lastDone);
+    startNs += time - lastNs;
+  }
+  lastDone = done;
+  lastNs = time;
+  if (!shown)
+    return;
+  if (const std::optional<double> later = secondsLeft(); later && isKnown)
+    shown->expectEnd(leftOfStep(std::max(done, startDone)) + *later);
+  if (isRestored)
+    shown->restoreTo(done);
+  else
+    shown->advanceTo(done);
+}
+
+void WholeProgress::end() {
+  isKnown = false;
+  if (shown)
+    shown->end();
+}
+
+} // namespace moec

@@ -1,0 +1,55 @@
+// The progress of a command of several steps: the number of each step, and one remaining time for
+// all that is left. The steps and what each is expected to take are planned beforehand; while a
+// step runs, its own rate replaces the plan, and what is later can be planned anew.
+#pragma once
+
+#include "compiler/session/Progress.h"
+#include "runtime/base/Clock.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+struct PlannedStep {
+  std::string label;             // As its begin() has it.
+  std::optional<double> seconds; // Absent: not known yet.
+};
+
+/// Passes steps on to another progress, which it borrows and which may be absent. One thread.
+class WholeProgress final : public Progress {
+public:
+  WholeProgress(Progress *told, std::vector<PlannedStep> planned,
+                moert::Clock clock = moert::monotonicNs)
+      : shown(told), steps(std::move(planned)), now(clock) {}
+
+  /// Replaces what a step that has not ended is expected to take.
+  void expect(std::string_view label, double seconds);
+  /// What all steps are expected to take that have not begun; absent if that of one is not known.
+  std::optional<double> secondsLeft() const;
+  size_t stepCount() const { return steps.size(); }
+
+  void begin(std::string_view step, uint64_t totalBytes, uint64_t doneBytes) override;
+  void beginCounting(std::string_view step, std::string_view units, uint64_t each, uint64_t total,
+                     uint64_t done) override;
+  void advanceTo(uint64_t done) override { move(done, false); }
+  void restoreTo(uint64_t done) override { move(done, true); }
+  void expectStepEnd(double seconds) override { stepLeft = seconds; }
+  void end() override;
+
+private:
+  std::string enter(std::string_view step, uint64_t total, uint64_t done);
+  void move(uint64_t done, bool isRestored);
+  double leftOfStep(uint64_t done) const;
+
+  Progress *shown;
+  std::vector<PlannedStep> steps;
+  moert::Clock now;
+  size_t next = 0;      // The first step that has not begun.
+  bool isKnown = false; // The current step is planned: steps[next - 1].
+  uint64_t startNs = 0, startDone = 0, stepTotal = 0, lastNs = 0, lastDone = 0;
+  std::optional<double> stepLeft; // From who runs the step.
+};
+
+} // namespace moec
