@@ -25,10 +25,8 @@ private:
   FormatAttr floatFormat(WeightKind kind) {
     return toFormatAttr(&getContext(), moert::floatFormat(static_cast<moert::WeightKind>(kind)));
   }
-  FormatAttr quantizedFormat(WeightKind kind) {
-    return FormatAttr::get(&getContext(), kind, group, activationGroup, false, false, false, false);
-  }
-  FormatAttr formatOf(WeightOp weight, ResidentBits width);
+  FailureOr<FormatAttr> residentFormat(WeightOp weight, uint32_t width);
+  FailureOr<FormatAttr> formatOf(WeightOp weight, ResidentBits width);
   FormatAttr sourceFormat(MoeLayerOp layer, uint32_t expert);
   moec::Grid gridOf(uint32_t width) const;
   moert::Result<std::vector<moert::ExpertFormat>> slicesOf(uint32_t width, uint32_t downWidth,
@@ -37,10 +35,11 @@ private:
   FailureOr<std::vector<moert::ExpertFormat>> expertFormats(MoeLayerOp layer, uint32_t expert);
   LogicalResult checkOptions(ModuleOp module);
   LogicalResult setSlices(MoeLayerOp layer);
-  bool setResidentFormats(ModuleOp module);
+  FailureOr<bool> setResidentFormats(ModuleOp module);
   uint32_t setKvKinds(ModuleOp module, bool isSource);
 
   Quantizer quantizer; // The module's, or that of the options.
+  llvm::StringSet<> embeddings;
 };
 
 } // namespace
@@ -65,7 +64,21 @@ static ResidentBits residentBitsOf(uint32_t bits) {
   return bits == 16 ? ResidentBits::k16 : bits == 8 ? ResidentBits::k8 : ResidentBits::k4;
 }
 
-FormatAttr AssignBits::formatOf(WeightOp weight, ResidentBits width) {
+/// With error feedback the codes of experts; rows of an embedding are read without a product, so
+/// they are not transformed.
+FailureOr<FormatAttr> AssignBits::residentFormat(WeightOp weight, uint32_t width) {
+  moec::Grid grid = {.bits = width, .group = group};
+  if (quantizer.method == QuantizeMethod::kGptq) {
+    grid = gridOf(width);
+    grid.hasHadamard &= !embeddings.contains(weight.getSymName());
+  }
+  auto slices = moec::slicesOf(grid, activationGroup, false);
+  if (!slices.isOk())
+    return emitStatus(weight, slices.status());
+  return toFormatAttr(&getContext(), slices->front());
+}
+
+FailureOr<FormatAttr> AssignBits::formatOf(WeightOp weight, ResidentBits width) {
   WeightKind stored = weight.getSource().getType();
   if (weight.getRole() == WeightRole::kVector || weight.getRole() == WeightRole::kTaps)
     return floatFormat(WeightKind::kF32);
@@ -79,9 +92,9 @@ FormatAttr AssignBits::formatOf(WeightOp weight, ResidentBits width) {
   case ResidentBits::k16:
     return floatFormat(stored == WeightKind::kF32 ? WeightKind::kBF16 : stored);
   case ResidentBits::k8:
-    return quantizedFormat(WeightKind::kInt8);
+    return residentFormat(weight, 8);
   case ResidentBits::k4:
-    return quantizedFormat(WeightKind::kInt4);
+    return residentFormat(weight, 4);
   case ResidentBits::kSame:
     break;
   }
@@ -172,7 +185,8 @@ static llvm::StringSet<> headsOf(ModuleOp module) {
 }
 
 /// Returns whether a width was chosen for one of them.
-bool AssignBits::setResidentFormats(ModuleOp module) {
+FailureOr<bool> AssignBits::setResidentFormats(ModuleOp module) {
+  module.walk([&](EmbedOp embed) { embeddings.insert(embed.getWeight()); });
   const llvm::StringSet<> heads = headsOf(module);
   bool isAnyChosen = false;
   for (WeightOp weight : module.getOps<WeightOp>()) {
@@ -182,7 +196,10 @@ bool AssignBits::setResidentFormats(ModuleOp module) {
       width = residentBitsOf(*chosen);
       isAnyChosen = true;
     }
-    weight.setFormatAttr(formatOf(weight, width));
+    FailureOr<FormatAttr> format = formatOf(weight, width);
+    if (mlir::failed(format))
+      return failure();
+    weight.setFormatAttr(*format);
   }
   return isAnyChosen;
 }
@@ -237,7 +254,9 @@ void AssignBits::runOnOperation() {
       return signalPassFailure();
     areExpertsChosen |= layer.getBits().has_value();
   }
-  const bool areResidentsChosen = setResidentFormats(module);
+  const FailureOr<bool> areResidentsChosen = setResidentFormats(module);
+  if (mlir::failed(areResidentsChosen))
+    return signalPassFailure();
   Builder builder(&getContext());
   const auto setOrRemove = [&](StringRef name, bool isSet, const Twine &value) {
     if (isSet)
@@ -247,11 +266,11 @@ void AssignBits::runOnOperation() {
   };
   module->setAttr(kExpertBitsAttr, builder.getStringAttr(areExpertsChosen ? "auto" : nameOf(bits)));
   module->setAttr(kResidentBitsAttr,
-                  builder.getStringAttr(areResidentsChosen ? "auto" : nameOf(residentBits)));
+                  builder.getStringAttr(*areResidentsChosen ? "auto" : nameOf(residentBits)));
   setOrRemove(kExpertDownBitsAttr, !areExpertsChosen && downBits != 0 && downBits != widthOf(bits),
               Twine(downBits));
   setOrRemove(kHeadBitsAttr, headBits != ResidentBits::kSame, nameOf(headBits));
-  const bool isSource = !areExpertsChosen && bits == ExpertBits::kSource && !areResidentsChosen &&
+  const bool isSource = !areExpertsChosen && bits == ExpertBits::kSource && !*areResidentsChosen &&
                         residentBits == ResidentBits::kSource &&
                         (headBits == ResidentBits::kSame || headBits == ResidentBits::kSource);
   const uint32_t width = setKvKinds(module, isSource);

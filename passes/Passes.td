@@ -14,6 +14,9 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
     All slices together hold the same numbers as one slice. Some weights are never quantized: routers
     and shared gates keep the checkpoint's type, vectors (norms, biases) become f32, and the matrices of
     products per head (latent attention) have 16 bits where other matrices have 16 or fewer.
+    With error feedback (a `moe.quantizer` of gptq) quantized resident matrices have the codes, scales
+    and transform of experts, in one slice, but an embedding is not transformed: its rows are read
+    without a product.
 
     `source` keeps the checkpoint's type; an expert whose matrices have different types becomes f32,
     which holds all of them. 16 bits keep the checkpoint's f16 or bf16; an f32 tensor is rounded to

@@ -69,7 +69,8 @@ Status PooledArtifacts::makeItems(const CalibrationInfo &info) {
   }
   MOERT_ASSIGN_OR_RETURN(WidthItems made,
                          WidthItems::create(*pool, searchedWidths(request).size(), info,
-                                            std::move(residents), request.passes));
+                                            std::move(residents), request.method,
+                                            request.passes));
   widthItems.emplace(std::move(made));
   return {};
 }
@@ -83,6 +84,8 @@ PooledArtifacts::create(const AccurateCompileRequest &request, const ImportedMod
   static const Session quiet;
   MOERT_ASSIGN_OR_RETURN(artifacts->ir, ModelIr::create(model, quiet));
   MOERT_RETURN_IF_ERROR(artifacts->fillPool(profile));
+  if (request.method == QuantizeMethod::kGptq)
+    artifacts->feedback.emplace(profile);
   MOERT_RETURN_IF_ERROR(artifacts->makeItems(profile.info()));
   return artifacts;
 }
@@ -136,6 +139,7 @@ Status PooledArtifacts::emit(EmitPlan plan, const WidthAssignment &assignment,
       const PooledRecords records,
       PooledRecords::withLowCopies(*pool, widthItems->gridsOf(assignment), plan.artifact));
   plan.records = &records;
+  plan.feedback = feedback ? &*feedback : nullptr;
   options.threads = request.threads;
   options.stop = session.stop;
   MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, model.checkpoint, options));

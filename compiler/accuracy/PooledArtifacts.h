@@ -9,6 +9,7 @@
 #include "compiler/import/ImportCheckpoint.h"
 #include "compiler/pipeline/IrContext.h"
 #include "compiler/pool/ExpertPool.h"
+#include "compiler/pool/ResidentFeedback.h"
 #include "compiler/profile/CalibrationProfile.h"
 
 #include <memory>
@@ -71,6 +72,7 @@ private:
   const Session &session;
   std::unique_ptr<ModelIr> ir;
   std::unique_ptr<ExpertPool> pool;
+  std::optional<ResidentFeedback> feedback; // For error feedback only.
   std::optional<WidthItems> widthItems; // Declared after the pool, which it borrows.
   uint64_t weights = 0;
 };

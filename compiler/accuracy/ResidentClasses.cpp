@@ -2,6 +2,8 @@
 
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/pipeline/IrContext.h"
+#include "compiler/pool/FeedbackGrids.h"
+#include "compiler/quantize/PackGrid.h"
 
 #include <algorithm>
 
@@ -29,16 +31,29 @@ Result<std::vector<ResidentClass>> residentClassesOf(const ImportedModel &model,
   return classes;
 }
 
-Result<uint64_t> storedBytes(const ResidentClass &matrices, uint32_t bits,
+// The transform changes no bytes.
+static Result<WeightFormat> quantizedFormat(uint32_t bits, QuantizeMethod method,
+                                            const mlir::moe::CompileOptions &passes) {
+  Grid grid = {.bits = bits, .group = passes.group};
+  if (method == QuantizeMethod::kGptq) {
+    const ExpertWidth width = bits;
+    grid = feedbackGrids({&width, 1}).front().gateUp;
+  }
+  MOERT_ASSIGN_OR_RETURN(const std::vector<WeightFormat> slices,
+                         slicesOf(grid, passes.activationGroup, false));
+  return slices.front();
+}
+
+Result<uint64_t> storedBytes(const ResidentClass &matrices, uint32_t bits, QuantizeMethod method,
                              const mlir::moe::CompileOptions &passes) {
   uint64_t bytes = 0;
   for (const ResidentMatrix &matrix : matrices.matrices) {
     WeightFormat format;
-    if (bits == 16)
+    if (bits == 16) {
       format.kind = matrix.stored == WeightKind::kF32 ? WeightKind::kBF16 : matrix.stored;
-    else
-      format = {bits == 8 ? WeightKind::kInt8 : WeightKind::kInt4, passes.group,
-                passes.activationGroup, false, false};
+    } else {
+      MOERT_ASSIGN_OR_RETURN(format, quantizedFormat(bits, method, passes));
+    }
     MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(matrix.shape, format));
     bytes += layout.bytes;
   }

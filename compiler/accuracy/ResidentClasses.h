@@ -4,6 +4,7 @@
 
 #include "compiler/commands/Compile.h"
 #include "compiler/import/ImportCheckpoint.h"
+#include "compiler/quantize/QuantizeExpert.h"
 #include "runtime/format/WeightLayout.h"
 
 #include <string>
@@ -26,8 +27,9 @@ struct ResidentClass {
 moert::Result<std::vector<ResidentClass>> residentClassesOf(const ImportedModel &model,
                                                             const Session &session);
 
-/// The bytes of a class at 16, 8 or 4 bits, with the groups given to moe-assign-bits.
+/// The bytes of a class at 16, 8 or 4 bits, as moe-assign-bits stores it after `method`.
 moert::Result<uint64_t> storedBytes(const ResidentClass &matrices, uint32_t bits,
+                                    QuantizeMethod method,
                                     const mlir::moe::CompileOptions &passes);
 
 } // namespace moec

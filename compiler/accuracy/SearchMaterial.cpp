@@ -43,7 +43,7 @@ static uint64_t measurementFingerprint(const AccurateCompileRequest &request,
                                        const CalibrationInfo &info,
                                        const SearchMaterial &material) {
   std::string text =
-      strCat("measure 2 ", MOE_VERSION, " ", formatChecksum(checkpoint.sample), " ",
+      strCat("measure 3 ", MOE_VERSION, " ", formatChecksum(checkpoint.sample), " ",
              nameOf(request.method), " ", request.passes.nested, " ", request.passes.lowCopyBits,
              " ", request.passes.group, " ", request.passes.activationGroup, " ",
              request.areResidentBitsChosen, " ", int(request.passes.residentBits), " ",

@@ -64,12 +64,12 @@ void WidthItems::addLayer(size_t layer, const CalibrationInfo::MoeLayer &seen, u
   }
 }
 
-Status WidthItems::addClass(const ResidentClass &matrices, const mlir::moe::CompileOptions &passes,
-                            uint32_t group) {
+Status WidthItems::addClass(const ResidentClass &matrices, QuantizeMethod method,
+                            const mlir::moe::CompileOptions &passes, uint32_t group) {
   WidthItem item;
   item.name = matrices.name;
   for (uint32_t width : {16u, 8u, 4u}) {
-    MOERT_ASSIGN_OR_RETURN(uint64_t bytes, storedBytes(matrices, width, passes));
+    MOERT_ASSIGN_OR_RETURN(uint64_t bytes, storedBytes(matrices, width, method, passes));
     item.options.push_back({double(width), double(bytes), 0});
   }
   search.problem.items.push_back(std::move(item));
@@ -80,7 +80,7 @@ Status WidthItems::addClass(const ResidentClass &matrices, const mlir::moe::Comp
 
 Result<WidthItems> WidthItems::create(const ExpertPool &pool, size_t grids,
                                       const CalibrationInfo &info,
-                                      std::vector<ResidentClass> residents,
+                                      std::vector<ResidentClass> residents, QuantizeMethod method,
                                       const mlir::moe::CompileOptions &passes) {
   WidthItems items(pool, grids);
   const size_t layers = pool.layers(), groups = std::min(layers, kMaxLayerGroups);
@@ -88,7 +88,8 @@ Result<WidthItems> WidthItems::create(const ExpertPool &pool, size_t grids,
     items.addLayer(l, info.moeLayers[l], uint32_t(l * groups / layers));
   for (const ResidentClass &matrices : residents)
     MOERT_RETURN_IF_ERROR(
-        items.addClass(matrices, passes, uint32_t(groups + size_t(&matrices - residents.data()))));
+        items.addClass(matrices, method, passes,
+                       uint32_t(groups + size_t(&matrices - residents.data()))));
   items.classes = std::move(residents);
   return items;
 }

@@ -24,6 +24,7 @@ public:
   static moert::Result<WidthItems> create(const ExpertPool &pool, size_t grids,
                                           const CalibrationInfo &info,
                                           std::vector<ResidentClass> residents,
+                                          QuantizeMethod method,
                                           const mlir::moe::CompileOptions &passes);
 
   /// Costs are bytes, losses squared errors. The caller sets target and limits.
@@ -45,8 +46,8 @@ private:
   WidthItems(const ExpertPool &from, size_t count)
       : pool(&from), grids(std::span(from.grids()).first(count)) {}
   void addLayer(size_t layer, const CalibrationInfo::MoeLayer &seen, uint32_t group);
-  moert::Status addClass(const ResidentClass &matrices, const mlir::moe::CompileOptions &passes,
-                         uint32_t group);
+  moert::Status addClass(const ResidentClass &matrices, QuantizeMethod method,
+                         const mlir::moe::CompileOptions &passes, uint32_t group);
   size_t expertItems() const { return search.problem.items.size() - classes.size(); }
 
   const ExpertPool *pool;

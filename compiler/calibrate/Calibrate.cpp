@@ -4,6 +4,7 @@
 #include "compiler/calibrate/CalibrationWindows.h"
 #include "compiler/calibrate/LayerCollector.h"
 #include "compiler/calibrate/Layerwise.h"
+#include "compiler/calibrate/LayerwisePlan.h"
 #include "compiler/calibrate/StateFile.h"
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/import/Checkpoint.h"
@@ -73,6 +74,7 @@ static CalibrationInfo infoOf(const Artifact &artifact, const CalibrateOptions &
   for (const MoeLayer &layer : artifact.moeLayers)
     info.moeLayers.push_back(
         {layer.layer, static_cast<uint32_t>(layer.experts.size()), layer.topK, {}, {}});
+  info.residentInputs = residentInputsOf(artifact, layerwiseProgram(artifact));
   return info;
 }
 
@@ -82,6 +84,7 @@ static uint64_t fingerprintOf(const CalibrationInfo &info, const Artifact &artif
   ProfileHeader header;
   header.info = info;
   header.checksums.resize(info.moeLayers.size());
+  header.inputChecksums.resize(info.residentInputs.size());
   std::vector<std::byte> bytes = encodeProfileHeader(header);
   for (uint64_t number : {artifact.residentChecksum, artifact.manifestBytes, artifact.fileBytes})
     for (std::byte byte : std::as_bytes(std::span(&number, 1)))
@@ -172,7 +175,8 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
                         formatChecksum(journal.stateChecksum), "; --restart begins anew");
   MOERT_ASSIGN_OR_RETURN(
       ProfileWriter resumed,
-      ProfileWriter::resume(options.outputPath, std::move(journal.header), journal.finishedLayers));
+      ProfileWriter::resume(options.outputPath, std::move(journal.header), journal.finishedLayers,
+                            journal.finishedInputs));
   firstSegment = journal.segments;
   writer.emplace(std::move(resumed));
   states.emplace(std::move(file));
@@ -225,7 +229,7 @@ Status Calibration::start(CalibrationInfo info) {
   MOERT_RETURN_IF_ERROR(resumed.status());
   if (!*resumed)
     MOERT_RETURN_IF_ERROR(startOver(std::move(info), stateBytes));
-  collector.emplace(*writer);
+  collector.emplace(*writer, model.artifact().residents);
   return {};
 }
 
@@ -265,6 +269,7 @@ Status Calibration::finishSegment(uint32_t segment) {
   journal.stateChecksum =
       executor->stateBytes(segment + 1) == 0 ? ChecksumStream().digest() : states->checksum();
   journal.finishedLayers = static_cast<uint32_t>(writer->finishedLayers());
+  journal.finishedInputs = static_cast<uint32_t>(writer->finishedInputs());
   journal.header = writer->header();
   return storeJournal(options.outputPath, journal);
 }

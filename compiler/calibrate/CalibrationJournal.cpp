@@ -66,6 +66,7 @@ std::vector<std::byte> encodeJournal(const CalibrationJournal &journal) {
   putNumber(body, journal.segments);
   putNumber(body, journal.stateChecksum);
   putNumber(body, journal.finishedLayers);
+  putNumber(body, journal.finishedInputs);
   put(body, encodeProfileHeader(journal.header));
   std::vector<std::byte> bytes;
   put(bytes, std::as_bytes(std::span(kMagic)));
@@ -87,11 +88,12 @@ Result<CalibrationJournal> decodeJournal(std::span<const std::byte> bytes) {
   journal.fingerprint = cursor.number();
   uint64_t segments = cursor.number();
   journal.stateChecksum = cursor.number();
-  uint64_t finished = cursor.number();
-  if (segments > UINT32_MAX || finished > UINT32_MAX || !cursor.isSound())
+  uint64_t finished = cursor.number(), inputs = cursor.number();
+  if (segments > UINT32_MAX || finished > UINT32_MAX || inputs > UINT32_MAX || !cursor.isSound())
     return invalidInput("the journal is cut short or has invalid numbers");
   journal.segments = static_cast<uint32_t>(segments);
   journal.finishedLayers = static_cast<uint32_t>(finished);
+  journal.finishedInputs = static_cast<uint32_t>(inputs);
   // FlatBuffers need an aligned start.
   auto rest = cursor.take(cursor.left());
   std::vector<std::byte> header(rest.begin(), rest.end());

@@ -20,6 +20,7 @@ struct CalibrationJournal {
   uint32_t segments = 0;       // Finished for all tokens.
   uint64_t stateChecksum = 0;  // Checksum of the states after them.
   uint32_t finishedLayers = 0; // MoE layers in OUT.partial.
+  uint32_t finishedInputs = 0; // Resident inputs there.
   ProfileHeader header;
 
   static std::string pathOf(const std::string &outputPath) {

@@ -1,16 +1,60 @@
 #include "compiler/calibrate/LayerCollector.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/engine/BufferUses.h"
 #include "runtime/policy/Routing.h"
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 using namespace moert;
 
 namespace moec {
 
-LayerCollector::LayerCollector(ProfileWriter &profile) : writer(profile) {
+// The weight of a product whose matrix may be quantized; kNone for others.
+static int32_t productOf(const Artifact &artifact, const Instruction &instruction) {
+  int32_t weight = kNone;
+  if (const auto *linear = std::get_if<LinearInstruction>(&instruction))
+    weight = linear->role == ProductRole::kRouter ? kNone : linear->weight;
+  else if (const auto *head = std::get_if<HeadInstruction>(&instruction))
+    weight = head->weight;
+  return weight != kNone && artifact.residents[size_t(weight)].shape.rows >= kPanelRows ? weight
+                                                                                        : kNone;
+}
+
+std::vector<CalibrationInfo::ResidentInput> residentInputsOf(const Artifact &artifact,
+                                                             const Program &program) {
+  std::vector<CalibrationInfo::ResidentInput> inputs;
+  std::map<int32_t, size_t> readBefore; // Buffers, since they were written last.
+  std::set<int32_t> known;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction &instruction = program.instructions[i];
+    const int32_t weight = productOf(artifact, instruction);
+    const bool isHead = std::holds_alternative<HeadInstruction>(instruction);
+    if (weight != kNone && (isHead || program.layers[i] != kNone) && known.insert(weight).second) {
+      const ResidentWeight &matrix = artifact.residents[size_t(weight)];
+      const auto [found, isNew] = readBefore.emplace(usesOf(instruction).reads[0], inputs.size());
+      if (isNew)
+        inputs.push_back(
+            {isHead ? kAfterLayers : uint32_t(program.layers[i]), matrix.shape.cols, {}});
+      inputs[found->second].weights.push_back(matrix.name);
+    }
+    for (int32_t written : usesOf(instruction).writes)
+      readBefore.erase(written);
+  }
+  return inputs;
+}
+
+LayerCollector::LayerCollector(ProfileWriter &profile, std::span<const ResidentWeight> residents)
+    : writer(profile) {
+  std::map<std::string, int32_t> indices;
+  for (size_t i = 0; i < residents.size(); ++i)
+    indices.emplace(residents[i].name, int32_t(i));
+  const auto &inputs = writer.header().info.residentInputs;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    inputOf.emplace(indices.at(inputs[i].weights.front()), i);
   uint32_t widest = 0, most = 0;
   for (const CalibrationInfo::MoeLayer &layer : writer.header().info.moeLayers) {
     widest = std::max(widest, layer.experts);
@@ -29,7 +73,16 @@ uint64_t LayerCollector::memoryBytes(const CalibrationInfo &info) {
       candidates += candidatesOf(info.moeLayers[later].experts, info.moeLayers[later].topK);
     perToken = std::max(perToken, (info.moeLayers[i].topK + candidates) * 6 + sizeof(float));
   }
-  return perToken * info.tokens.size();
+  std::map<uint32_t, uint64_t> moments; // By layer.
+  uint64_t most = 0;
+  for (const CalibrationInfo::ResidentInput &input : info.residentInputs)
+    most = std::max(most, moments[input.layer] += MomentSums::memoryBytes(input.cols));
+  return perToken * info.tokens.size() + most;
+}
+
+void LayerCollector::beginBatch(uint64_t tokens) {
+  firstToken += rows;
+  rows = tokens;
 }
 
 // Summed in doubles, in ascending order: the same bits on every machine.
@@ -100,10 +153,32 @@ Status LayerCollector::onLaterRouter(const Routed &routed, uint32_t ahead, Layer
   return append(trace->predictions[ahead - 1], scores, router, layer.layer);
 }
 
+// Window after window, so that the sums do not depend on the windows of a batch.
+Status LayerCollector::onProduct(int32_t weight, LayerRows<float> input) {
+  const auto found = inputOf.find(weight);
+  if (found == inputOf.end())
+    return {};
+  const CalibrationInfo &info = writer.header().info;
+  MomentSums &sum = sums.try_emplace(found->second, input.width, bestKernels()).first->second;
+  const uint64_t step = residentMomentStep(info.tokens.size());
+  for (uint64_t window = 0; window < rows; window += info.windowTokens) {
+    const uint64_t first = roundUp(firstToken + window, step) - firstToken;
+    const uint64_t end = window + info.windowTokens;
+    if (first < end)
+      sum.add(input.row(first).data(), input.stride * step, uint32_t(divideUp(end - first, step)),
+              {});
+  }
+  return {};
+}
+
 Status LayerCollector::endSegment() {
   if (trace)
     MOERT_RETURN_IF_ERROR(writer.finishLayer(*trace));
   trace.reset();
+  for (auto &[input, sum] : sums)
+    MOERT_RETURN_IF_ERROR(writer.appendMoments(std::move(sum).mean()));
+  sums.clear();
+  firstToken = rows = 0;
   return {};
 }
 

@@ -40,6 +40,7 @@ struct LayerwiseExecutor::Impl {
                   const std::function<void(std::byte *buffer, uint64_t at, uint64_t bytes)> &move);
   Status executeInstruction(const Segment &segment, const Instruction &instruction,
                             LayerObserver &observer);
+  Status observeProduct(const Instruction &instruction, LayerObserver &observer);
   Status observeRoute(const Segment &segment, const RouteInstruction &route,
                       LayerObserver &observer);
 
@@ -291,12 +292,27 @@ Status LayerwiseExecutor::Impl::observeRoute(const Segment &segment, const Route
   return {};
 }
 
+Status LayerwiseExecutor::Impl::observeProduct(const Instruction &instruction,
+                                               LayerObserver &observer) {
+  const auto observe = [&](int32_t weight, int32_t src) {
+    return engine.bufferInfo(src).kind == BufferKind::kF32
+               ? observer.onProduct(weight, rowsOf<float>(src))
+               : Status();
+  };
+  if (const auto *linear = std::get_if<LinearInstruction>(&instruction))
+    return observe(linear->weight, linear->src);
+  if (const auto *head = std::get_if<HeadInstruction>(&instruction))
+    return observe(head->weight, head->src);
+  return {};
+}
+
 Status LayerwiseExecutor::Impl::executeInstruction(const Segment &segment,
                                                    const Instruction &instruction,
                                                    LayerObserver &observer) {
   // Prefetching needs the cache of a whole model, and the weights of predictions are not in memory.
   if (std::holds_alternative<PredictInstruction>(instruction))
     return {};
+  MOERT_RETURN_IF_ERROR(observeProduct(instruction, observer));
   if (std::holds_alternative<HeadInstruction>(instruction) && !options.wantsLogits)
     return {};
   MOERT_RETURN_IF_ERROR(engine.executeTogether({&instruction, 1}, engine.profile.back()));

@@ -79,6 +79,9 @@ public:
                                const Router &) {
     return {};
   }
+  /// Before a product with a resident weight, by its index: the row that it reads. The head's too,
+  /// also where no logits are wanted.
+  virtual Status onProduct(int32_t /*weight*/, LayerRows<float> /*input*/) { return {}; }
   /// Logits [vocabulary] of the token with this index in the batch.
   virtual Status onLogits(uint64_t /*token*/, std::span<const float>) { return {}; }
 };

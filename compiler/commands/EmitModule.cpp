@@ -8,6 +8,7 @@
 #include "compiler/pipeline/IrContext.h"
 #include "compiler/planning/CheckpointMark.h"
 #include "compiler/pool/ExpertPool.h"
+#include "compiler/pool/ResidentFeedback.h"
 #include "compiler/profile/Learned.h"
 #include "compiler/quantize/PackGrid.h"
 #include "compiler/session/WorkDirectory.h"
@@ -159,6 +160,9 @@ static Status emitCalibrated(EmitPlan plan, const Checkpoint &checkpoint,
         const PooledRecords records,
         PooledRecords::withLowCopies(*pool, std::move(used.choice), plan.artifact));
     plan.records = &records;
+    const ResidentFeedback feedback(**profile);
+    if (plan.origin.method == QuantizeMethod::kGptq)
+      plan.feedback = &feedback;
     EmitOptions options =
         emitOptionsOf(request.outputPath, request.threads, request.resume, session);
     options.startsOverIfRefused = true; // The expensive results are in the work directory.

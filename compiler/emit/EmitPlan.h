@@ -41,6 +41,9 @@ struct EmitPlan {
   /// Finished records; nullptr: they are quantized from expertSources by rounding to nearest.
   const RecordSource *records = nullptr;
 
+  /// Error feedback of resident matrices; nullptr: all are rounded to nearest.
+  const FeedbackSource *feedback = nullptr;
+
   /// The sections of the trace (compiler/profile/TraceSection.h) and of the activation-path tables
   /// (runtime/predict/PathTable.h). Empty: absent.
   std::vector<std::byte> trace, paths;

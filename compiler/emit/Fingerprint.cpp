@@ -71,6 +71,8 @@ uint64_t fingerprintOf(const EmitPlan &plan, const Checkpoint &checkpoint,
       for (size_t e = 0; e < plan.artifact.moeLayers[l].experts.size(); ++e)
         for (size_t s = 0; s < plan.artifact.moeLayers[l].experts[e].slices.size(); ++s)
           feed.number(plan.records->sliceChecksum(l, e, s));
+  if (plan.feedback)
+    feed.number(plan.feedback->fingerprint());
   feedCheckpoint(feed, checkpoint);
   return feed.digest();
 }

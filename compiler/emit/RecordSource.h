@@ -1,11 +1,15 @@
-// Records that were made before the emission, which copies them instead of quantizing.
+// What was made before the emission: records, which it copies instead of quantizing, and factors,
+// with which it quantizes resident matrices.
 #pragma once
 
+#include "compiler/quantize/Feedback.h"
 #include "runtime/base/Status.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 
 namespace moec {
 
@@ -23,6 +27,19 @@ public:
   /// XXH3-64 of a slice's payload when the record was made; the bytes that are read are checked
   /// against it.
   virtual uint64_t sliceChecksum(size_t moeLayer, size_t expert, size_t slice) const = 0;
+};
+
+/// Borrowed by an EmitPlan, which it must outlive. Several threads may use it at the same time.
+class FeedbackSource {
+public:
+  virtual ~FeedbackSource() = default;
+
+  /// The factors for a resident matrix, by its name in the artifact; null: it is rounded to nearest.
+  virtual moert::Result<std::shared_ptr<const Feedback>> feedbackFor(const std::string &weight,
+                                                                     bool hasHadamard) const = 0;
+
+  /// Hash of all that the factors depend on.
+  virtual uint64_t fingerprint() const = 0;
 };
 
 } // namespace moec

@@ -1,5 +1,6 @@
 #include "compiler/emit/WeightPieces.h"
 
+#include "compiler/quantize/FittedMatrix.h"
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
@@ -40,6 +41,7 @@ static Status addResidents(WeightPieces &weights, const EmitPlan &plan) {
     const ResidentWeight &weight = artifact.residents[i];
     MOERT_RETURN_IF_ERROR(addMatrix(weights, plan.residentSources[i], weight.shape, {weight.format},
                                     artifact.residentOffset + weight.offset));
+    weights.matrices.back().resident = &weight;
   }
   if (!artifact.residents.empty()) {
     weights.matrices.front().startsCopy = true;
@@ -150,6 +152,24 @@ makeMxfp4Piece(const WeightSource &source, const WeightPiece &piece, const Check
   return packed;
 }
 
+static Result<std::vector<PackedWeights>> packRows(const EmitPlan &plan, const StoredMatrix &matrix,
+                                                   const WeightPiece &piece,
+                                                   std::span<const float> rows) {
+  const MatrixShape shape = {matrix.source->rows, matrix.source->cols};
+  const WeightFormat &format = matrix.slices.front();
+  std::shared_ptr<const Feedback> feedback;
+  if (plan.feedback && matrix.resident && isQuantized(format.kind)) {
+    MOERT_ASSIGN_OR_RETURN(
+        feedback, plan.feedback->feedbackFor(matrix.resident->name, format.hasHadamard));
+  }
+  if (!feedback)
+    return packWeights(shape, matrix.slices, piece.firstRow, piece.rowCount, rows);
+  MOERT_ASSIGN_OR_RETURN(const GridMatrix quantized,
+                         quantizeFitted({piece.rowCount, shape.cols}, gridOf(matrix.slices), rows,
+                                        *feedback, bestIsa()));
+  return packGrid(quantized, matrix.slices);
+}
+
 Result<std::vector<PackedWeights>> makePiece(const EmitPlan &plan, const WeightPieces &weights,
                                              const WeightPiece &piece,
                                              const Checkpoint &checkpoint) {
@@ -161,8 +181,7 @@ Result<std::vector<PackedWeights>> makePiece(const EmitPlan &plan, const WeightP
     return makeMxfp4Piece(source, piece, checkpoint);
   std::vector<float> rows(size_t(piece.rowCount) * source.cols);
   MOERT_RETURN_IF_ERROR(checkpoint.readRows(source, piece.firstRow, piece.rowCount, rows));
-  auto packed =
-      packWeights({source.rows, source.cols}, matrix.slices, piece.firstRow, piece.rowCount, rows);
+  auto packed = packRows(plan, matrix, piece, rows);
   if (!packed.isOk())
     return packed.status().withContext(strCat(checkpoint.directory(), ": tensor ", source.tensor));
   return packed;

@@ -23,6 +23,7 @@ struct StoredMatrix {
   std::vector<uint64_t> refinementOffsets = {};
   size_t firstSlice = 0; // The copy's, in its record.
   bool startsCopy = false, endsCopy = false;
+  const moert::ResidentWeight *resident = nullptr; // The plan's; not of an expert's matrix.
 };
 
 /// Bytes of a finished record, within one slice.

@@ -22,8 +22,7 @@ LogicalResult WeightOp::verify() {
   if (!format)
     return success();
   if (const auto kind = static_cast<moert::WeightKind>(format->getKind());
-      kind == moert::WeightKind::kMxfp4 || moert::hasLevels(kind) ||
-      moert::planesOf(kind).size() > 1)
+      kind == moert::WeightKind::kMxfp4 || moert::planesOf(kind).size() > 1)
     return emitOpError() << "stored as " << stringifyWeightKind(format->getKind())
                          << ", which only experts are";
   const bool isTaps = getRole() == WeightRole::kTaps;
@@ -36,10 +35,6 @@ LogicalResult WeightOp::verify() {
     return emitOpError("a matrix of a product per head is never quantized");
   if (format->getRefines())
     return emitOpError("a weight that refines another; only slices of experts can");
-  if (format->getByteScales() || format->getHadamard())
-    return emitOpError() << "stored with "
-                         << (format->getByteScales() ? "byte scales" : "the Hadamard transform")
-                         << ", which only experts have";
   auto layout = moert::layoutOf(shapeOf(getSource()), toWeightFormat(*format));
   return layout.isOk() ? success() : emitStatus(*this, layout.status());
 }
@@ -215,6 +210,9 @@ LogicalResult EmbedOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto weight = lookUp<WeightOp>(*this, symbols, getWeightAttr());
   if (failed(width) || !weight)
     return failure();
+  if (weight.getFormat() && weight.getFormat()->getHadamard())
+    return emitOpError() << "reads @" << weight.getSymName()
+                         << " with the Hadamard transform, expected rows without it";
   return success(
       static_cast<bool>(checkWeight(*this, symbols, getWeightAttr(), weight.rows(), *width)));
 }

@@ -3,6 +3,7 @@
 
 #include "compiler/profile/HalfRows.h"
 #include "compiler/profile/ProfileHeader.h"
+#include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/format/Reader.h"
 
@@ -214,6 +215,45 @@ Result<LayerTrace> CalibrationProfile::layerTrace(size_t moeLayer) const {
   };
   MOERT_RETURN_IF_ERROR(readTrace().withContext(nameOf(*impl->source, layer.layer)));
   return trace;
+}
+
+static Status checkMoments(const Moments &moments) {
+  for (size_t block = 0; block < moments.blocks.size(); ++block) {
+    const size_t cols = moments.blockCols(block);
+    for (size_t row = 0; row < cols; ++row)
+      for (size_t col = 0; col <= row; ++col) {
+        const double value = moments.blocks[block][row * cols + col];
+        if (!std::isfinite(value) || (row == col && value < 0))
+          return invalidInput("found the moment ", value, row == col ? " of an input's square" : "",
+                              ", expected a finite number", row == col ? " of at least 0" : "");
+      }
+  }
+  return {};
+}
+
+Result<Moments> CalibrationProfile::residentMoments(size_t input) const {
+  const ProfileInputPlace &place = impl->layout.inputs[input];
+  const uint64_t tokens = info().tokens.size();
+  Moments moments;
+  moments.cols = info().residentInputs[input].cols;
+  moments.weight = double(divideUp(tokens, residentMomentStep(tokens)));
+  SectionReader section(*impl->source, place.offset, place.bytes);
+  const auto readAll = [&]() -> Status {
+    std::vector<float> triangle;
+    for (uint32_t begin = 0; begin < moments.cols; begin += kMomentInputs) {
+      const size_t cols = moments.blockCols(moments.blocks.size());
+      MOERT_RETURN_IF_ERROR(section.readAll(triangle, momentNumbersOf(cols)));
+      std::vector<double> &block = moments.blocks.emplace_back(cols * cols);
+      const float *next = triangle.data();
+      for (size_t row = 0; row < cols; ++row, next += row)
+        std::copy_n(next, row + 1, &block[row * cols]);
+    }
+    MOERT_RETURN_IF_ERROR(section.finish("moments", impl->header.inputChecksums[input]));
+    return checkMoments(moments);
+  };
+  MOERT_RETURN_IF_ERROR(
+      readAll().withContext(strCat(impl->source->name(), ": resident input ", input)));
+  return moments;
 }
 
 Result<LayerInputs> CalibrationProfile::layerInputs(size_t moeLayer) const {

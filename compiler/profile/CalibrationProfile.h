@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compiler/profile/CheckpointHash.h"
+#include "compiler/quantize/Moments.h"
 #include "runtime/base/Status.h"
 
 #include <cstddef>
@@ -55,10 +56,27 @@ struct CalibrationInfo {
     friend bool operator==(const MoeLayer &, const MoeLayer &) = default;
   };
   std::vector<MoeLayer> moeLayers;
+  /// A row that products with resident matrices read.
+  struct ResidentInput {
+    uint32_t layer = 0;               // The model's layer number; kAfterLayers: the head.
+    uint32_t cols = 0;                // Its elements.
+    std::vector<std::string> weights; // The matrices, by their names in an artifact.
+    friend bool operator==(const ResidentInput &, const ResidentInput &) = default;
+  };
+  std::vector<ResidentInput> residentInputs; // In the order of the layers.
 
   uint32_t windows() const { return static_cast<uint32_t>(tokens.size() / windowTokens); }
   friend bool operator==(const CalibrationInfo &, const CalibrationInfo &) = default;
 };
+
+constexpr uint32_t kAfterLayers = UINT32_MAX;
+
+/// Moments of resident inputs are of every n-th token, so that there are at most this many: two per
+/// dimension of a block.
+constexpr uint64_t kResidentMomentTokens = 2 * kMomentInputs;
+constexpr uint64_t residentMomentStep(uint64_t tokens) {
+  return tokens / kResidentMomentTokens + (tokens % kResidentMomentTokens != 0);
+}
 
 /// The inputs of one layer's experts, token by token.
 struct LayerInputs {
@@ -105,6 +123,8 @@ public:
   moert::Result<LayerInputs> layerInputs(size_t moeLayer) const;
   /// At most a tenth of the size of the inputs.
   moert::Result<LayerTrace> layerTrace(size_t moeLayer) const;
+  /// The moments of info().residentInputs[input].
+  moert::Result<Moments> residentMoments(size_t input) const;
 
 private:
   struct Impl;

@@ -52,6 +52,14 @@ public:
       MOERT_RETURN_IF_ERROR(take(*layer->weight_sums(), out.weightSums));
       header.checksums.push_back({layer->rows_checksum(), layer->trace_checksum()});
     }
+    for (const fb::ResidentInput *input : *in.resident_inputs()) {
+      CalibrationInfo::ResidentInput &out = info.residentInputs.emplace_back();
+      out.layer = input->layer();
+      out.cols = input->cols();
+      for (const flatbuffers::String *weight : *input->weights())
+        MOERT_RETURN_IF_ERROR(takeName(*weight, out.weights.emplace_back()));
+      header.inputChecksums.push_back(input->checksum());
+    }
     return header;
   }
 
@@ -93,12 +101,20 @@ std::vector<std::byte> encodeProfileHeader(const ProfileHeader &header) {
     layers.push_back(fb::CreateMoeLayer(builder, layer.layer, layer.experts, layer.topK, counts,
                                         sums, header.checksums[i].rows, header.checksums[i].trace));
   }
+  std::vector<flatbuffers::Offset<fb::ResidentInput>> inputs;
+  for (size_t i = 0; i < info.residentInputs.size(); ++i) {
+    const CalibrationInfo::ResidentInput &input = info.residentInputs[i];
+    auto weights = builder.CreateVectorOfStrings(input.weights);
+    inputs.push_back(fb::CreateResidentInput(builder, input.layer, input.cols, weights,
+                                             header.inputChecksums[i]));
+  }
   auto textsOffset = builder.CreateVector(texts);
   auto tokens = builder.CreateVector(info.tokens);
   auto layersOffset = builder.CreateVector(layers);
+  auto inputsOffset = builder.CreateVector(inputs);
   builder.Finish(fb::CreateProfile(builder, info.checkpointHash.first, info.checkpointHash.sample,
                                    info.seed, info.windowTokens, info.hiddenSize,
-                                   info.vocabularySize, textsOffset, tokens, layersOffset),
+                                   info.vocabularySize, textsOffset, tokens, layersOffset, inputsOffset),
                  fb::ProfileIdentifier());
   std::vector<std::byte> bytes(builder.GetSize());
   std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());
@@ -167,9 +183,26 @@ static Status checkLayer(const CalibrationInfo::MoeLayer &layer, const uint32_t 
   return {};
 }
 
+static Status checkInputs(const ProfileHeader &header) {
+  const std::vector<CalibrationInfo::ResidentInput> &inputs = header.info.residentInputs;
+  if (header.inputChecksums.size() != inputs.size())
+    return invalidInput(header.inputChecksums.size(), " checksums of resident inputs, expected ",
+                        inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (i > 0 && inputs[i].layer < inputs[i - 1].layer)
+      return invalidInput("resident input ", i, " is of layer ", inputs[i].layer,
+                          " and follows layer ", inputs[i - 1].layer, ", expected ascending layers");
+    if (inputs[i].cols == 0 || inputs[i].weights.empty())
+      return invalidInput("resident input ", i, " has ", inputs[i].cols, " elements and ",
+                          inputs[i].weights.size(), " matrices, expected at least 1 of each");
+  }
+  return {};
+}
+
 Status checkProfileHeader(const ProfileHeader &header, size_t finishedLayers) {
   const CalibrationInfo &info = header.info;
   MOERT_RETURN_IF_ERROR(checkTokens(info));
+  MOERT_RETURN_IF_ERROR(checkInputs(header));
   if (finishedLayers > info.moeLayers.size() || header.checksums.size() != info.moeLayers.size())
     return invalidInput(finishedLayers, " layers are finished and ", header.checksums.size(),
                         " have checksums, there are ", info.moeLayers.size());
@@ -203,12 +236,29 @@ struct CheckedSum {
 
 } // namespace
 
+// Those of the layers before `layer`.
+static void placeInputs(const CalibrationInfo &info, uint64_t layer, ProfileLayout &layout,
+                        CheckedSum &end) {
+  for (size_t i = layout.inputs.size();
+       i < info.residentInputs.size() && info.residentInputs[i].layer < layer && end.value; ++i) {
+    const uint64_t cols = info.residentInputs[i].cols;
+    const uint64_t offset = *end.value;
+    end.addRows(cols / kMomentInputs, momentNumbersOf(kMomentInputs), sizeof(float));
+    end.addRows(1, momentNumbersOf(cols % kMomentInputs), sizeof(float));
+    end.roundUp();
+    layout.inputs.push_back({offset, end.value.value_or(offset) - offset});
+  }
+}
+
 Result<ProfileLayout> layoutOf(const CalibrationInfo &info) {
   ProfileLayout layout;
   const uint64_t tokens = info.tokens.size();
   CheckedSum end{kProfilePageBytes};
   for (size_t i = 0; i < info.moeLayers.size() && end.value; ++i) {
     const CalibrationInfo::MoeLayer &layer = info.moeLayers[i];
+    placeInputs(info, layer.layer, layout, end);
+    if (!end.value)
+      break;
     ProfileLayerPlace place;
     place.rowsOffset = *end.value;
     end.addRows(tokens, uint64_t(info.hiddenSize) + 1, sizeof(uint16_t));
@@ -230,10 +280,20 @@ Result<ProfileLayout> layoutOf(const CalibrationInfo &info) {
     place.traceBytes = *end.value - place.traceOffset;
     layout.layers.push_back(std::move(place));
   }
+  placeInputs(info, uint64_t(kAfterLayers) + 1, layout, end);
   if (!end.value)
     return invalidInput("the sections are larger than can be counted");
   layout.headerOffset = *end.value;
   return layout;
+}
+
+uint64_t ProfileLayout::endOf(size_t finishedLayers, size_t finishedInputs) const {
+  uint64_t end = headerOffset;
+  if (finishedLayers < layers.size())
+    end = std::min(end, layers[finishedLayers].rowsOffset);
+  if (finishedInputs < inputs.size())
+    end = std::min(end, inputs[finishedInputs].offset);
+  return end;
 }
 
 } // namespace moec

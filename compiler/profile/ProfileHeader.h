@@ -12,7 +12,7 @@
 
 namespace moec {
 
-constexpr uint16_t kProfileMajor = 2, kProfileMinor = 0;
+constexpr uint16_t kProfileMajor = 3, kProfileMinor = 0;
 constexpr uint64_t kProfilePageBytes = 4096;
 /// Far beyond any model: a million tokens and the inputs of a thousand wide matrices take some 20
 /// MB.
@@ -26,7 +26,8 @@ struct ProfileHeader {
     uint64_t rows = 0, trace = 0;
     friend bool operator==(const Checksums &, const Checksums &) = default;
   };
-  std::vector<Checksums> checksums; // Per MoE layer.
+  std::vector<Checksums> checksums;      // Per MoE layer.
+  std::vector<uint64_t> inputChecksums; // Per resident input.
   friend bool operator==(const ProfileHeader &, const ProfileHeader &) = default;
 };
 
@@ -35,6 +36,11 @@ std::vector<std::byte> encodeProfileHeader(const ProfileHeader &header);
 /// Checks all rules between the fields. The counts of the layers from finishedLayers on are empty.
 moert::Result<ProfileHeader> decodeProfileHeader(std::span<const std::byte> bytes);
 moert::Status checkProfileHeader(const ProfileHeader &header, size_t finishedLayers);
+
+/// The numbers that a block of moments has in the file: its lower triangle.
+constexpr uint64_t momentNumbersOf(uint64_t blockCols) {
+  return blockCols * (blockCols + 1) / 2;
+}
 
 /// The first page.
 struct ProfilePrefix {
@@ -51,9 +57,17 @@ struct ProfileLayerPlace {
   uint64_t rowsOffset = 0, rowsBytes = 0, traceOffset = 0, traceBytes = 0;
   std::vector<uint32_t> predicted; // Candidates per token, per depth.
 };
+/// The section of a resident input's moments.
+struct ProfileInputPlace {
+  uint64_t offset = 0, bytes = 0;
+};
 struct ProfileLayout {
   std::vector<ProfileLayerPlace> layers;
+  std::vector<ProfileInputPlace> inputs;
   uint64_t headerOffset = 0;
+
+  /// Where the sections of an unfinished profile end.
+  uint64_t endOf(size_t finishedLayers, size_t finishedInputs) const;
 };
 
 /// Refuses sizes whose sum overflows. The info must have passed checkProfileHeader().

@@ -3,6 +3,7 @@
 #include "compiler/profile/HalfRows.h"
 
 #include <cassert>
+#include <cmath>
 
 using namespace moert;
 
@@ -17,32 +18,33 @@ uint64_t ProfileWriter::memoryBytes(const CalibrationInfo &info) {
 }
 
 ProfileWriter::ProfileWriter(OutputFile partial, ProfileHeader header, ProfileLayout places,
-                             size_t finished)
+                             size_t finishedLayers, size_t finishedInputs)
     : file(std::move(partial)), content(std::move(header)), layout(std::move(places)),
-      layer(finished), halves(content.info.hiddenSize) {
+      layer(finishedLayers), input(finishedInputs), halves(content.info.hiddenSize) {
   exponents.reserve(content.info.tokens.size());
 }
 
 Result<ProfileWriter> ProfileWriter::create(const std::string &outputPath, CalibrationInfo info) {
   ProfileHeader header;
   header.checksums.resize(info.moeLayers.size());
+  header.inputChecksums.resize(info.residentInputs.size());
   header.info = std::move(info);
   MOERT_RETURN_IF_ERROR(checkProfileHeader(header, 0));
   MOERT_ASSIGN_OR_RETURN(ProfileLayout layout, layoutOf(header.info));
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(outputPath, layout.headerOffset));
   // The first page describes the whole file and is written last.
   MOERT_RETURN_IF_ERROR(file.padTo(kProfilePageBytes));
-  return ProfileWriter(std::move(file), std::move(header), std::move(layout), 0);
+  return ProfileWriter(std::move(file), std::move(header), std::move(layout), 0, 0);
 }
 
 Result<ProfileWriter> ProfileWriter::resume(const std::string &outputPath, ProfileHeader header,
-                                            size_t finishedLayers) {
+                                            size_t finishedLayers, size_t finishedInputs) {
   MOERT_RETURN_IF_ERROR(checkProfileHeader(header, finishedLayers));
   MOERT_ASSIGN_OR_RETURN(ProfileLayout layout, layoutOf(header.info));
-  uint64_t end = finishedLayers == layout.layers.size() ? layout.headerOffset
-                                                        : layout.layers[finishedLayers].rowsOffset;
+  const uint64_t end = layout.endOf(finishedLayers, finishedInputs);
   MOERT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::resume(outputPath, end, layout.headerOffset));
-  return ProfileWriter(std::move(file), std::move(header), std::move(layout), finishedLayers);
+  return ProfileWriter(std::move(file), std::move(header), std::move(layout), finishedLayers,
+                       finishedInputs);
 }
 
 Status ProfileWriter::append(std::span<const std::byte> bytes) {
@@ -104,6 +106,27 @@ Status ProfileWriter::finishLayer(const LayerTrace &trace) {
   MOERT_RETURN_IF_ERROR(endSection(place.traceOffset + place.traceBytes, checksums.trace));
   countChosen(trace, content.info.moeLayers[layer]);
   ++layer;
+  return {};
+}
+
+Status ProfileWriter::appendMoments(const Moments &moments) {
+  assert(input < layout.inputs.size() && moments.cols == content.info.residentInputs[input].cols);
+  std::vector<float> row;
+  for (size_t block = 0; block < moments.blocks.size(); ++block) {
+    const size_t cols = moments.blockCols(block);
+    for (size_t i = 0; i < cols; ++i) {
+      const double *values = &moments.blocks[block][i * cols];
+      row.assign(values, values + i + 1);
+      for (float value : row)
+        if (!std::isfinite(value))
+          return invalidInput("the inputs of ", content.info.residentInputs[input].weights.front(),
+                              " are infinite, NaN or beyond the range of f32 when squared");
+      MOERT_RETURN_IF_ERROR(append(std::as_bytes(std::span(row))));
+    }
+  }
+  const ProfileInputPlace &place = layout.inputs[input];
+  MOERT_RETURN_IF_ERROR(endSection(place.offset + place.bytes, content.inputChecksums[input]));
+  ++input;
   return {};
 }
 

@@ -22,6 +22,13 @@ MomentSums::MomentSums(uint32_t cols, const KernelTable &table) : kernels(table)
     sums.blocks[block].resize(size_t(sums.blockCols(block)) * sums.blockCols(block));
 }
 
+uint64_t MomentSums::memoryBytes(uint32_t cols) {
+  const uint64_t block = std::min(cols, kMomentInputs);
+  const uint64_t blocks = (uint64_t(cols) + kMomentInputs - 1) / kMomentInputs;
+  return blocks * block * block * sizeof(double) +
+         (2 * uint64_t(kTokens) + kRows) * strideFor(block) * sizeof(float);
+}
+
 void MomentSums::add(const float *rows, uint64_t stride, uint32_t count,
                      std::span<const float> weights) {
   assert(weights.empty() || weights.size() == count);

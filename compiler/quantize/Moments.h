@@ -39,6 +39,9 @@ class MomentSums {
 public:
   MomentSums(uint32_t cols, const moert::KernelTable &kernels);
 
+  /// For the sums and for add().
+  static uint64_t memoryBytes(uint32_t cols);
+
   /// Rows are `stride` apart; empty weights are all 1. Weights are at least 0.
   void add(const float *rows, uint64_t stride, uint32_t count, std::span<const float> weights);
 

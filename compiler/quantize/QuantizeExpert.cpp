@@ -1,5 +1,6 @@
 #include "compiler/quantize/QuantizeExpert.h"
 
+#include "compiler/quantize/FittedMatrix.h"
 #include "compiler/quantize/HadamardWeights.h"
 #include "compiler/quantize/Quantize.h"
 #include "compiler/quantize/QuantizeNearest.h"
@@ -12,13 +13,6 @@
 using namespace moert;
 
 namespace moec {
-
-// Fraction of the moments' mean diagonal that is added to the diagonal (damp()). KL at 2 bits
-// on the bundled model: 0.001 .0499, 0.01 .0473, 0.03 .0455, 0.1 .0468.
-static constexpr double kDamping = 0.03;
-
-// Passes of coordinate descent after error feedback.
-static constexpr uint32_t kRefinements = 2;
 
 // Tokens used for moments: enough for two per dimension of a block of inputs.
 static constexpr uint32_t kMomentTokens = 2 * kMomentInputs;
@@ -194,8 +188,7 @@ static PanelMatrix panelsOf(const GridMatrix &matrix) {
 // model, KL at 2 bits, 192 inputs: layer as 0 tokens .0473, 128 .0475, 1024 .0491, with 300 or more
 // tokens for every expert.)
 Moments ExpertQuantizer::trusted(const Moments &own, const Moments *ofLayer) const {
-  const double count = double(tokens.weights.size());
-  const double part = count / (count + own.cols * 0.5);
+  const double part = trustIn(own.cols, double(tokens.weights.size()));
   return ofLayer ? blend(own, *ofLayer, part) : shrinkToDiagonal(own, part);
 }
 
@@ -203,13 +196,10 @@ Moments ExpertQuantizer::trusted(const Moments &own, const Moments *ofLayer) con
 // instead of the moments, whose memory the next ones need.
 Result<Feedback> ExpertQuantizer::prepare(Moments &inputs) const {
   if (method == QuantizeMethod::kGptq)
-    damp(inputs, kDamping);
+    return fittedFeedback(std::exchange(inputs, {}), hasHadamard, isa);
   if (hasHadamard)
     hadamardMoments(inputs);
-  if (method != QuantizeMethod::kGptq)
-    return Feedback();
-  const Moments damped = std::exchange(inputs, {});
-  return feedbackOf(damped, isa);
+  return Feedback();
 }
 
 // The error of an output counts with the square of its weight, and so do the inputs that cause it.
@@ -292,18 +282,12 @@ Moments ExpertQuantizer::downInputs(const FitTokens &by, const PanelMatrix &gate
   return trusted(own, by.layer ? &ofLayer : nullptr);
 }
 
-// At 2 bits with evenly spaced codes, the scales of the least error make all weights smaller, and
-// the effect adds up over the layers: KL on the bundled model .057 instead of .047. With levels
-// they halve the error on real weights (docs/measurements/quantizers.md).
-static ScaleChoice scaleChoiceFor(const Grid &grid) {
-  return grid.hasOffsets || grid.hasLevels || grid.bits > 2 ? ScaleChoice::kSearched
-                                                            : ScaleChoice::kNearest;
-}
-
 Result<GridMatrix> ExpertQuantizer::quantizeMatrix(const MatrixShape &shape, const Grid &grid,
                                                    std::span<const float> rows,
                                                    const Moments &inputs,
                                                    const Feedback &feedback) const {
+  if (method == QuantizeMethod::kGptq)
+    return moec::quantizeFitted(shape, grid, rows, feedback, isa);
   std::vector<float> transformed, importance;
   if (hasHadamard) {
     MOERT_RETURN_IF_ERROR(checkFinite(shape, 0, rows)); // Afterwards a block is not finite.
@@ -311,6 +295,7 @@ Result<GridMatrix> ExpertQuantizer::quantizeMatrix(const MatrixShape &shape, con
   }
   switch (method) {
   case QuantizeMethod::kNearest:
+  case QuantizeMethod::kGptq:
     break;
   case QuantizeMethod::kPerChannel: {
     Result<GridMatrix> matrix = quantizePerChannel(shape, grid.bits, rows);
@@ -326,8 +311,6 @@ Result<GridMatrix> ExpertQuantizer::quantizeMatrix(const MatrixShape &shape, con
     return quantizeClipped(shape, grid, rows, importance, isa);
   case QuantizeMethod::kHqq:
     return quantizeHqq(shape, grid, rows);
-  case QuantizeMethod::kGptq:
-    return quantizeGptq(shape, grid, rows, feedback, scaleChoiceFor(grid), kRefinements, isa);
   }
   return quantizeNearest(shape, grid, rows);
 }

@@ -32,6 +32,8 @@ public:
   ShapeRules(const Artifact &whole, const Program &checked) : artifact(whole), program(checked) {}
 
   Status operator()(const EmbedInstruction &i) {
+    if (weight(i.weight).format.hasHadamard)
+      return invalidInput("the weight has the Hadamard transform, expected rows without it");
     return expect({f32(weight(i.weight).shape.cols)});
   }
   Status operator()(const NormInstruction &i) {

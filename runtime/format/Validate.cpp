@@ -84,13 +84,8 @@ static Status checkResident(const Artifact &artifact, const ResidentWeight &weig
   MOERT_RETURN_IF_ERROR(checkText(weight.name, "the name"));
   if (weight.format.refines)
     return invalidInput("it refines another matrix, which only slices of experts do");
-  if (weight.format.kind == WeightKind::kMxfp4 || hasLevels(weight.format.kind) ||
-      planesOf(weight.format.kind).size() > 1)
+  if (weight.format.kind == WeightKind::kMxfp4 || planesOf(weight.format.kind).size() > 1)
     return invalidInput("it is ", nameOf(weight.format.kind), ", which only experts are");
-  if (weight.format.hasByteScales)
-    return invalidInput("it has byte scales, which only experts have");
-  if (weight.format.hasHadamard)
-    return invalidInput("it has the Hadamard transform, which only experts have");
   MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(weight.shape, weight.format));
   if (weight.bytes != layout.bytes)
     return invalidInput(weight.bytes, " bytes, a ", weight.shape.rows, " x ", weight.shape.cols,

@@ -62,7 +62,7 @@ enum class WeightKind : uint8_t {
   kInt2 = 5,
   kInt1 = 6,  // Only as a refinement.
   kMxfp4 = 7, // Only in experts.
-  kNl2 = 8,   // Non-linear codes (CodeLevels.h), laid out like int2. Only in experts.
+  kNl2 = 8,   // Non-linear codes (CodeLevels.h), laid out like int2.
   kNl4 = 9,   // Like int4.
   kInt0 = 10, // Only as a refinement: this slice holds nothing of the matrix.
   kInt3 = 11, // Several planes, like those below. Only in experts.
@@ -122,8 +122,8 @@ struct WeightFormat {
   uint32_t activationGroup = 0; // Inputs whose activations share a scale: 16, 32 or 64.
   bool hasOffsets = false;
   bool refines = false;       // Low bits of the codes of the slice before it, without scales.
-  bool hasByteScales = false; // Signed bytes, multiples of one bf16 per row. Only in experts.
-  bool hasHadamard = false;   // Rows are transformed, and inputs have to be. Only in experts.
+  bool hasByteScales = false; // Signed bytes, multiples of one bf16 per row.
+  bool hasHadamard = false;   // Rows are transformed, and inputs have to be.
 
   friend bool operator==(const WeightFormat &, const WeightFormat &) = default;
 };

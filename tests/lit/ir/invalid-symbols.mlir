@@ -77,14 +77,13 @@ moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16> as <ki
 
 // -----
 
-// Residents have neither the transform nor byte scales.
-// expected-error@+1 {{stored with the Hadamard transform, which only experts have}}
+// Rows of an embedding are read without a product.
 moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32, hadamard = true>
-
-// -----
-
-// expected-error@+1 {{stored with byte scales, which only experts have}}
-moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32, byteScales = true>
+func.func @decode(%ids: tensor<?xi32>) -> tensor<?x64xf32> {
+  // expected-error@+1 {{reads @w with the Hadamard transform, expected rows without it}}
+  %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+  return %h : tensor<?x64xf32>
+}
 
 // -----
 

@@ -5,6 +5,7 @@
 // RUN: moec-opt %t/levels.mlir --moe-assign-bits | FileCheck %s --check-prefix=LEVELS
 // RUN: moec-opt %t/bytes.mlir --moe-assign-bits | FileCheck %s --check-prefix=BYTES
 // RUN: moec-opt %t/hadamard.mlir --moe-assign-bits | FileCheck %s --check-prefix=HADAMARD
+// RUN: moec-opt %t/feedback.mlir --moe-assign-bits | FileCheck %s --check-prefix=FEEDBACK
 // RUN: moec-opt %t/transformed-copy.mlir --moe-assign-bits=low-copy=2 | FileCheck %s --check-prefix=TRANSFORMED-COPY
 // RUN: moec-opt %t/alone.mlir --moe-assign-bits=low-copy=2 | FileCheck %s --check-prefix=COPY
 // RUN: moec-opt %t/source.mlir --moe-assign-bits="bits=source low-copy=4" | FileCheck %s --check-prefix=SOURCE
@@ -33,13 +34,20 @@
 // Byte scales are those of the first slice.
 // BYTES: @experts {{.*}} bits [3, 5] slices {{\[\[}}#nl2g32a32b, #int1g32a32r], [#int2g32a32b, #int2g32a32r, #int1g32a32r]]
 
-// All slices of all experts have the Hadamard transform, also where they hold nothing; no resident weight has it.
+// All slices of all experts have the Hadamard transform, also where they hold nothing; without error feedback no
+// resident weight has it.
 // HADAMARD: @named matrix {{.*}} as #int8g32a32{{$}}
 // HADAMARD: @router router {{.*}} as #bf16{{$}}
 // FLOATS: low copies beside experts of bits=source with the Hadamard transform, expected a quantizer without it
 // HADAMARD: @experts {{.*}} slices {{\[\[}}#nl2g32a32bh, #int2g32a32rh, #int0g32a32rh], [#nl2g32a32bh, #int1g32a32rh]] down_slices {{\[\[}}#int2g32a32bh, #int2g32a32rh, #int1g32a32rh], [#nl2g32a32bh, #int1g32a32rh]]
 // So have low copies.
 // TRANSFORMED-COPY: @experts {{.*}} slices {{\[\[}}#nl2g32a32bh, #nl2g32a32bh, #int1g32a32rh], [#nl2g32a32bh]]
+
+// With error feedback resident matrices have the codes of experts, in one slice. Rows of an embedding are not transformed.
+// FEEDBACK: @embedding matrix {{.*}} as #int8g32a32b{{$}}
+// FEEDBACK: @named matrix {{.*}} bits 4 as #nl4g32a32bh{{$}}
+// FEEDBACK: @other matrix {{.*}} as #int8g32a32bh{{$}}
+// FEEDBACK: @router router {{.*}} as #bf16{{$}}
 
 // A wider expert has a low copy of the quantizer, which comes first; the expert of 2 bits has none.
 // COPY: @experts {{.*}} slices {{\[\[}}#int2g32a32o], [#int2g32a32o, #int8g32a32o]]
@@ -122,6 +130,17 @@ module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, 
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
     bits [4, 3] down_bits [5, 3]
+}
+//--- feedback.mlir
+module attributes {moe.quantizer = #moe.quantizer<method = gptq, group = 32, levels = true, byteScales = true, hadamard = true, calibration = "p">} {
+  moe.weight @embedding matrix from <tensor = "e", rows = 96, cols = 64, type = bf16>
+  moe.weight @named matrix from <tensor = "a", rows = 64, cols = 64, type = bf16> bits 4
+  moe.weight @other matrix from <tensor = "b", rows = 64, cols = 64, type = bf16>
+  moe.weight @router router from <tensor = "b", rows = 2, cols = 64, type = bf16>
+  func.func @decode(%ids: tensor<?xi32>) -> tensor<?x64xf32> {
+    %h = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    return %h : tensor<?x64xf32>
+  }
 }
 //--- transformed-copy.mlir
 module attributes {moe.quantizer = #moe.quantizer<method = nearest, group = 32, levels = true, byteScales = true, hadamard = true, nested = true>} {

@@ -59,21 +59,28 @@ TEST_CASE("stored bytes are those of the layout at each width") {
   ResidentClass one = {"attention", {{"a", {64, 96}, WeightKind::kBF16}}};
   mlir::moe::CompileOptions passes;
   // 64 x 96 at 2 bytes; at a byte and half a byte with an f16 scale for each 32 inputs of a row.
-  CHECK(storedBytes(one, 16, passes).value() == 64 * 96 * 2);
-  CHECK(storedBytes(one, 8, passes).value() == 64 * 96 + 64 * 3 * 2);
-  CHECK(storedBytes(one, 4, passes).value() == 64 * 96 / 2 + 64 * 3 * 2);
+  CHECK(storedBytes(one, 16, QuantizeMethod::kNearest, passes).value() == 64 * 96 * 2);
+  CHECK(storedBytes(one, 8, QuantizeMethod::kNearest, passes).value() == 64 * 96 + 64 * 3 * 2);
+  CHECK(storedBytes(one, 4, QuantizeMethod::kNearest, passes).value() == 64 * 96 / 2 + 64 * 3 * 2);
   one.matrices.push_back({"b", {64, 96}, WeightKind::kF16});
-  CHECK(storedBytes(one, 16, passes).value() == 2 * 64 * 96 * 2);
+  CHECK(storedBytes(one, 16, QuantizeMethod::kNearest, passes).value() == 2 * 64 * 96 * 2);
+}
+
+TEST_CASE("with error feedback scales have a byte, and a row one of 16 bits") {
+  const ResidentClass one = {"attention", {{"a", {64, 96}, WeightKind::kBF16}}};
+  // The scales of a row begin at multiples of 1024.
+  CHECK(storedBytes(one, 4, QuantizeMethod::kGptq, {}).value() <
+        storedBytes(one, 4, QuantizeMethod::kNearest, {}).value());
 }
 
 TEST_CASE("f32 at 16 bits is stored as bf16") {
   ResidentClass one = {"head", {{"head", {32, 32}, WeightKind::kF32}}};
-  CHECK(storedBytes(one, 16, {}).value() == 32 * 32 * 2);
+  CHECK(storedBytes(one, 16, QuantizeMethod::kNearest, {}).value() == 32 * 32 * 2);
 }
 
 TEST_CASE("groups that no layout has are refused") {
   ResidentClass one = {"head", {{"head", {32, 32}, WeightKind::kF32}}};
   mlir::moe::CompileOptions passes;
   passes.group = 48;
-  CHECK(storedBytes(one, 8, passes).status().code() == StatusCode::kInvalidInput);
+  CHECK(storedBytes(one, 8, QuantizeMethod::kNearest, passes).status().code() == StatusCode::kInvalidInput);
 }

@@ -29,7 +29,8 @@ struct ItemsFixture : PoolFixture {
 
   WidthItems itemsWith(std::vector<ResidentClass> residents) const {
     auto items =
-        WidthItems::create(*pool, pool->grids().size(), info, std::move(residents), passes);
+        WidthItems::create(*pool, pool->grids().size(), info, std::move(residents),
+                                    QuantizeMethod::kNearest, passes);
     REQUIRE_MESSAGE(items.isOk(), items.status().message());
     return std::move(items).value();
   }
@@ -180,7 +181,7 @@ TEST_CASE_FIXTURE(ItemsFixture,
   CHECK(made.expertBytesOf(assignment) == expertBytes);
   uint64_t residentBytes = 0;
   for (const ResidentClass &matrices : classes())
-    residentBytes += storedBytes(matrices, 8, passes).value();
+    residentBytes += storedBytes(matrices, 8, QuantizeMethod::kNearest, passes).value();
   CHECK(made.residentBytesOf(assignment) == residentBytes);
   CHECK(double(expertBytes + residentBytes) == totalsOf(made.input().problem, assignment).cost);
 }

@@ -118,7 +118,9 @@ CalibrationJournal tinyJournal() {
   journal.segments = 2;
   journal.stateChecksum = 22;
   journal.header.info = tinyProfileInfo();
+  journal.finishedInputs = 1;
   journal.header.checksums.resize(journal.header.info.moeLayers.size());
+  journal.header.inputChecksums.resize(journal.header.info.residentInputs.size());
   return journal;
 }
 

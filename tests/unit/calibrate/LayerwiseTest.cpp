@@ -1,6 +1,7 @@
 // Layerwise execution gives the results of steps, for any memory; runs that do not fit are refused.
 #include "tests/unit/engine/SyntheticModel.h"
 
+#include "compiler/calibrate/LayerCollector.h"
 #include "compiler/calibrate/Layerwise.h"
 #include "compiler/calibrate/LayerwisePlan.h"
 #include "runtime/engine/BufferUses.h"
@@ -13,9 +14,11 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <unistd.h>
 #include <vector>
 
+using namespace moec;
 using namespace moert;
 using namespace moert::test;
 
@@ -111,7 +114,8 @@ struct LayerRecorder : LayerObserver {
   Seen seen;
   std::map<uint32_t, std::vector<float>> inputs; // Per MoE layer.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<float>> laterScores, scores;
-  uint64_t rows = 0; // Rows of the batch.
+  std::map<int32_t, std::vector<float>> products; // What each resident matrix reads.
+  uint64_t rows = 0;                              // Rows of the batch.
 
   Status onRouted(const Routed &routed) override {
     for (uint64_t row = 0; row < rows; ++row) {
@@ -126,6 +130,11 @@ struct LayerRecorder : LayerObserver {
                        const Router &) override {
     for (uint64_t row = 0; row < rows; ++row)
       append(laterScores[{routed.moeLayer, ahead}], later.row(row));
+    return {};
+  }
+  Status onProduct(int32_t weight, LayerRows<float> input) override {
+    for (uint64_t row = 0; row < rows; ++row)
+      append(products[weight], input.row(row));
     return {};
   }
   Status onLogits(uint64_t token, std::span<const float> logits) override {
@@ -250,6 +259,49 @@ TEST_CASE("layerwise execution begins the states of every window with zeros") {
   // A window has the states of one layer.
   CHECK(windowMemoryBytes(file.model->artifact(), kWindow) ==
         32 * largestSlotBytes(file.model->artifact()) + 4864);
+}
+
+TEST_CASE("the rows that products read are observed, the head's too where no logits are wanted") {
+  SyntheticFile file;
+  LayerwiseOptions options = layerwiseOptions();
+  const LayerRecorder with = executeLayerwise(*file.model, options).recorder;
+  options.wantsLogits = false;
+  const LayerRecorder without = executeLayerwise(*file.model, options).recorder;
+  CHECK(with.products == without.products);
+  const Program &program = layerwiseProgram(file.model->artifact());
+  size_t products = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const auto *linear = std::get_if<LinearInstruction>(&program.instructions[i]);
+    const auto *route = i + 1 < program.instructions.size()
+                            ? std::get_if<RouteInstruction>(&program.instructions[i + 1])
+                            : nullptr;
+    if (const auto *head = std::get_if<HeadInstruction>(&program.instructions[i]))
+      CHECK(with.products.at(head->weight).size() == windowTokens().size() * kHidden);
+    products += linear != nullptr || std::get_if<HeadInstruction>(&program.instructions[i]);
+    if (linear && route) // A router's row is that of its experts.
+      CHECK(with.products.at(linear->weight) == with.inputs.at(route->moeLayer));
+  }
+  CHECK(with.products.size() == products);
+}
+
+TEST_CASE("the inputs of resident matrices are listed once, without routers") {
+  SyntheticFile file;
+  const Artifact &artifact = file.model->artifact();
+  const auto inputs = residentInputsOf(artifact, layerwiseProgram(artifact));
+  std::set<std::string> weights;
+  size_t listed = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CHECK((i == 0 || inputs[i].layer >= inputs[i - 1].layer));
+    for (const std::string &weight : inputs[i].weights) {
+      weights.insert(weight);
+      ++listed;
+      CHECK(weight.find("router") == std::string::npos);
+    }
+  }
+  CHECK(weights.size() == listed);
+  CHECK(inputs.back().layer == kAfterLayers);
+  // Queries, keys and values read one row.
+  CHECK(inputs.front().weights.size() == 3);
 }
 
 TEST_CASE("results do not depend on memory, threads or instruction set") {

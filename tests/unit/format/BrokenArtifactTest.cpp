@@ -147,11 +147,6 @@ TEST_CASE("slices that do not form one expert are refused") {
          format(a, 1) = WeightFormat{WeightKind::kNl2, 32, 32, false, true};
        },
        "slice 1: a matrix of nl2 that refines another or has offsets, expected neither"},
-      {"a resident weight of non-linear codes",
-       [](Artifact &a) {
-         a.residents[0].format = {WeightKind::kNl4, 32, 32, false};
-       },
-       "resident weight 0: it is nl4, which only experts are"},
       {"byte scales of a refinement",
        [&](Artifact &a) { set(format(a, 1), &WeightFormat::hasByteScales, true); },
        "slice 1: a matrix with byte scales that refines another or has offsets, expected neither"},
@@ -169,9 +164,6 @@ TEST_CASE("slices that do not form one expert are refused") {
       {"a resident weight of several planes",
        [](Artifact &a) { a.residents[0].format.kind = WeightKind::kInt6; },
        "resident weight 0: it is int6, which only experts are"},
-      {"a resident weight with byte scales",
-       [](Artifact &a) { a.residents[0].format = {WeightKind::kInt8, 32, 32, false, false, true}; },
-       "resident weight 0: it has byte scales, which only experts have"},
       {"more slices than allowed",
        [](Artifact &a) {
          Expert &expert = a.moeLayers[1].experts[0];
@@ -188,10 +180,10 @@ TEST_CASE("the Hadamard transform where it cannot be, or where others lack it, i
     return a.moeLayers[1].experts[expert].slices[slice].format;
   };
   checkAllRefused({
-      {"a resident weight", [](Artifact &a) { a.residents[0].format.hasHadamard = true; },
-       "resident weight 0: it has the Hadamard transform, which only experts have"},
+      {"an embedding", [](Artifact &a) { a.residents[0].format.hasHadamard = true; },
+       "(embed): the weight has the Hadamard transform, expected rows without it"},
       {"a resident weight of floats", [](Artifact &a) { a.residents[1].format.hasHadamard = true; },
-       "resident weight 1: it has the Hadamard transform, which only experts have"},
+       "resident weight 1: a f32 matrix with the Hadamard transform, expected one without"},
       {"one expert of a layer", [](Artifact &a) { setHadamard(a.moeLayers[1].experts[1], true); },
        "MoE layer 1: expert 1: slice 0: has the Hadamard transform, unlike the layer's first "
        "expert"},

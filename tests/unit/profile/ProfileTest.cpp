@@ -34,6 +34,9 @@ std::string refusalOf(const std::vector<std::byte> &file) {
   if (profile.isOk())
     for (size_t i = 0; i < (*profile)->info().moeLayers.size() && status.isOk(); ++i)
       status = (*profile)->layerInputs(i).status();
+  if (profile.isOk())
+    for (size_t i = 0; i < (*profile)->info().residentInputs.size() && status.isOk(); ++i)
+      status = (*profile)->residentMoments(i).status();
   CHECK(status.code() == StatusCode::kInvalidInput);
   CHECK(status.message().rfind("broken.profile: ", 0) == 0);
   return status.message();
@@ -105,19 +108,29 @@ TEST_CASE("a profile is read as it was written") {
     expected.moeLayers[i].weightSums = info.moeLayers[i].weightSums;
   }
   CHECK(info == expected);
+  for (size_t i = 0; i < info.residentInputs.size(); ++i) {
+    auto moments = profile->residentMoments(i);
+    REQUIRE_MESSAGE(moments.isOk(), moments.status().message());
+    CHECK(moments->cols == info.residentInputs[i].cols);
+    CHECK(moments->weight == 12);
+    CHECK(moments->blocks == tinyMoments(info, i).blocks);
+  }
 }
 
-TEST_CASE("a profile of version 1.0 is read, and has no sample of its checkpoint") {
-  CHECK(opened(MemorySource("tiny.profile", tinyProfile()))->info().checkpointHash.sample != 0);
-  std::vector<std::byte> file = withHeader([](ProfileHeader &header) {
-    header.info.checkpointHash.sample = 0; // Then it is not written.
-  });
-  constexpr size_t kMinorAt = 14;
-  file[kMinorAt] = std::byte(0);
-  repairProfileChecksums(file);
-  auto profile = CalibrationProfile::open(MemorySource("old.profile", file));
-  REQUIRE_MESSAGE(profile.isOk(), profile.status().message());
-  CHECK((*profile)->info().checkpointHash == CheckpointHash{0x1234, 0});
+TEST_CASE("moments over two blocks take the lower triangles of both") {
+  CalibrationInfo info = tinyProfileInfo();
+  info.residentInputs = {{kAfterLayers, kMomentInputs + 3, {"head"}}};
+  auto layout = layoutOf(info);
+  REQUIRE(layout.isOk());
+  const uint64_t numbers = uint64_t(kMomentInputs) * (kMomentInputs + 1) / 2 + 6;
+  CHECK(layout->inputs[0].bytes == roundUp(numbers * 4, kProfilePageBytes));
+  CHECK(layout->headerOffset == layout->inputs[0].offset + layout->inputs[0].bytes);
+}
+
+TEST_CASE("moments are of every n-th token, of at most twice as many as a block has inputs") {
+  CHECK(residentMomentStep(1) == 1);
+  CHECK(residentMomentStep(kResidentMomentTokens) == 1);
+  CHECK(residentMomentStep(kResidentMomentTokens + 1) == 2);
 }
 
 TEST_CASE("counts and weight sums are those of the trace") {
@@ -171,16 +184,21 @@ TEST_CASE("the same profile is written from one interruption to the next as in o
   const std::string path = "resumed-profile-" + std::to_string(::getpid());
   CalibrationInfo info = tinyProfileInfo();
   ProfileHeader header;
+  size_t inputs = 0;
   for (size_t layer = 0; layer < info.moeLayers.size(); ++layer) {
-    auto writer =
-        layer == 0 ? ProfileWriter::create(path, info) : ProfileWriter::resume(path, header, layer);
+    auto writer = layer == 0 ? ProfileWriter::create(path, info)
+                             : ProfileWriter::resume(path, header, layer, inputs);
     REQUIRE_MESSAGE(writer.isOk(), writer.status().message());
     REQUIRE(writer->finishedLayers() == layer);
+    REQUIRE(writer->finishedInputs() == inputs);
+    REQUIRE(writeTinyInputs(info, info.moeLayers[layer].layer, *writer).isOk());
     REQUIRE(writer->appendRows(tinyRows(info, layer)).isOk());
     REQUIRE(writer->finishLayer(tinyTrace(info, layer)).isOk());
     REQUIRE(writer->sync().isOk());
     header = writer->header();
+    inputs = writer->finishedInputs();
     if (layer + 1 == info.moeLayers.size()) {
+      REQUIRE(writeTinyInputs(info, uint64_t(kAfterLayers) + 1, *writer).isOk());
       REQUIRE(writer->commit().isOk());
       break;
     }
@@ -215,7 +233,7 @@ TEST_CASE("a file that is not a profile is refused as such") {
 }
 
 TEST_CASE("another version and another byte order are refused, with both values") {
-  checkRefused("the profile is format 1.0, this program reads 2.x; calibrate again",
+  checkRefused("the profile is format 1.0, this program reads 3.x; calibrate again",
                [](auto &f) { put<uint16_t>(f, 12, 1); });
   checkRefused("the file is not little-endian", [](auto &f) { put<uint32_t>(f, 8, 0x04030201); });
 }
@@ -259,6 +277,12 @@ TEST_CASE("a header that contradicts itself is refused") {
   checkHeaderRefused("the texts have 4 windows, the tokens make 3",
                      [](auto &h) { h.info.texts[1].windows = 2; });
   checkHeaderRefused("expected ascending layers", [](auto &h) { h.info.moeLayers[1].layer = 1; });
+  checkHeaderRefused("resident input 1 is of layer 0 and follows layer 2",
+                     [](auto &h) { h.info.residentInputs[0].layer = 2; h.info.residentInputs[1].layer = 0; });
+  checkHeaderRefused("resident input 0 has 0 elements and 2 matrices",
+                     [](auto &h) { h.info.residentInputs[0].cols = 0; });
+  checkHeaderRefused("resident input 1 has 24 elements and 0 matrices",
+                     [](auto &h) { h.info.residentInputs[1].weights.clear(); });
   checkHeaderRefused("7 chosen of 6 experts", [](auto &h) { h.info.moeLayers[1].topK = 7; });
   checkHeaderRefused("0 experts, expected 1 to", [](auto &h) { h.info.moeLayers[1].experts = 0; });
   checkHeaderRefused("experts were chosen 25 times, expected 24",
@@ -298,6 +322,25 @@ void checkSectionRefused(const char *message, size_t offsetInTrace, uint32_t wor
 }
 
 } // namespace
+
+TEST_CASE("moments with impossible values are refused") {
+  const ProfileInputPlace place = layoutOf(tinyProfileInfo())->inputs[1];
+  const uint32_t nan = 0x7fc00000, minusOne = 0xbf800000;
+  for (auto [word, message] :
+       {std::pair(nan, "resident input 1: found the moment nan"),
+        std::pair(minusOne, "found the moment -1 of an input's square, expected a finite number of "
+                            "at least 0")}) {
+    std::vector<std::byte> sound = tinyProfile();
+    put(sound, place.offset, word);
+    const uint64_t checksum =
+        checksum64(std::span<const std::byte>(sound).subspan(place.offset, place.bytes));
+    std::vector<std::byte> file =
+        withHeader([&](ProfileHeader &header) { header.inputChecksums[1] = checksum; });
+    put(file, place.offset, word);
+    const std::string found = refusalOf(file);
+    CHECK_MESSAGE(found.find(message) != std::string::npos, found);
+  }
+}
 
 TEST_CASE("sections with impossible values are refused") {
   const size_t tokens = tinyProfileInfo().tokens.size(), hidden = tinyProfileInfo().hiddenSize;

@@ -1,6 +1,5 @@
 #include "tests/unit/profile/TinyProfile.h"
 
-#include "compiler/profile/ProfileWriter.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/RandomStream.h"
 
@@ -26,7 +25,24 @@ CalibrationInfo tinyProfileInfo() {
   for (uint32_t i = 0; i < 4; ++i)
     info.moeLayers.push_back({i + 1, 6, 2, {}, {}});
   info.moeLayers.push_back({7, 3, 1, {}, {}});
+  info.residentInputs = {{0, 24, {"layer0.query", "layer0.key"}},
+                         {1, 24, {"layer1.query"}},
+                         {1, 40, {"layer1.output"}},
+                         {kAfterLayers, 24, {"head"}}};
   return info;
+}
+
+Moments tinyMoments(const CalibrationInfo &info, size_t input) {
+  moert::RandomStream random(200 + input);
+  Moments moments;
+  moments.cols = info.residentInputs[input].cols;
+  moments.weight = double(info.tokens.size());
+  std::vector<double> &block = moments.blocks.emplace_back(size_t(moments.cols) * moments.cols);
+  for (size_t row = 0; row < moments.cols; ++row)
+    for (size_t col = 0; col <= row; ++col)
+      block[row * moments.cols + col] =
+          row == col ? 2.0 : double(static_cast<float>(random.nextUnit() - 0.5));
+  return moments;
 }
 
 std::vector<float> tinyRows(const CalibrationInfo &info, size_t moeLayer) {
@@ -87,6 +103,13 @@ std::vector<std::byte> bytesOfFile(const std::string &path) {
   return result;
 }
 
+moert::Status writeTinyInputs(const CalibrationInfo &info, uint64_t layer, ProfileWriter &writer) {
+  while (writer.finishedInputs() < info.residentInputs.size() &&
+         info.residentInputs[writer.finishedInputs()].layer < layer)
+    MOERT_RETURN_IF_ERROR(writer.appendMoments(tinyMoments(info, writer.finishedInputs())));
+  return {};
+}
+
 std::vector<std::byte> tinyProfile() {
   const std::string path = "tiny-profile-" + std::to_string(::getpid());
   CalibrationInfo info = tinyProfileInfo();
@@ -94,12 +117,16 @@ std::vector<std::byte> tinyProfile() {
   if (!writer.isOk())
     throw writer.status().message();
   for (size_t layer = 0; layer < info.moeLayers.size(); ++layer) {
-    auto written = writer->appendRows(tinyRows(info, layer));
+    auto written = writeTinyInputs(info, info.moeLayers[layer].layer, *writer);
+    if (written.isOk())
+      written = writer->appendRows(tinyRows(info, layer));
     if (written.isOk())
       written = writer->finishLayer(tinyTrace(info, layer));
     if (!written.isOk())
       throw written.message();
   }
+  if (auto written = writeTinyInputs(info, uint64_t(kAfterLayers) + 1, *writer); !written.isOk())
+    throw written.message();
   if (auto committed = writer->commit(); !committed.isOk())
     throw committed.message();
   std::vector<std::byte> bytes = bytesOfFile(path);

@@ -2,7 +2,7 @@
 // thing in it at a time.
 #pragma once
 
-#include "compiler/profile/CalibrationProfile.h"
+#include "compiler/profile/ProfileWriter.h"
 
 #include <cstddef>
 #include <string>
@@ -16,6 +16,11 @@ moec::CalibrationInfo tinyProfileInfo();
 /// Rows of a layer, some of them large, small or zero.
 std::vector<float> tinyRows(const moec::CalibrationInfo &info, size_t moeLayer);
 moec::LayerTrace tinyTrace(const moec::CalibrationInfo &info, size_t moeLayer);
+moec::Moments tinyMoments(const moec::CalibrationInfo &info, size_t input);
+
+/// Writes the moments of the resident inputs of layers before `layer` that are not written yet.
+moert::Status writeTinyInputs(const moec::CalibrationInfo &info, uint64_t layer,
+                              moec::ProfileWriter &writer);
 
 /// Written through a temporary file in the current directory.
 std::vector<std::byte> tinyProfile();
