@@ -2,6 +2,7 @@
 
 #include "compiler/accuracy/CompileInputs.h"
 #include "compiler/accuracy/MeasuredSearch.h"
+#include "compiler/accuracy/QuickLoss.h"
 #include "compiler/accuracy/SearchCalibration.h"
 #include "compiler/accuracy/SearchCosts.h"
 #include "compiler/accuracy/SearchResults.h"
@@ -16,6 +17,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
+#include "runtime/format/Quality.h"
 
 #include <array>
 #include <cstdio>
@@ -81,10 +83,12 @@ static Result<ChosenWidths> chooseWidths(const AccurateCompileRequest &request,
   return chosen;
 }
 
-static Status emitOutput(const AccurateCompileRequest &request, const CheckpointHash &hash,
-                         const PooledArtifacts &artifacts, const PlanMaterial &planning,
-                         ChosenWidths chosen, MemoryWarnings &warnings, WorkDirectory &work,
-                         const Session &session) {
+/// Writes the artifact at `path`. Returns what its plans are, for the user.
+static Result<std::string> emitOutput(const AccurateCompileRequest &request,
+                                      const CheckpointHash &hash, const PooledArtifacts &artifacts,
+                                      const PlanMaterial &planning, ChosenWidths chosen,
+                                      const std::string &path, MemoryWarnings &warnings,
+                                      WorkDirectory &work, const Session &session) {
   mlir::moe::PlanSources sources{&planning.learned, planning.device ? &*planning.device : nullptr,
                                  std::nullopt, watchOf(session)};
   if (chosen.reason)
@@ -110,21 +114,41 @@ static Status emitOutput(const AccurateCompileRequest &request, const Checkpoint
   markCheckpoint(hash, plan->artifact);
   addConversation(artifacts.checkpoint(), session.say, plan->artifact);
   EmitOptions options;
-  options.outputPath = request.outputPath;
+  options.outputPath = path;
   options.resume = request.resume;
   options.startsOverIfRefused = true; // The expensive results are in the work directory.
   options.progress = session.progress;
-  const std::string plans = plannedText(plan->artifact.plans);
+  std::string plans = plannedText(plan->artifact.plans);
   if (request.passes.lowCopyBits != 0 && !hasLowCopies(plan->artifact))
     sayTo(session, strCat("no expert has a low copy: none has more than ",
                           request.passes.lowCopyBits, " bits in all its matrices"));
   if (!request.modulePath.empty())
     MOERT_RETURN_IF_ERROR(writeModule(moduleText, request.modulePath));
   MOERT_RETURN_IF_ERROR(artifacts.emit(std::move(plan).value(), chosen.assignment, options));
+  return plans;
+}
+
+static void sayWritten(const std::string &path, const std::string &plans, const Session &session) {
   std::error_code ignored;
-  sayTo(session,
-        strCat("wrote ", request.outputPath, ", ",
-               formatBytes(std::filesystem::file_size(request.outputPath, ignored)), plans));
+  sayTo(session, strCat("wrote ", path, ", ",
+                        formatBytes(std::filesystem::file_size(path, ignored)), plans));
+}
+
+/// Gives the artifact, which is in the work directory, its quick loss and its name.
+static Status finishWithQuickLoss(const AccurateCompileRequest &request, const ImportedModel &model,
+                                  const CheckpointHash &hash, const std::string &referencePath,
+                                  const std::string &path, const std::string &plans,
+                                  const WorkDirectory &work, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(
+      const QuickLoss quick,
+      measureQuickLoss(request, model, hash, referencePath, path, work, session));
+  MOERT_RETURN_IF_ERROR(addQuickLoss(path, quick));
+  std::error_code error;
+  std::filesystem::rename(path, request.outputPath, error);
+  if (error)
+    return failed("cannot rename '", path, "' to '", request.outputPath, "': ", error.message());
+  sayWritten(request.outputPath, plans, session);
+  sayTo(session, strCat("quick loss: ", quickLossText(quick)));
   return {};
 }
 
@@ -173,8 +197,19 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
                            chooseWidths(request, *material, turn, profile->info(), *artifacts,
                                         times.get(), referencePath, work, session));
   }
-  return emitOutput(request, inputs.hash, *artifacts, planning, std::move(chosen), warnings, work,
-                    session);
+  // With a profile alone there is no reference, and moec emit has to write the same bytes.
+  const bool isMeasured = !request.hasTarget() && request.profilePath.empty();
+  const std::string path = isMeasured ? work.path() + "/unmeasured.moe" : request.outputPath;
+  MOERT_ASSIGN_OR_RETURN(const std::string plans,
+                         emitOutput(request, inputs.hash, *artifacts, planning, std::move(chosen),
+                                    path, warnings, work, session));
+  if (isMeasured)
+    return finishWithQuickLoss(request, inputs.model, inputs.hash, referencePath, path, plans, work,
+                               session);
+  sayWritten(path, plans, session);
+  if (!request.hasTarget())
+    sayTo(session, kUnmeasuredText);
+  return {};
 }
 
 Status compileAccurately(const AccurateCompileRequest &asked, const Session &session) {

@@ -111,7 +111,7 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
     return invalidInput(
         "--save-module without --calibration, expected both with --accuracy-loss or ",
         "a --quantizer: the module names the profile that its experts are "
-        "quantized with");
+        "quantized with. --no-calibration needs neither");
   std::vector<std::string> inputs = request.calibrationTexts;
   inputs.insert(inputs.end(), request.acceptanceTexts.begin(), request.acceptanceTexts.end());
   inputs.push_back(request.profilePath);

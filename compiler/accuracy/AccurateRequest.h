@@ -21,7 +21,8 @@ struct AccurateCompileRequest {
   /// Fixed widths, groups, budgets.
   mlir::moe::CompileOptions passes;
   /// The allowed loss, as defined by lossOf(), and that of a quantile of the documents. Without
-  /// either experts are quantized at their given width with `method`, and nothing is measured.
+  /// either experts are quantized at their given width with `method`, and the loss is measured
+  /// quickly, but not with a profile alone.
   std::optional<double> target;
   std::optional<moert::QuantileLoss> quantileTarget; // Not for items.
   moert::LossMetric metric = moert::LossMetric::kPerplexity;

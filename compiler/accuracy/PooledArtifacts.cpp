@@ -69,8 +69,7 @@ Status PooledArtifacts::makeItems(const CalibrationInfo &info) {
   }
   MOERT_ASSIGN_OR_RETURN(WidthItems made,
                          WidthItems::create(*pool, searchedWidths(request).size(), info,
-                                            std::move(residents), request.method,
-                                            request.passes));
+                                            std::move(residents), request.method, request.passes));
   widthItems.emplace(std::move(made));
   return {};
 }

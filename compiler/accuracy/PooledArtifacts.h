@@ -73,7 +73,7 @@ private:
   std::unique_ptr<ModelIr> ir;
   std::unique_ptr<ExpertPool> pool;
   std::optional<ResidentFeedback> feedback; // For error feedback only.
-  std::optional<WidthItems> widthItems; // Declared after the pool, which it borrows.
+  std::optional<WidthItems> widthItems;     // Declared after the pool, which it borrows.
   uint64_t weights = 0;
 };
 

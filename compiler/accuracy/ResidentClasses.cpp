@@ -34,11 +34,11 @@ Result<std::vector<ResidentClass>> residentClassesOf(const ImportedModel &model,
 // The transform changes no bytes.
 static Result<WeightFormat> quantizedFormat(uint32_t bits, QuantizeMethod method,
                                             const mlir::moe::CompileOptions &passes) {
-  Grid grid = {.bits = bits, .group = passes.group};
-  if (method == QuantizeMethod::kGptq) {
-    const ExpertWidth width = bits;
-    grid = feedbackGrids({&width, 1}).front().gateUp;
-  }
+  if (method != QuantizeMethod::kGptq)
+    return WeightFormat{bits == 8 ? WeightKind::kInt8 : WeightKind::kInt4, passes.group,
+                        passes.activationGroup, false, false};
+  const ExpertWidth width = bits;
+  const Grid grid = feedbackGrids({&width, 1}).front().gateUp;
   MOERT_ASSIGN_OR_RETURN(const std::vector<WeightFormat> slices,
                          slicesOf(grid, passes.activationGroup, false));
   return slices.front();

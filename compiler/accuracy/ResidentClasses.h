@@ -29,7 +29,6 @@ moert::Result<std::vector<ResidentClass>> residentClassesOf(const ImportedModel 
 
 /// The bytes of a class at 16, 8 or 4 bits, as moe-assign-bits stores it after `method`.
 moert::Result<uint64_t> storedBytes(const ResidentClass &matrices, uint32_t bits,
-                                    QuantizeMethod method,
-                                    const mlir::moe::CompileOptions &passes);
+                                    QuantizeMethod method, const mlir::moe::CompileOptions &passes);
 
 } // namespace moec

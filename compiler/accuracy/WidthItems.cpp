@@ -87,9 +87,8 @@ Result<WidthItems> WidthItems::create(const ExpertPool &pool, size_t grids,
   for (size_t l = 0; l < layers; ++l)
     items.addLayer(l, info.moeLayers[l], uint32_t(l * groups / layers));
   for (const ResidentClass &matrices : residents)
-    MOERT_RETURN_IF_ERROR(
-        items.addClass(matrices, method, passes,
-                       uint32_t(groups + size_t(&matrices - residents.data()))));
+    MOERT_RETURN_IF_ERROR(items.addClass(matrices, method, passes,
+                                         uint32_t(groups + size_t(&matrices - residents.data()))));
   items.classes = std::move(residents);
   return items;
 }

@@ -173,10 +173,9 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
     return invalidInput(StateFile::pathOf(options.outputPath), ": the states have checksum ",
                         formatChecksum(found), ", the journal has ",
                         formatChecksum(journal.stateChecksum), "; --restart begins anew");
-  MOERT_ASSIGN_OR_RETURN(
-      ProfileWriter resumed,
-      ProfileWriter::resume(options.outputPath, std::move(journal.header), journal.finishedLayers,
-                            journal.finishedInputs));
+  MOERT_ASSIGN_OR_RETURN(ProfileWriter resumed,
+                         ProfileWriter::resume(options.outputPath, std::move(journal.header),
+                                               journal.finishedLayers, journal.finishedInputs));
   firstSegment = journal.segments;
   writer.emplace(std::move(resumed));
   states.emplace(std::move(file));

@@ -42,9 +42,9 @@ private:
 
   ProfileWriter &writer;
   std::map<int32_t, size_t> inputOf; // By the first weight that reads it.
-  std::map<size_t, MomentSums> sums; // Of the segment's inputs.
+  std::map<size_t, MomentSums> sums; // The segment's inputs.
   uint64_t rows = 0;
-  uint64_t firstToken = 0; // Of the batch.
+  uint64_t firstToken = 0;                     // The batch's.
   std::optional<LayerTrace> trace;             // Set after the segment's router has run.
   std::vector<float> likelihoods, bestWeights; // For one token.
   std::vector<int32_t> bestExperts;

@@ -5,6 +5,7 @@
 #include "compiler/planning/DeviceMemory.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/format/Quality.h"
 
 #include <filesystem>
 #include <memory>
@@ -69,7 +70,11 @@ Status compileCheckpoint(const CompileRequest &request, const Session &session) 
     MOERT_RETURN_IF_ERROR(writeModule(moduleText, request.modulePath));
   EmitOptions options = emitOptionsOf(request.outputPath, request.threads, request.resume, session);
   options.startsOverIfRefused = request.startsOverIfRefused;
-  return writeArtifact(std::move(plan), model.checkpoint, options, session);
+  const std::string quality = isExact(plan.artifact) ? "" : qualityText(plan.artifact);
+  MOERT_RETURN_IF_ERROR(writeArtifact(std::move(plan), model.checkpoint, options, session));
+  if (!quality.empty())
+    sayTo(session, quality);
+  return {};
 }
 
 Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath,

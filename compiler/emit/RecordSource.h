@@ -34,7 +34,8 @@ class FeedbackSource {
 public:
   virtual ~FeedbackSource() = default;
 
-  /// The factors for a resident matrix, by its name in the artifact; null: it is rounded to nearest.
+  /// The factors for a resident matrix, by its name in the artifact; null: it is rounded to
+  /// nearest.
   virtual moert::Result<std::shared_ptr<const Feedback>> feedbackFor(const std::string &weight,
                                                                      bool hasHadamard) const = 0;
 

@@ -159,8 +159,8 @@ static Result<std::vector<PackedWeights>> packRows(const EmitPlan &plan, const S
   const WeightFormat &format = matrix.slices.front();
   std::shared_ptr<const Feedback> feedback;
   if (plan.feedback && matrix.resident && isQuantized(format.kind)) {
-    MOERT_ASSIGN_OR_RETURN(
-        feedback, plan.feedback->feedbackFor(matrix.resident->name, format.hasHadamard));
+    MOERT_ASSIGN_OR_RETURN(feedback,
+                           plan.feedback->feedbackFor(matrix.resident->name, format.hasHadamard));
   }
   if (!feedback)
     return packWeights(shape, matrix.slices, piece.firstRow, piece.rowCount, rows);

@@ -6,6 +6,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
+#include "runtime/format/Quality.h"
 
 #include <cstdio>
 #include <map>
@@ -108,6 +109,8 @@ std::string describeArtifact(const Artifact &artifact, const std::string &fileNa
   text += describeChat(artifact);
   if (artifact.measured)
     text += strCat(describeMeasured(*artifact.measured), "\n");
+  if (artifact.quickLoss)
+    text += strCat("quick loss: ", quickLossText(*artifact.quickLoss), "\n\n");
   text += strCat(describeSections(artifact), "\n", describeResidents(artifact));
   if (!artifact.kvSlots.empty())
     text += strCat("\n", describeKv(artifact));

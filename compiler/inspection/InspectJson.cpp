@@ -147,6 +147,7 @@ std::string artifactAsJson(const Artifact &artifact, const std::string &fileName
   json.key("minor_version").number(uint32_t(artifact.minorVersion));
   writeModel(json, artifact.model);
   writeMeasured(json, artifact);
+  writeQuickLoss(json, artifact);
   writeChat(json, artifact);
   writeSections(json, artifact);
   writeResidents(json, artifact);

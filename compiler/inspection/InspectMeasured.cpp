@@ -206,4 +206,17 @@ void writeMeasured(JsonWriter &json, const Artifact &artifact) {
   json.endObject();
 }
 
+void writeQuickLoss(JsonWriter &json, const Artifact &artifact) {
+  if (!artifact.quickLoss)
+    return;
+  const QuickLoss &quick = *artifact.quickLoss;
+  json.key("quick_loss").beginObject();
+  json.key("loss").number(quick.loss);
+  json.key("kl_nats").number(quick.klNats);
+  json.key("top_disagreement").number(quick.topDisagreement);
+  json.key("windows").number(quick.windows);
+  json.key("window_tokens").number(quick.windowTokens);
+  json.endObject();
+}
+
 } // namespace moec

@@ -51,6 +51,8 @@ std::string describeForecasts(const moert::Artifact &artifact);
 void writeWidths(moert::JsonWriter &json, const moert::Artifact &artifact);
 /// Writes "measured", if the artifact has measurements.
 void writeMeasured(moert::JsonWriter &json, const moert::Artifact &artifact);
+/// Writes "quick_loss", if the artifact has it.
+void writeQuickLoss(moert::JsonWriter &json, const moert::Artifact &artifact);
 /// Writes "chat" and "sampling", if the artifact has them.
 void writeChat(moert::JsonWriter &json, const moert::Artifact &artifact);
 /// Writes "page_bytes" and "plans".

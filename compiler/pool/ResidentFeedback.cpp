@@ -40,8 +40,8 @@ Result<std::shared_ptr<const Feedback>> ResidentFeedback::feedbackFor(const std:
     return feedback.status().withContext(strCat("the inputs of ", weight));
   if (made.size() == kKept)
     made.erase(made.begin());
-  made.push_back({input->second, hasHadamard,
-                  std::make_shared<const Feedback>(std::move(feedback).value())});
+  made.push_back(
+      {input->second, hasHadamard, std::make_shared<const Feedback>(std::move(feedback).value())});
   return made.back().feedback;
 }
 

@@ -114,7 +114,8 @@ std::vector<std::byte> encodeProfileHeader(const ProfileHeader &header) {
   auto inputsOffset = builder.CreateVector(inputs);
   builder.Finish(fb::CreateProfile(builder, info.checkpointHash.first, info.checkpointHash.sample,
                                    info.seed, info.windowTokens, info.hiddenSize,
-                                   info.vocabularySize, textsOffset, tokens, layersOffset, inputsOffset),
+                                   info.vocabularySize, textsOffset, tokens, layersOffset,
+                                   inputsOffset),
                  fb::ProfileIdentifier());
   std::vector<std::byte> bytes(builder.GetSize());
   std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());
@@ -191,7 +192,8 @@ static Status checkInputs(const ProfileHeader &header) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (i > 0 && inputs[i].layer < inputs[i - 1].layer)
       return invalidInput("resident input ", i, " is of layer ", inputs[i].layer,
-                          " and follows layer ", inputs[i - 1].layer, ", expected ascending layers");
+                          " and follows layer ", inputs[i - 1].layer,
+                          ", expected ascending layers");
     if (inputs[i].cols == 0 || inputs[i].weights.empty())
       return invalidInput("resident input ", i, " has ", inputs[i].cols, " elements and ",
                           inputs[i].weights.size(), " matrices, expected at least 1 of each");

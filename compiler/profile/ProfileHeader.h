@@ -26,7 +26,7 @@ struct ProfileHeader {
     uint64_t rows = 0, trace = 0;
     friend bool operator==(const Checksums &, const Checksums &) = default;
   };
-  std::vector<Checksums> checksums;      // Per MoE layer.
+  std::vector<Checksums> checksums;     // Per MoE layer.
   std::vector<uint64_t> inputChecksums; // Per resident input.
   friend bool operator==(const ProfileHeader &, const ProfileHeader &) = default;
 };

@@ -12,9 +12,9 @@
 
 namespace moec {
 
-/// For one thread. Calls, layer by layer: for a MoE layer appendRows() until all tokens are written,
-/// then finishLayer(); then appendMoments() for each resident input of the layer; finally commit().
-/// keep() leaves OUT.partial for a later resume().
+/// For one thread. Calls, layer by layer: for a MoE layer appendRows() until all tokens are
+/// written, then finishLayer(); then appendMoments() for each resident input of the layer; finally
+/// commit(). keep() leaves OUT.partial for a later resume().
 class ProfileWriter {
 public:
   /// info.moeLayers must not have counts yet.

@@ -14,19 +14,6 @@ using namespace moert;
 
 namespace moec {
 
-EvaluationOptions ArtifactJudge::evaluationOptions(const EngineCrew &crew,
-                                                   bool hasReference) const {
-  constexpr uint64_t kRowsBytes = 32 << 20; // Bytes of the reference's rows held at a time.
-  EvaluationOptions evaluation;
-  evaluation.windowTokens = evaluation.stepTokens = options.windowTokens;
-  const uint64_t rowBytes =
-      crew.members.front().source->vocabularySize() * sizeof(float) * crew.members.size();
-  if (hasReference)
-    evaluation.stepTokens =
-        uint32_t(std::clamp<uint64_t>(kRowsBytes / rowBytes, 1, options.windowTokens));
-  return evaluation;
-}
-
 Result<EngineCrew> ArtifactJudge::load(const std::string &path) const {
   MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
                          loadCrews({&path, 1}, options.windowTokens, options.threads));
@@ -82,8 +69,8 @@ Result<ArtifactJudge::Scores> ArtifactJudge::evaluateSet(const EngineCrew &crew,
                                                          const std::string &rowsAt,
                                                          KeptRows::Use use) {
   MOERT_ASSIGN_OR_RETURN(const KeptLanes lanes, lanesOf(crew, rowsAt, use));
-  return evaluateWindows(set, evaluationOptions(crew, false), lanes.lanes, progress(),
-                         options.stop);
+  return evaluateWindows(set, evaluationOptionsOf(crew, options.windowTokens, false), lanes.lanes,
+                         progress(), options.stop);
 }
 
 Status ArtifactJudge::recordReference() {
@@ -203,24 +190,12 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
   return measurementOf(scores);
 }
 
-static std::vector<WindowLane> lanesBeside(std::span<EngineCrew> crews) {
-  std::vector<WindowLane> lanes;
-  for (size_t member = 0; member < crews[0].members.size(); ++member)
-    lanes.push_back(
-        {crews[0].members[member].source.get(), crews[1].members[member].source.get(), nullptr});
-  return lanes;
-}
-
-// Both engines share the memory: the reference's rows on all windows can be too large for a file.
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreWindows(const std::string &path) {
-  const std::string paths[] = {path, options.referencePath};
-  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
-                         loadCrews(paths, options.windowTokens, options.threads));
   if (options.onBegin)
     options.onBegin(SearchPass::kAcceptance);
   executed += 2 * windows.acceptance.windows;
-  return evaluateWindows(windows.acceptance, evaluationOptions(crews[0], true), lanesBeside(crews),
-                         progress(), options.stop);
+  return evaluateBeside(path, options.referencePath, windows.acceptance, options.windowTokens,
+                        options.threads, progress(), options.stop);
 }
 
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreItems(const std::string &path) {

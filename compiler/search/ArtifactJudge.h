@@ -106,8 +106,6 @@ private:
   /// Scores of the acceptance items, or of the acceptance windows text after text.
   moert::Result<Scores> scoreItems(const std::string &path);
   moert::Result<Scores> scoreWindows(const std::string &path);
-  /// With a reference each lane holds the rows of a step.
-  moert::EvaluationOptions evaluationOptions(const EngineCrew &crew, bool hasReference) const;
   moert::EvaluationProgress progress() const;
   std::string rowsPath(const char *set) const;
   void tellKnown(SearchPass pass, uint64_t windowsOfPass) const;

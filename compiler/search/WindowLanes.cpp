@@ -214,4 +214,34 @@ Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths,
   return crews;
 }
 
+EvaluationOptions evaluationOptionsOf(const EngineCrew &crew, uint32_t windowTokens,
+                                      bool hasReference) {
+  constexpr uint64_t kRowsBytes = 32 << 20; // Bytes of the reference's rows held at a time.
+  EvaluationOptions evaluation;
+  evaluation.windowTokens = evaluation.stepTokens = windowTokens;
+  const uint64_t rowBytes =
+      crew.members.front().source->vocabularySize() * sizeof(float) * crew.members.size();
+  if (hasReference)
+    evaluation.stepTokens = uint32_t(std::clamp<uint64_t>(kRowsBytes / rowBytes, 1, windowTokens));
+  return evaluation;
+}
+
+std::vector<WindowLane> lanesBeside(std::span<EngineCrew> crews) {
+  std::vector<WindowLane> lanes;
+  for (size_t member = 0; member < crews[0].members.size(); ++member)
+    lanes.push_back(
+        {crews[0].members[member].source.get(), crews[1].members[member].source.get(), nullptr});
+  return lanes;
+}
+
+Result<std::vector<SampleScore>>
+evaluateBeside(const std::string &artifactPath, const std::string &referencePath,
+               const WindowSet &set, uint32_t windowTokens, uint32_t threads,
+               const EvaluationProgress &progress, const std::atomic<bool> *stop) {
+  const std::string paths[] = {artifactPath, referencePath};
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews, loadCrews(paths, windowTokens, threads));
+  return evaluateWindows(set, evaluationOptionsOf(crews[0], windowTokens, true), lanesBeside(crews),
+                         progress, stop);
+}
+
 } // namespace moec

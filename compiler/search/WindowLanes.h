@@ -55,4 +55,18 @@ struct EngineCrew {
 moert::Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths,
                                                  uint32_t contextTokens, uint32_t threads);
 
+/// How windows are evaluated on a crew: with a reference its lanes hold the rows of a step.
+moert::EvaluationOptions evaluationOptionsOf(const EngineCrew &crew, uint32_t windowTokens,
+                                             bool hasReference);
+
+/// A lane for each member of two crews: an artifact's beside its reference's.
+std::vector<WindowLane> lanesBeside(std::span<EngineCrew> crews);
+
+/// evaluateWindows() on an artifact beside its reference. Both share the memory: the reference's
+/// rows on all windows can be too large for a file.
+moert::Result<std::vector<moert::SampleScore>>
+evaluateBeside(const std::string &artifactPath, const std::string &referencePath,
+               const WindowSet &set, uint32_t windowTokens, uint32_t threads,
+               const moert::EvaluationProgress &progress, const std::atomic<bool> *stop);
+
 } // namespace moec

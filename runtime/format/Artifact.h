@@ -221,6 +221,16 @@ struct Measured {
   friend bool operator==(const Measured &, const Measured &) = default;
 };
 
+/// What the artifact lost on a few windows that the checkpoint wrote itself: a hint for people,
+/// without a bound, where no accuracy target was asked for.
+struct QuickLoss {
+  double loss = 0;            // Relative, of perplexity.
+  double klNats = 0;          // KL(reference || artifact), nats per scored token.
+  double topDisagreement = 0; // Fraction of scored tokens, 0 to 1.
+  uint32_t windows = 0, windowTokens = 0;
+  friend bool operator==(const QuickLoss &, const QuickLoss &) = default;
+};
+
 /// Memory that it takes; it stays resident with the rest of an artifact's description.
 uint64_t memoryBytesOf(const Measured &measured);
 
@@ -262,6 +272,7 @@ struct Artifact {
   std::vector<Plan> plans; // Largest budget first.
   std::vector<std::pair<std::string, std::string>> provenance;
   std::optional<Measured> measured; // Where an accuracy target chose the widths.
+  std::optional<QuickLoss> quickLoss;
   std::optional<Chat> chat;
   std::optional<SamplingDefaults> sampling;
 

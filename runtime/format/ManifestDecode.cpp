@@ -391,6 +391,9 @@ Status ManifestDecoder::decode(const fb::Manifest &manifest) {
   if (manifest.sampling())
     MOERT_RETURN_IF_ERROR(
         decodeSampling(*manifest.sampling(), artifact.sampling.emplace()).withContext("sampling"));
+  if (const fb::QuickLoss *quick = manifest.quick_loss())
+    artifact.quickLoss = {quick->loss(), quick->kl_nats(), quick->top_disagreement(),
+                          quick->windows(), quick->window_tokens()};
   return decodePairs(*manifest.provenance(), artifact.provenance, "provenance");
 }
 

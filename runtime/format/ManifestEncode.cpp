@@ -310,9 +310,13 @@ std::vector<std::byte> encodeManifest(const Artifact &artifact) {
   Offset<fb::SamplingDefaults> sampling = 0;
   if (artifact.sampling)
     sampling = encodeSampling(builder, *artifact.sampling);
+  Offset<fb::QuickLoss> quickLoss = 0;
+  if (const auto &quick = artifact.quickLoss)
+    quickLoss = fb::CreateQuickLoss(builder, quick->loss, quick->klNats, quick->topDisagreement,
+                                    quick->windows, quick->windowTokens);
   builder.Finish(fb::CreateManifest(builder, model, artifact.pageBytes, residents, layers,
                                     slotsOffset, ropes, programs, plans, provenance, measured,
-                                    statesOffset, chat, sampling),
+                                    statesOffset, chat, sampling, quickLoss),
                  fb::ManifestIdentifier());
   std::vector<std::byte> bytes(builder.GetSize());
   std::memcpy(bytes.data(), builder.GetBufferPointer(), bytes.size());

@@ -195,6 +195,7 @@ Status validateArtifact(const Artifact &artifact) {
   MOERT_RETURN_IF_ERROR(checkSlotsAndRopes(artifact));
   MOERT_RETURN_IF_ERROR(validatePlans(artifact));
   MOERT_RETURN_IF_ERROR(validateMeasured(artifact));
+  MOERT_RETURN_IF_ERROR(validateQuickLoss(artifact));
   if (artifact.chat)
     MOERT_RETURN_IF_ERROR(validateChat(*artifact.chat).withContext("chat"));
   if (artifact.sampling)

@@ -42,6 +42,7 @@ Status validatePlans(const Artifact &artifact);
 
 /// The rules about measurements; the model has passed already.
 Status validateMeasured(const Artifact &artifact);
+Status validateQuickLoss(const Artifact &artifact);
 
 /// The rules about a checkpoint's templates and sampling defaults, which a compiler checks too,
 /// before it takes them over.

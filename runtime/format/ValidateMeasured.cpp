@@ -173,4 +173,18 @@ Status validateMeasured(const Artifact &artifact) {
   return checkMeasured(*artifact.measured, artifact.model).withContext("measured");
 }
 
+static Status checkQuickLoss(const QuickLoss &quick, const ModelInfo &model) {
+  MOERT_RETURN_IF_ERROR(checkFinite("the loss", quick.loss));
+  MOERT_RETURN_IF_ERROR(checkFinite("the KL divergence", quick.klNats));
+  MOERT_RETURN_IF_ERROR(checkFraction("the top-1 disagreement", quick.topDisagreement));
+  MOERT_RETURN_IF_ERROR(checkRange("windows", quick.windows, 1, UINT32_MAX));
+  return checkRange("tokens of a window", quick.windowTokens, 2, model.maxPositions);
+}
+
+Status validateQuickLoss(const Artifact &artifact) {
+  return artifact.quickLoss
+             ? checkQuickLoss(*artifact.quickLoss, artifact.model).withContext("quick loss")
+             : Status();
+}
+
 } // namespace moert

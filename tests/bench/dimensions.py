@@ -49,7 +49,7 @@ def measure(name, directory):
     (directory / "config.json").write_text(json.dumps(config_of(name, RUN[name])))
     subprocess.run([GENERATOR, directory], check=True)
     model = directory / "model.moe"
-    output(BUILD / "bin/moec", "compile", directory, "--bits", 4, "-o", model)
+    output(BUILD / "bin/moec", "compile", directory, "--bits", 4, "--no-calibration", "-o", model)
     (directory / "model.safetensors").unlink()
     rate = reading_rate()
     row = [name, str(RUN[name])]

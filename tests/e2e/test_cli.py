@@ -75,12 +75,13 @@ class HelpTest(E2eTest):
             with self.subTest(command):
                 said = self.expect(DONE, *command, "--help").out
                 self.assertEqual(said.count("\nExample:\n"), 1)
-                example = shlex.split(said.split("\nExample:\n")[1].replace("\\\n", " "))
-                name, *words = example[example.index(command[0]):]
-                self.assertEqual((name, *words)[:len(command)], command)
-                # Refused by what the files are, or for their absence, not for the command line.
-                done = run(name, *words, cwd=self.scratch)
-                self.assertNotIn("--help lists", done.err)
+                for line in said.split("\nExample:\n")[1].replace("\\\n", " ").splitlines():
+                    example = shlex.split(line, comments=True)
+                    name, *words = example[example.index(command[0]):]
+                    self.assertEqual((name, *words)[:len(command)], command)
+                    # Refused by what the files are, or for their absence, not for the command line.
+                    done = run(name, *words, cwd=self.scratch)
+                    self.assertNotIn("--help lists", done.err)
 
     def test_texts_of_options_are_in_one_column_and_options_in_named_groups(self):
         for command in self.helps():

@@ -43,6 +43,6 @@ class ScaleTest(E2eTest):
         output = self.scratch / "contained.moe"
         with cgroups.Group(limit) as group:
             cgroups.drop_page_cache()
-            done = group.run([program("moec"), "compile", self.checkpoint, "-o", str(output), "--bits", "4"])
+            done = group.run([program("moec"), "compile", self.checkpoint, "-o", str(output), "--bits", "4", "--no-calibration"])
             self.assertEqual((done.returncode, group.times_at_limit(), group.oom_kills()), (DONE, 0, 0))
         self.expect(DONE, "moec", "verify", output)

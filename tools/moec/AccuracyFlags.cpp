@@ -74,6 +74,11 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags) {
       ->group(kGroup)
       ->type_name("N");
   command
+      .add_flag("--no-calibration", flags.isUncalibrated,
+                "Round to nearest without calibrating, in seconds. The loss is not measured, and "
+                "can be tens of percent")
+      ->group(kGroup);
+  command
       .add_option("--calibration-tokens", flags.calibrationTokens,
                   withDefault("Tokens to calibrate with", kCalibrationTokens))
       ->excludes(profile)
@@ -174,11 +179,12 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
       ->type_name("NAME");
   addTexts(command, flags);
   command
-      .add_option(
-          "--quantizer", flags.quantizer,
-          strCat("How experts are rounded: auto, nearest, per-channel, clipped, weighted, hqq or "
-                 "gptq (default: auto: ",
-                 nameOf(AccurateCompileRequest().method), " with calibration, nearest without)"))
+      .add_option("--quantizer", flags.quantizer,
+                  strCat("How experts, and with gptq all matrices, are rounded: auto, nearest, "
+                         "per-channel, clipped, weighted, hqq or "
+                         "gptq (default: auto: ",
+                         nameOf(AccurateCompileRequest().method),
+                         " with calibration, nearest without)"))
       ->check(oneOf({"auto", "nearest", "per-channel", "clipped", "weighted", "hqq", "gptq"}))
       ->group(kGroup)
       ->type_name("NAME");

@@ -28,6 +28,7 @@ struct AccuracyFlags {
   std::optional<uint64_t> calibrationTokens, seed;
   std::string acceptanceLog;
   uint64_t selfText = 0;
+  bool isUncalibrated = false; // --no-calibration.
   uint32_t searchWindows = TextAmounts().searchWindows;
   uint32_t checkedEstimates = 0;
   std::vector<const CLI::Option *> ofTarget; // Options that are for a target alone.

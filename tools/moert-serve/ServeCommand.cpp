@@ -4,6 +4,7 @@
 #include "runtime/base/Utf8.h"
 #include "runtime/base/WorkerThread.h"
 #include "runtime/engine/Footprint.h"
+#include "runtime/format/Quality.h"
 #include "runtime/grammar/GrammarAutomaton.h"
 #include "runtime/grammar/JsonSchema.h"
 #include "tools/console/HelpFormatter.h"
@@ -202,6 +203,8 @@ Status serveModel(ServeOptions options) {
   if (chatFormat.isAssumed() && !notices.isQuiet)
     cli::writeError("messages   written as ChatML, as the model has no chat template: answers may "
                     "be poor unless it was trained with it\n");
+  if (!notices.isQuiet)
+    cli::writeError(strCat("quality    ", qualityText(loaded.model->artifact()), "\n"));
   cli::writeError(strCat("serving    ", served.name, " at http://", options.host, ":", port,
                          "/v1; ", limits.running, " sequences at a time, context ",
                          limits.contextTokens, " tokens",

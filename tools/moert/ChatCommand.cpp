@@ -1,5 +1,6 @@
 // moert chat: a conversation with a model, rendered with the chat template of its checkpoint.
 #include "runtime/base/InputText.h"
+#include "runtime/format/Quality.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
@@ -199,8 +200,9 @@ void fitContext(const ChatOptions &options, PreparedChat &prepared) {
   prepared.isContextReduced = prepared.contextTokens < wanted;
 }
 
-std::string startText(const PreparedChat &prepared, uint32_t capacity) {
-  return strCat("template   ", prepared.templateTitle, "\ncontext    ", capacity, " tokens",
+std::string startText(const Artifact &artifact, const PreparedChat &prepared, uint32_t capacity) {
+  return strCat("quality    ", qualityText(artifact), "\ntemplate   ", prepared.templateTitle,
+                "\ncontext    ", capacity, " tokens",
                 prepared.isContextReduced ? ", for which the budget has memory" : "",
                 "\nsampling   ", samplingText(prepared.sampling),
                 prepared.hasDefaults ? " (the checkpoint's, where no option says otherwise)"
@@ -227,7 +229,7 @@ Status chat(const ChatOptions &options) {
   ChatScreen screen(
       options.reasoning.value_or(isOutputTerminal() ? ReasoningView::kDim : ReasoningView::kHide));
   if (!notices.isQuiet && (!options.message || notices.isVerbose))
-    screen.notice(startText(prepared, session->capacity()));
+    screen.notice(startText(loaded.model->artifact(), prepared, session->capacity()));
   Chat conversation(loaded, *session, sampler, std::move(*prepared.conversation), prepared.settings,
                     screen, signals, smallest);
   if (options.message)

@@ -82,5 +82,6 @@ TEST_CASE("groups that no layout has are refused") {
   ResidentClass one = {"head", {{"head", {32, 32}, WeightKind::kF32}}};
   mlir::moe::CompileOptions passes;
   passes.group = 48;
-  CHECK(storedBytes(one, 8, QuantizeMethod::kNearest, passes).status().code() == StatusCode::kInvalidInput);
+  CHECK(storedBytes(one, 8, QuantizeMethod::kNearest, passes).status().code() ==
+        StatusCode::kInvalidInput);
 }

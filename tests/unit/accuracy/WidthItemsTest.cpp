@@ -28,8 +28,7 @@ struct ItemsFixture : PoolFixture {
   }
 
   WidthItems itemsWith(std::vector<ResidentClass> residents) const {
-    auto items =
-        WidthItems::create(*pool, pool->grids().size(), info, std::move(residents),
+    auto items = WidthItems::create(*pool, pool->grids().size(), info, std::move(residents),
                                     QuantizeMethod::kNearest, passes);
     REQUIRE_MESSAGE(items.isOk(), items.status().message());
     return std::move(items).value();

@@ -52,6 +52,8 @@ public:
     if (below(2) == 0)
       a.sampling = {maybe(below(2) == 1), maybe(f32()), maybe(u32()),
                     maybe(f32()),         maybe(f32()), maybe(f32())};
+    if (below(2) == 0)
+      a.quickLoss = {f64(), f64(), f64(), u32(), u32()};
     return a;
   }
 

@@ -277,8 +277,10 @@ TEST_CASE("a header that contradicts itself is refused") {
   checkHeaderRefused("the texts have 4 windows, the tokens make 3",
                      [](auto &h) { h.info.texts[1].windows = 2; });
   checkHeaderRefused("expected ascending layers", [](auto &h) { h.info.moeLayers[1].layer = 1; });
-  checkHeaderRefused("resident input 1 is of layer 0 and follows layer 2",
-                     [](auto &h) { h.info.residentInputs[0].layer = 2; h.info.residentInputs[1].layer = 0; });
+  checkHeaderRefused("resident input 1 is of layer 0 and follows layer 2", [](auto &h) {
+    h.info.residentInputs[0].layer = 2;
+    h.info.residentInputs[1].layer = 0;
+  });
   checkHeaderRefused("resident input 0 has 0 elements and 2 matrices",
                      [](auto &h) { h.info.residentInputs[0].cols = 0; });
   checkHeaderRefused("resident input 1 has 24 elements and 0 matrices",

@@ -1,0 +1,51 @@
+#include "runtime/format/Quality.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace moert {
+
+static std::string formatted(const char *format, double value) {
+  char text[48];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string quickLossText(const QuickLoss &quick) {
+  return strCat("perplexity ", formatted("%+.2f%%", quick.loss * 100), ", KL ",
+                formatted("%.4f", quick.klNats), ", another likeliest token ",
+                formatted("%.1f%%", quick.topDisagreement * 100), ", on ", quick.windows,
+                " windows of ", quick.windowTokens,
+                " tokens that the checkpoint wrote; without a bound");
+}
+
+bool isExact(const Artifact &artifact) {
+  return std::ranges::none_of(artifact.provenance, [](const auto &fact) {
+    return (fact.first == "bits" || fact.first == "resident_bits" || fact.first == "head_bits") &&
+           fact.second != "source";
+  });
+}
+
+std::string qualityText(const Artifact &artifact) {
+  if (const auto &measured = artifact.measured)
+    return measured->metric == "kl"
+               ? strCat("KL ", formatted("%.4f", measured->loss), " nats per token, at most ",
+                        formatted("%.4f", measured->upperBound), ", accepted")
+               : strCat(formatted("%.2f%%", measured->loss * 100), " loss in ", measured->metric,
+                        ", at most ", formatted("%.2f%%", measured->upperBound * 100),
+                        ", accepted");
+  if (const auto &quick = artifact.quickLoss)
+    return strCat(quickLossText(*quick), quick->klNats > kNoticeableKl
+                                             ? ". Answers can be noticeably worse than the "
+                                               "checkpoint's: compile it with more --bits"
+                                             : "");
+  if (isExact(artifact))
+    return "the checkpoint's own weights";
+  const bool isFitted = std::ranges::any_of(artifact.provenance, [](const auto &fact) {
+    return fact.first == "quantizer" && fact.second != "nearest";
+  });
+  return isFitted ? kUnmeasuredText
+                  : "loss not measured; rounding to nearest can lose tens of percent";
+}
+
+} // namespace moert
