@@ -90,6 +90,10 @@ Draw drawUnits(const Population &population, RandomStream &random) {
   return draw;
 }
 
+double leastCoverage(double level, uint32_t draws) {
+  return level - 3 * std::sqrt(level * (1 - level) / draws) - 0.5 / draws;
+}
+
 std::vector<Population> allPopulations() {
   std::vector<Population> populations;
   for (uint32_t units : {20u, 40u, 60u, 90u, 185u})

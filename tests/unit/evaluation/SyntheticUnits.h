@@ -36,6 +36,9 @@ struct Draw {
 /// The files' mean losses differ by up to a factor of three.
 Draw drawUnits(const Population &population, RandomStream &random);
 
+/// Three standard errors of a fraction of so many draws, and half a draw, below the level.
+double leastCoverage(double level, uint32_t draws);
+
 /// All that the coverage is measured on: each family, variance, number and kind of sizes.
 std::vector<Population> allPopulations();
 
