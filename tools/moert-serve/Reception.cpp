@@ -158,44 +158,51 @@ void Reception::acceptAll() {
   }
 }
 
+void Reception::waitForEvents(std::vector<pollfd> &polled) const {
+  const auto now = Connection::Clock::now();
+  polled.assign({{now < pausedUntil ? -1 : listener, POLLIN, 0}, {wakeUp[0], POLLIN, 0}});
+  auto next = now + (now < pausedUntil ? kPause : kPoll);
+  for (const auto &connection : waiting) {
+    polled.push_back({connection->socket(), POLLIN, 0});
+    next = std::min(next, connection->deadline());
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
+  ::poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(left, 0)));
+}
+
+void Reception::takeEvents(std::span<const pollfd> polled) {
+  const auto now = Connection::Clock::now();
+  const bool stops = *stopping;
+  uint64_t headerBytes = 0;
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    const bool isDue = polled[i + 2].revents != 0 || waiting[i]->deadline() <= now || stops;
+    if (!isDue || advance(waiting[i]))
+      headerBytes += waiting[i]->partialBytes();
+  }
+  std::erase(waiting, nullptr);
+  if (headerBytes > options.headerBytes)
+    closeLargest(); // Others follow: poll() returns at once while they send.
+  if (polled[1].revents != 0)
+    for (char bytes[64]; ::read(wakeUp[0], bytes, sizeof bytes) > 0;) {
+    }
+  std::vector<std::unique_ptr<Connection>> back;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    back.swap(returned);
+  }
+  for (auto &connection : back)
+    if (advance(connection))
+      waiting.push_back(std::move(connection));
+  if (polled[0].revents != 0)
+    acceptAll();
+}
+
 void Reception::run() {
   std::vector<pollfd> polled;
   while (!isEnding) {
     try {
-      const auto now = Connection::Clock::now();
-      // The listener and the pipe first, then those that wait.
-      polled.assign({{now < pausedUntil ? -1 : listener, POLLIN, 0}, {wakeUp[0], POLLIN, 0}});
-      auto next = now + (now < pausedUntil ? kPause : kPoll);
-      for (const auto &connection : waiting) {
-        polled.push_back({connection->socket(), POLLIN, 0});
-        next = std::min(next, connection->deadline());
-      }
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
-      ::poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(left, 0)));
-      const auto after = Connection::Clock::now();
-      const bool stops = *stopping;
-      uint64_t headerBytes = 0;
-      for (size_t i = 0; i < waiting.size(); ++i) {
-        const bool isDue = polled[i + 2].revents != 0 || waiting[i]->deadline() <= after || stops;
-        if (!isDue || advance(waiting[i]))
-          headerBytes += waiting[i]->partialBytes();
-      }
-      std::erase(waiting, nullptr);
-      if (headerBytes > options.headerBytes)
-        closeLargest(); // Others follow: poll() returns at once while they send.
-      if (polled[1].revents != 0)
-        for (char bytes[64]; ::read(wakeUp[0], bytes, sizeof bytes) > 0;) {
-        }
-      std::vector<std::unique_ptr<Connection>> back;
-      {
-        const std::lock_guard<std::mutex> lock(mutex);
-        back.swap(returned);
-      }
-      for (auto &connection : back)
-        if (advance(connection))
-          waiting.push_back(std::move(connection));
-      if (polled[0].revents != 0)
-        acceptAll();
+      waitForEvents(polled);
+      takeEvents(polled);
     } catch (const std::bad_alloc &) {
       std::erase(waiting, nullptr);
       closeOne();

@@ -15,6 +15,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <poll.h>
+#include <span>
 #include <vector>
 
 namespace moert::serve {
@@ -47,6 +49,10 @@ public:
 
 private:
   void run();
+  /// Until something arrives or is due. polled: the listener and the pipe first, then those that
+  /// wait, in their order.
+  void waitForEvents(std::vector<pollfd> &polled) const;
+  void takeEvents(std::span<const pollfd> polled);
   void acceptAll();
   /// Takes what has arrived, and passes the connection on or closes it. Returns whether it still
   /// waits.

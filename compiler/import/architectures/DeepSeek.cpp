@@ -42,9 +42,12 @@ Result<ModelDescription> describeDeepSeek(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(config));
   MOERT_ASSIGN_OR_RETURN(DeepSeekMoeConfig moe,
                          readDeepSeekMoe(config, RouterScoring::kSoftmaxThenTopK));
-  MOERT_ASSIGN_OR_RETURN(moe.frequency, config.integer("moe_layer_freq", 1, kMaxLayerNumber));
-  MOERT_ASSIGN_OR_RETURN(moe.firstRouted,
-                         config.integer("first_k_dense_replace", 0, kMaxLayerNumber));
+  MOERT_ASSIGN_OR_RETURN(const uint32_t frequency,
+                         config.integer("moe_layer_freq", 1, kMaxLayerNumber));
+  MOERT_ASSIGN_OR_RETURN(moe.isRouted, readRoutedFromFirst(config, decoder.layerCount));
+  for (uint32_t layer = 0; layer < decoder.layerCount; ++layer)
+    if (layer % frequency != 0)
+      moe.isRouted[layer] = false;
   // The remote code renormalizes "if self.top_k > 1 and self.norm_topk_prob".
   moe.routed.renormalize = moe.routed.renormalize && moe.routed.topK > 1;
   return describeDecoder(

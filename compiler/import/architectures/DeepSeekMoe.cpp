@@ -19,6 +19,15 @@ Status readGroups(const ConfigObject &config, DeepSeekMoeConfig &moe) {
   return {};
 }
 
+Result<std::vector<bool>> readRoutedFromFirst(const ConfigObject &config, uint32_t layers) {
+  MOERT_ASSIGN_OR_RETURN(const uint32_t first,
+                         config.integer("first_k_dense_replace", 0, kMaxLayerNumber));
+  std::vector<bool> isRouted(layers);
+  for (uint32_t layer = first; layer < layers; ++layer)
+    isRouted[layer] = true;
+  return isRouted;
+}
+
 Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring) {
   DeepSeekMoeConfig moe;
   moe.scoring = scoring;
@@ -54,7 +63,7 @@ Status describeDeepSeekNetwork(const ArchitectureInput &input, const DeepSeekMoe
                                const DecoderConfig &decoder, uint32_t number,
                                const std::string &module, LayerDescription &layer) {
   const uint32_t hidden = decoder.hiddenSize;
-  if (!moe.isRouted(number)) {
+  if (!moe.isRouted[number]) {
     layer.dense = gluNetwork(module, {{}, hidden, moe.denseWidth, decoder.activation});
     return {};
   }

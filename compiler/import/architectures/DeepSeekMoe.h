@@ -11,21 +11,17 @@ struct DeepSeekMoeConfig {
   RouterScoring scoring = RouterScoring::kSoftmaxThenTopK;
   uint32_t sharedWidth = 0; // 0: no shared experts.
   uint32_t denseWidth = 0;
-  uint32_t firstRouted = 0;       // Layers below are dense...
-  uint32_t frequency = 1;         // ...and those whose number is no multiple of this.
-  std::vector<bool> routedLayers; // Per layer, in place of these two; empty: by these two.
+  std::vector<bool> isRouted; // Per layer; the others are dense.
   float weightScale = 1;
   uint32_t groups = 1, keptGroups = 1;
-
-  bool isRouted(uint32_t layer) const {
-    return routedLayers.empty() ? layer >= firstRouted && layer % frequency == 0
-                                : routedLayers[layer];
-  }
 };
 
 /// scoring: the family's router. A sigmoid is DeepSeek-V3's, with a bias for the choice
-/// ("e_score_correction_bias") and groups. firstRouted and frequency are the caller's.
+/// ("e_score_correction_bias") and groups. isRouted is the caller's.
 moert::Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring);
+
+/// Which layers are routed: those from first_k_dense_replace on.
+moert::Result<std::vector<bool>> readRoutedFromFirst(const ConfigObject &config, uint32_t layers);
 
 /// The groups in which experts compete; checks that they divide the experts.
 moert::Status readGroups(const ConfigObject &config, DeepSeekMoeConfig &moe);

@@ -62,8 +62,7 @@ Result<ModelDescription> describeDeepSeekV2(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(const bool isGrouped, readGrouped(config));
   MOERT_ASSIGN_OR_RETURN(DeepSeekMoeConfig moe,
                          readDeepSeekMoe(config, RouterScoring::kSoftmaxThenTopK));
-  MOERT_ASSIGN_OR_RETURN(moe.firstRouted,
-                         config.integer("first_k_dense_replace", 0, kMaxLayerNumber));
+  MOERT_ASSIGN_OR_RETURN(moe.isRouted, readRoutedFromFirst(config, decoder.layerCount));
   MOERT_ASSIGN_OR_RETURN(moe.weightScale, readMultiplier(config, "routed_scaling_factor"));
   if (isGrouped)
     MOERT_RETURN_IF_ERROR(readGroups(config, moe));

@@ -62,8 +62,7 @@ Result<ModelDescription> describeDeepSeekV3(const ArchitectureInput &input) {
       return config.mismatch("head_dim", strCat("qk_rope_head_dim, ", attention.sharedDim));
   }
   MOERT_ASSIGN_OR_RETURN(DeepSeekMoeConfig moe, readDeepSeekMoe(config, RouterScoring::kSigmoid));
-  MOERT_ASSIGN_OR_RETURN(moe.firstRouted,
-                         config.integer("first_k_dense_replace", 0, kMaxLayerNumber));
+  MOERT_ASSIGN_OR_RETURN(moe.isRouted, readRoutedFromFirst(config, decoder.layerCount));
   return describeDecoder(
       input, decoder, [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
         describeLatentAttention(decoder, attention, prefix + "self_attn.", layer);

@@ -62,8 +62,7 @@ Result<ModelDescription> describeDots1(const ArchitectureInput &input) {
   const ConfigObject &config = input.config;
   MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(config));
   MOERT_ASSIGN_OR_RETURN(DeepSeekMoeConfig moe, readDeepSeekMoe(config, RouterScoring::kSigmoid));
-  MOERT_ASSIGN_OR_RETURN(moe.firstRouted,
-                         config.integer("first_k_dense_replace", 0, kMaxLayerNumber));
+  MOERT_ASSIGN_OR_RETURN(moe.isRouted, readRoutedFromFirst(config, decoder.layerCount));
   MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> windows,
                          readWindows(config, decoder.layerCount));
   const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {

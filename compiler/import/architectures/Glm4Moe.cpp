@@ -46,8 +46,7 @@ Result<ModelDescription> describeGlm4Moe(const ArchitectureInput &input) {
   MOERT_RETURN_IF_ERROR(setPartialRotation(config, decoder));
   decoder.outputBias = false;
   MOERT_ASSIGN_OR_RETURN(DeepSeekMoeConfig moe, readDeepSeekMoe(config, RouterScoring::kSigmoid));
-  MOERT_ASSIGN_OR_RETURN(moe.firstRouted,
-                         config.integer("first_k_dense_replace", 0, kMaxLayerNumber));
+  MOERT_ASSIGN_OR_RETURN(moe.isRouted, readRoutedFromFirst(config, decoder.layerCount));
   MOERT_ASSIGN_OR_RETURN(const bool hasNorms, config.boolean("use_qk_norm"));
   const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
     const std::string attention = prefix + "self_attn.";

@@ -52,24 +52,18 @@ const ConfigKeys kGlm4MoeLiteKeys = kRows;
 /// in published ones. The class has no such key, but always one dense layer.
 static Result<std::vector<bool>> readRouted(const ConfigObject &config, uint32_t layers) {
   const char *const countKey = "first_k_dense_replace", *const typesKey = "mlp_layer_types";
-  uint32_t count = 1;
+  std::vector<bool> byCount(layers, true);
+  byCount[0] = false;
   if (config.has(countKey)) {
-    MOERT_ASSIGN_OR_RETURN(count, config.integer(countKey, 0, kMaxLayerNumber));
+    MOERT_ASSIGN_OR_RETURN(byCount, readRoutedFromFirst(config, layers));
   }
-  std::vector<bool> byCount;
-  for (uint32_t layer = 0; layer < layers; ++layer)
-    byCount.push_back(layer >= count);
-  if (!config.has(typesKey))
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types,
+                         readLayerTypes(config, layers, {"dense", "sparse"}, typesKey));
+  if (types.empty())
     return byCount;
-  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types, config.strings(typesKey));
   std::vector<bool> byType;
-  for (const std::string &type : types) {
-    if (type != "dense" && type != "sparse")
-      return config.mismatch(typesKey, "dense or sparse for each layer");
+  for (const std::string &type : types)
     byType.push_back(type == "sparse");
-  }
-  if (byType.size() != layers)
-    return config.mismatch(typesKey, strCat("one for each of ", layers, " layers"));
   if (config.has(countKey) && byCount != byType)
     return config.mismatch(countKey, strCat("the dense layers of ", typesKey));
   return byType;
@@ -83,7 +77,7 @@ Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(const bool interleaves, config.boolean("rope_interleave"));
   decoder.rope.style = interleaves ? RopeStyle::kInterleaved : RopeStyle::kHalf;
   MOERT_ASSIGN_OR_RETURN(DeepSeekMoeConfig moe, readDeepSeekMoe(config, RouterScoring::kSigmoid));
-  MOERT_ASSIGN_OR_RETURN(moe.routedLayers, readRouted(config, decoder.layerCount));
+  MOERT_ASSIGN_OR_RETURN(moe.isRouted, readRouted(config, decoder.layerCount));
   return describeDecoder(
       input, decoder, [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
         describeLatentAttention(decoder, attention, prefix + "self_attn.", layer);

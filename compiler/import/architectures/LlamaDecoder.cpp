@@ -256,20 +256,21 @@ Result<uint32_t> readTopK(const ConfigObject &config, std::string_view key, uint
 }
 
 Result<std::vector<std::string>> readLayerTypes(const ConfigObject &config, uint32_t layers,
-                                                std::initializer_list<std::string_view> known) {
+                                                std::initializer_list<std::string_view> known,
+                                                std::string_view key) {
   std::vector<std::string> types;
-  if (!config.has("layer_types"))
+  if (!config.has(key))
     return types;
-  MOERT_ASSIGN_OR_RETURN(types, config.strings("layer_types"));
+  MOERT_ASSIGN_OR_RETURN(types, config.strings(key));
   if (types.size() != layers)
-    return config.mismatch("layer_types", strCat("one entry for each of ", layers, " layers"));
+    return config.mismatch(key, strCat("one entry for each of ", layers, " layers"));
   for (const std::string &type : types) {
     if (std::find(known.begin(), known.end(), type) != known.end())
       continue;
     std::string text;
     for (const std::string_view name : known)
       text += strCat(text.empty() ? "" : " or ", name);
-    return config.mismatch("layer_types", text);
+    return config.mismatch(key, text);
   }
   return types;
 }

@@ -74,10 +74,10 @@ moert::Status setPartialRotation(const ConfigObject &config, DecoderConfig &deco
 moert::Result<uint32_t> readTopK(const ConfigObject &config, std::string_view key, uint32_t experts,
                                  std::string_view expertsKey);
 
-/// The list layer_types, each entry one of `known`; empty if the file has none.
+/// The list of that key, each entry one of `known`; empty if the file has none.
 moert::Result<std::vector<std::string>>
 readLayerTypes(const ConfigObject &config, uint32_t layers,
-               std::initializer_list<std::string_view> known);
+               std::initializer_list<std::string_view> known, std::string_view key = "layer_types");
 
 /// The width of `count` shared experts as one network; refuses the key's value if that is too wide.
 moert::Result<uint32_t> sharedWidth(const ConfigObject &config, std::string_view key,

@@ -253,7 +253,7 @@ TEST_CASE("GLM-4.7-Flash names its dense layers by number or by type") {
   types["mlp_layer_types"] = {"sparse", "dense", "sparse"};
   CHECK(describe(types).layers[0].moe.has_value());
   CHECK(describe(types).layers[1].dense.has_value());
-  checkRefused(types, {{"mlp_layer_types", {"dense", "sparse"}, "one for each of 3 layers"},
+  checkRefused(types, {{"mlp_layer_types", {"dense", "sparse"}, "one entry for each of 3 layers"},
                        {"mlp_layer_types", {"dense", "moe", "sparse"}, "dense or sparse"},
                        {"first_k_dense_replace", 1, "the dense layers of mlp_layer_types"},
                        {"partial_rotary_factor", 0.5, "1"},
