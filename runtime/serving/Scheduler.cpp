@@ -426,9 +426,13 @@ void Scheduler::finish(Sequence &sequence) {
   if (!end)
     return;
   countEnd(*end);
+  const auto found = std::find_if(running.begin(), running.end(),
+                                  [&](const auto &other) { return other.get() == &sequence; });
+  // Taken out first: without memory to keep it, it would end and count once more.
+  const std::unique_ptr<Sequence> ended = std::move(*found);
+  running.erase(found);
   if (*end == AnswerEnd::kStop || *end == AnswerEnd::kLength)
-    keep(sequence);
-  std::erase_if(running, [&](const auto &other) { return other.get() == &sequence; });
+    keep(*ended);
 }
 
 void Scheduler::finishStep(const Status &computed) {
