@@ -88,11 +88,13 @@ struct CallExpression {
   ExpressionPtr callee;
   CallArguments arguments;
 };
-/// One filter with its arguments.
+/// One filter with its arguments. An unknown one is an error where it is reached, as in jinja2:
+/// templates name filters and tests of other engines in branches that are not taken.
 struct FilterStep {
   uint32_t line;
-  const Builtin *filter;
+  const Builtin *filter; // Null: unknown.
   CallArguments arguments;
+  std::string unknownName = {};
 };
 struct FilterExpression {
   ExpressionPtr input;
@@ -100,8 +102,9 @@ struct FilterExpression {
 };
 struct TestExpression {
   ExpressionPtr input;
-  const Builtin *test;
+  const Builtin *test; // Null: unknown.
   CallArguments arguments;
+  std::string unknownName = {};
 };
 
 struct Expression {

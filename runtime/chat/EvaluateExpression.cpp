@@ -122,13 +122,21 @@ Result<Value> Evaluator::evaluateNode(const CallExpression &expression) {
   return call(callee, arguments);
 }
 
+static Status unknown(const char *kind, const std::string &name) {
+  return invalidInput("the ", kind, " '", excerpt(name), "' is not supported");
+}
+
 Result<Value> Evaluator::evaluateNode(const FilterExpression &filter) {
+  if (!filter.step.filter)
+    return unknown("filter", filter.step.unknownName);
   MOERT_ASSIGN_OR_RETURN(const Value input, evaluate(*filter.input));
   MOERT_ASSIGN_OR_RETURN(const Arguments arguments, evaluateArguments(filter.step.arguments));
   return callBuiltin(*filter.step.filter, input, arguments, *this);
 }
 
 Result<Value> Evaluator::evaluateNode(const TestExpression &test) {
+  if (!test.test)
+    return unknown("test", test.unknownName);
   MOERT_ASSIGN_OR_RETURN(const Value input, evaluate(*test.input));
   MOERT_ASSIGN_OR_RETURN(const Arguments arguments, evaluateArguments(test.arguments));
   return callBuiltin(*test.test, input, arguments, *this);
@@ -136,6 +144,8 @@ Result<Value> Evaluator::evaluateNode(const TestExpression &test) {
 
 Result<Value> Evaluator::applyFilters(const std::vector<FilterStep> &filters, Value value) {
   for (const FilterStep &step : filters) {
+    if (!step.filter)
+      return unknown("filter", step.unknownName);
     MOERT_ASSIGN_OR_RETURN(const Arguments arguments, evaluateArguments(step.arguments));
     MOERT_ASSIGN_OR_RETURN(value, callBuiltin(*step.filter, value, arguments, *this));
   }

@@ -353,7 +353,7 @@ Result<FilterStep> ExpressionParser::parseFilterStep() {
   MOERT_ASSIGN_OR_RETURN(const std::string name, tokens.takeName());
   step.filter = findFilter(name);
   if (!step.filter)
-    return errorAtLine(step.line, "the filter '", excerpt(name), "' is not supported");
+    step.unknownName = name;
   if (tokens.current().isOperator("(")) {
     MOERT_ASSIGN_OR_RETURN(step.arguments, parseArguments());
   }
@@ -376,8 +376,6 @@ Result<ExpressionPtr> ExpressionParser::parseTest(ExpressionPtr input) {
   const bool isNegated = tokens.skipName("not");
   MOERT_ASSIGN_OR_RETURN(const std::string name, tokens.takeName());
   const Builtin *test = findTest(name);
-  if (!test)
-    return errorAtLine(line, "the test '", excerpt(name), "' is not supported");
   CallArguments arguments;
   const Token &token = tokens.current();
   const bool isLiteral = token.kind >= TokenKind::kName && token.kind <= TokenKind::kFloat;
@@ -392,9 +390,10 @@ Result<ExpressionPtr> ExpressionParser::parseTest(ExpressionPtr input) {
     arguments.positional.push_back(std::move(operand));
   }
   const uint32_t depth = std::max(depthOf(input), depthOf(arguments));
-  MOERT_ASSIGN_OR_RETURN(
-      ExpressionPtr result,
-      make(line, depth, TestExpression{std::move(input), test, std::move(arguments)}));
+  MOERT_ASSIGN_OR_RETURN(ExpressionPtr result,
+                         make(line, depth,
+                              TestExpression{std::move(input), test, std::move(arguments),
+                                             test ? std::string() : name}));
   if (!isNegated)
     return result;
   return make(line, depth + 1, Unary{UnaryOperator::kNot, std::move(result)});

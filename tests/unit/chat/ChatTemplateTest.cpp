@@ -54,6 +54,19 @@ TEST_CASE("what is not supported is refused by its name and line") {
   }
 }
 
+TEST_CASE("an unknown filter or test matters only where it is reached") {
+  const Result<std::string> text =
+      renderText("{% if false %}{{ x|from_json(1) }}{% filter other %}{% endfilter %}{% endif %}"
+                 "{{ 1 if false and x is odder 3 else 2 }}",
+                 Json::object());
+  REQUIRE(text.isOk());
+  CHECK(*text == "2");
+  CHECK(messageOf("{% if true %}\n{{ x|from_json }}{% endif %}") ==
+        "test: line 2: the filter 'from_json' is not supported");
+  CHECK(messageOf("{% set x | other %}a{% endset %}") ==
+        "test: line 1: the filter 'other' is not supported");
+}
+
 TEST_CASE("an integer of more than 64 bits is refused by name wherever it comes from") {
   const std::string overflow = "an integer needs more than 64 bits, which is not supported";
   for (const char *source : {"{{ 9223372036854775807 + 1 }}", "{{ -9223372036854775807 - 2 }}",
