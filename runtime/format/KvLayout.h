@@ -18,7 +18,7 @@ constexpr float kMaxKvF16 = 65504;
 /// Elements of a row of int8 that share a scale.
 constexpr uint32_t kKvGroup = 32;
 
-/// Of an element, without its part of a scale.
+/// An element's bits, without its part of a scale.
 constexpr uint32_t bitsOf(KvKind kind) {
   return kind == KvKind::kF32 ? 32 : kind == KvKind::kF16 ? 16 : 8;
 }

@@ -1,5 +1,7 @@
 #include "runtime/generation/GeneratedText.h"
 
+#include <algorithm>
+
 namespace moert {
 
 /// Text that the decoder holds back would come after the special token if a later token completes
@@ -16,8 +18,13 @@ bool GeneratedText::takeSpecial(std::string_view content, std::string &shown) {
 }
 
 bool GeneratedText::take(int32_t token, std::string &shown) {
-  return tokenizer.isSpecial(token) ? takeSpecial(tokenizer.contentOf(token), shown)
-                                    : stops.feed(decoder.feed(token), shown);
+  if (!tokenizer.isSpecial(token))
+    return stops.feed(decoder.feed(token), shown);
+  const std::string_view content = tokenizer.contentOf(token);
+  if (std::find(shownSpecials.begin(), shownSpecials.end(), token) == shownSpecials.end())
+    return takeSpecial(content, shown);
+  // It ends the text that later tokens could have completed.
+  return stops.feed(decoder.flush(), shown) || stops.feed(content, shown);
 }
 
 bool GeneratedText::finish(std::string &shown) {

@@ -1,5 +1,6 @@
 // The text of generated tokens up to a stop text: decodes token by token and omits special tokens,
-// which stop texts can still match.
+// which stop texts can still match. Some special tokens can be text, such as those that begin a
+// call of a tool.
 #pragma once
 
 #include "runtime/generation/StopText.h"
@@ -7,14 +8,17 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace moert {
 
 /// Owned by one sequence, used by one thread. The tokenizer must outlive it.
 class GeneratedText {
 public:
-  GeneratedText(const Tokenizer &source, StopText stopText)
-      : tokenizer(source), decoder(source, true), stops(std::move(stopText)) {}
+  /// shownTokens: special tokens that are text.
+  GeneratedText(const Tokenizer &source, StopText stopText, std::vector<int32_t> shownTokens = {})
+      : tokenizer(source), decoder(source, true), stops(std::move(stopText)),
+        shownSpecials(std::move(shownTokens)) {}
 
   /// Appends to `shown` the text that this token completes. Returns true once a stop text is
   /// complete; the text before it has then been appended, and no more tokens may be given.
@@ -31,6 +35,7 @@ private:
   const Tokenizer &tokenizer;
   StreamingDecoder decoder;
   StopText stops;
+  std::vector<int32_t> shownSpecials;
 };
 
 } // namespace moert

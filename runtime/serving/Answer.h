@@ -27,6 +27,7 @@ struct AnswerRequest {
   uint32_t maxTokens = 0;
   SamplingOptions sampling = {};
   std::vector<std::string> stopTexts = {};
+  std::vector<int32_t> shownTokens = {}; // Special tokens that are text.
   bool ignoresEndTokens = false;
   std::optional<uint32_t> topScores = {}; // Best tokens listed with each score; absent: no scores.
   bool scoresPrompt = false;              // Scores the prompt's tokens too.

@@ -40,7 +40,7 @@ Sequence::Sequence(const Model &used, AnswerRequest request, std::shared_ptr<Ans
                    StopText stops)
     : model(used), asked(std::move(request)), shared(std::move(answer)), all(asked.prompt) {
   if (used.tokenizer())
-    text.emplace(*used.tokenizer(), std::move(stops));
+    text.emplace(*used.tokenizer(), std::move(stops), asked.shownTokens);
 }
 
 Result<std::unique_ptr<Sequence>> Sequence::create(const Model &model, AnswerRequest request,

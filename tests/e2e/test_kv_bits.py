@@ -6,7 +6,7 @@ from test_golden import largest_difference, part
 # recurrent states, a norm of values, values kept in keys.
 ATTENTIONS = ("qwen3_moe", "mixtral_swa", "gpt_oss", "llama4", "qwen3_next", "gemma4", "deepseek_v2")
 SOURCE = ("--bits", "source", "--resident-bits", "source")
-# Of the largest logit, at a quarter of the positions at least: in models of random weights routers change their choice at others.
+# Relative to the largest logit, at a quarter of the positions at least: in models of random weights routers change their choice at others.
 # 16 bits round numbers by 2^-12 at most, 8 bits by 1/254 of the largest of 32. Three times the largest found.
 TOLERANCE = {16: 2e-3, 8: 5e-2}
 

@@ -251,11 +251,6 @@ class TemplateTest(E2eTest):
             # The bundled checkpoint states that it does not sample.
             self.assertEqual(greedy.text(temperature=None, seed=1)["choices"], greedy.text(seed=2)["choices"])
 
-    def test_tools_need_a_template_that_has_them(self):
-        with Server() as server:
-            status, reply = server.ask(CHAT, chat(tools=[{"type": "function", "function": {"name": "f"}}]))
-            self.assertEqual((status, reply["error"]["param"]), (400, "tools"))
-
 
 class ScoreTest(ServeTest):
     def test_scores_of_a_prompt_are_those_of_an_evaluation(self):

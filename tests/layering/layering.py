@@ -29,6 +29,7 @@ ONLY = {
     "runtime/memory/": ("runtime/memory/", "runtime/policy/", "runtime/base/"),
     "runtime/io/": ("runtime/io/", "runtime/base/"),
     "runtime/format/": ("runtime/format/", "runtime/policy/", "runtime/base/"),
+    "runtime/answer/": ("runtime/answer/", "runtime/tokenizer/", "runtime/base/"),
     "runtime/chat/": ("runtime/chat/", "runtime/base/"),
     "runtime/tokenizer/": ("runtime/tokenizer/", "runtime/base/"),
     "runtime/predict/": ("runtime/predict/", "runtime/format/", "runtime/policy/", "runtime/base/"),

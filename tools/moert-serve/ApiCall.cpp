@@ -4,7 +4,6 @@
 #include "runtime/base/Status.h"
 #include "runtime/grammar/JsonSchema.h"
 #include "tools/moert-serve/ChatPrompt.h"
-#include "tools/moert-serve/ToolCallText.h"
 
 #include <algorithm>
 #include <charconv>
@@ -393,17 +392,52 @@ Json readTools(CallReader &reader) {
                              "tool_choice"));
   if (!hasTools || !choice.isAllowed)
     return {};
-  if (!reader.info.chatFormat->hasTools())
-    fields.fail(
-        invalidField("Unsupported parameter: 'tools' is not supported with this model, whose "
-                     "chat template does not have calls as <tool_call>{...}</tool_call>.",
-                     "tools", "unsupported_parameter"));
   for (size_t i = 0; i < tools->size(); ++i)
     checkTool(fields, (*tools)[i], strCat("tools[", i, "]"));
-  if (choice.isRequired && !fields.error())
+  if (fields.error())
+    return {};
+  if (choice.isRequired)
     forceCall(reader, *tools, choice);
-  reader.call.readsTools = true;
+  reader.call.toolCalls =
+      choice.isRequired ? &AnswerFormat::genericCalls() : &reader.info.chatFormat->calls();
+  reader.call.toolTypes = ToolTypes(*tools);
   return *tools;
+}
+
+/// Variables of the template: "chat_template_kwargs", as other servers name them, the API's own
+/// "reasoning_effort", and "enable_thinking".
+Json readVariables(Fields &fields) {
+  Json variables = Json::object();
+  if (const Json *given = fields.objectAt("chat_template_kwargs"))
+    variables = *given;
+  auto setThinking = [&variables](bool thinks) {
+    // Qwen's and GLM's name; DeepSeek's and Granite's.
+    for (const char *name : {"enable_thinking", "thinking"})
+      if (!variables.contains(name))
+        variables[name] = thinks;
+  };
+  if (const auto effort = fields.text("reasoning_effort")) {
+    if (!variables.contains("reasoning_effort"))
+      variables["reasoning_effort"] = *effort;
+    if (*effort == "none")
+      setThinking(false);
+  }
+  if (const auto thinks = fields.flag("enable_thinking"))
+    setThinking(*thinks);
+  return variables;
+}
+
+/// How the answers are read. Those of a format have neither reasoning nor calls.
+void setReading(CallReader &reader, std::string_view prompt) {
+  ApiCall &call = reader.call;
+  if (reader.base.grammar && !call.forcesTool)
+    return;
+  // The longest marker that may begin reasoning, with white space after it.
+  constexpr size_t kMostEndBytes = 256;
+  call.answers = &reader.info.chatFormat->answers();
+  if (!call.forcesTool)
+    call.promptEnd = prompt.substr(prompt.size() - std::min(prompt.size(), kMostEndBytes));
+  reader.base.shownTokens = call.answers->tokens(*reader.info.model->tokenizer(), call.toolCalls);
 }
 
 } // namespace
@@ -451,7 +485,9 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
                                "top_logprobs"));
   }
   readFormat(reader);
-  const Json tools = readTools(reader);
+  ChatInput input;
+  input.tools = readTools(reader);
+  input.variables = readVariables(fields);
   fields.require("messages");
   std::optional<uint64_t> maxTokens = fields.integer("max_completion_tokens", 1, UINT32_MAX);
   if (const auto older = fields.integer("max_tokens", 1, UINT32_MAX); older && !maxTokens)
@@ -460,16 +496,19 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
   fields.refuseOthers();
   if (!messages || fields.error())
     return fields.error();
-  std::vector<int32_t> prompt;
-  if (auto error = makeChatPrompt(*messages, tools, *info.chatFormat, *info.model->tokenizer(),
-                                  call.forcesTool ? ToolCallText::kFirstLine : "", prompt))
+  if (auto error = readMessages(*messages, input.messages))
+    return error;
+  const Tokenizer &tokenizer = *info.model->tokenizer();
+  ChatPrompt prompt;
+  if (auto error = makeChatPrompt(input, *info.chatFormat, tokenizer,
+                                  call.forcesTool ? kForcedCallBegin : "", prompt))
     return error;
   if (info.hasStates)
-    reader.base.sharedTokens =
-        sharedTokensOf(*messages, tools, *info.chatFormat, *info.model->tokenizer(), prompt);
+    reader.base.sharedTokens = sharedTokensOf(input, *info.chatFormat, tokenizer, prompt.tokens);
+  setReading(reader, prompt.text);
   const std::vector<std::string> &stops = info.chatFormat->stopTexts();
   reader.base.stopTexts.insert(reader.base.stopTexts.end(), stops.begin(), stops.end());
-  reader.add(std::move(prompt), {}, maxTokens, {});
+  reader.add(std::move(prompt.tokens), {}, maxTokens, {});
   return fields.error();
 }
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moert::serve {
@@ -30,6 +31,9 @@ struct ServedModelInfo {
   bool hasStates = false; // The model's sequences do: see AnswerRequest::sharedTokens.
 };
 
+/// How an answer begins that has to be a call.
+inline constexpr std::string_view kForcedCallBegin = "<tool_call>\n";
+
 /// A request that can be submitted: sequence i is choice i of the answer.
 struct ApiCall {
   bool isChat = false;
@@ -38,11 +42,15 @@ struct ApiCall {
   bool isStreamed = false;
   bool streamsUsage = false;        // A last chunk has the usage.
   bool echoes = false;              // Texts begin with their prompt.
-  bool readsTools = false;          // The answer may call tools.
   bool forcesTool = false;          // The answer is a call, whose beginning is in the prompt.
   bool givesScores = false;         // "logprobs"
   uint32_t topScores = 0;           // Best tokens listed for each token.
   std::vector<std::string> prompts; // As text, with echoes: entry i is choice i's.
+  /// How answers are read; null: all text is the answer, as of a completion or a format.
+  const AnswerFormat *answers = nullptr;
+  const CallForm *toolCalls = nullptr; // Calls that are read; null for none.
+  ToolTypes toolTypes = {};
+  std::string promptEnd = {}; // Which may have begun the model's reasoning.
 };
 
 /// What the checkpoint states, and otherwise the API's defaults: temperature 1, nothing cut.

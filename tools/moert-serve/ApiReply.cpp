@@ -22,19 +22,55 @@ Json reasonOf(const std::optional<AnswerEnd> &end) {
   return *end == AnswerEnd::kLength ? "length" : "stop";
 }
 
+/// A token of a part of a character as the API writes it in texts.
+std::string textOfBytes(std::string_view bytes) {
+  std::string text = "bytes:";
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    text += {'\\', 'x', "0123456789abcdef"[value >> 4], "0123456789abcdef"[value & 15]};
+  }
+  return text;
+}
+
 std::string eventOf(const Json &data) {
   return "data: " + textOf(data) + "\n\n";
 }
 
 } // namespace
 
+AnswerReader::Emit ApiReply::Choice::keep() {
+  return [this](AnswerPart part, std::string_view piece, const ToolCall *tool) {
+    if (part == AnswerPart::kAnswer)
+      text += piece;
+    if (part == AnswerPart::kReasoning)
+      reasoning += piece;
+    if (tool)
+      tools.push_back(*tool);
+  };
+}
+
+void ApiReply::Choice::take(std::string_view answerText) {
+  if (reader)
+    reader->feed(answerText, keep());
+  else
+    text += answerText;
+}
+
+void ApiReply::Choice::finish() {
+  if (reader)
+    reader->finish(keep());
+}
+
 ApiReply::ApiReply(ReplyHead replyHead, ApiCall apiCall, const Tokenizer &textTokenizer,
                    std::vector<std::shared_ptr<Answer>> submitted)
     : head(std::move(replyHead)), call(std::move(apiCall)), tokenizer(textTokenizer) {
   for (std::shared_ptr<Answer> &answer : submitted) {
     choices.push_back({std::move(answer)});
+    if (!call.answers)
+      continue;
+    choices.back().reader.emplace(*call.answers, call.promptEnd, call.toolCalls, &call.toolTypes);
     if (call.forcesTool)
-      choices.back().tools.feed(ToolCallText::kFirstLine);
+      choices.back().take(kForcedCallBegin);
   }
 }
 
@@ -81,10 +117,11 @@ bool ApiReply::collect(std::chrono::milliseconds most) {
       choice.tokens += piece.token.has_value();
       collectedText += piece.text.size();
       collectedScores += piece.score ? piece.score->top.size() + 1 : 0;
+      choice.take(piece.text);
+      if (piece.token && choice.reader && choice.reader->isReasoning())
+        ++choice.reasoningTokens;
       // Without scores, tokens are of no more use than their text.
-      if (!choice.pieces.empty() && !call.givesScores)
-        choice.pieces.back().text += piece.text;
-      else
+      if (call.givesScores)
         choice.pieces.push_back(std::move(piece));
     }
     for (TokenScore &score : news.promptScores) {
@@ -93,6 +130,8 @@ bool ApiReply::collect(std::chrono::milliseconds most) {
     }
     choice.cachedTokens = news.cachedTokens;
     choice.end = news.end;
+    if (choice.end)
+      choice.finish();
     if (choice.end == AnswerEnd::kRejected || choice.end == AnswerEnd::kFailed ||
         choice.end == AnswerEnd::kNoMemory || choice.end == AnswerEnd::kCancelled)
       fail(choice, news.status);
@@ -118,18 +157,27 @@ std::string ApiReply::tokenText(int32_t token) const {
   return tokenizer.decode({&token, 1}, false);
 }
 
+std::string ApiReply::tokenBytes(int32_t token) const {
+  return tokenizer.isSpecial(token) ? std::string(tokenizer.contentOf(token))
+                                    : tokenizer.bytesOf(token);
+}
+
 // "tokens", "token_logprobs" and so on, an entry per token; of the prompt too if it is echoed.
 Json ApiReply::textScores(size_t index, Choice &choice) const {
   Json tokens = Json::array(), values = Json::array(), top = Json::array(), offsets = Json::array();
+  const auto nameOf = [this](int32_t token) {
+    const std::string bytes = tokenBytes(token);
+    return isValidUtf8(bytes) ? tokenText(token) : textOfBytes(bytes);
+  };
   auto append = [&](int32_t token, const TokenScore *score, const std::string &text) {
-    tokens.push_back(tokenText(token));
+    tokens.push_back(nameOf(token));
     values.push_back(score ? Json(score->logProbability) : Json());
     offsets.push_back(choice.offset);
     choice.offset += charactersOf(text);
     Json best = Json::object();
     if (score)
       for (const auto &[other, value] : score->top)
-        best[tokenText(other)] = value;
+        best.emplace(nameOf(other), value); // The first of equal texts is the most probable.
     top.push_back(score && call.topScores > 0 ? std::move(best) : Json());
   };
   if (call.echoes && !choice.hasBegun) {
@@ -148,11 +196,10 @@ Json ApiReply::textScores(size_t index, Choice &choice) const {
 
 Json ApiReply::chatScores(const Choice &choice) const {
   auto entryOf = [&](int32_t token, double value) -> Json {
-    const std::string text = tokenText(token);
     Json bytes = Json::array();
-    for (char byte : text)
+    for (char byte : tokenBytes(token))
       bytes.push_back(static_cast<unsigned char>(byte));
-    return {{"token", text}, {"logprob", value}, {"bytes", std::move(bytes)}};
+    return {{"token", tokenText(token)}, {"logprob", value}, {"bytes", std::move(bytes)}};
   };
   Json content = Json::array();
   for (const AnswerPiece &piece : choice.pieces) {
@@ -172,7 +219,7 @@ Json ApiReply::choiceOf(size_t index, Choice &choice, bool isChunk) const {
   std::string text;
   if (call.echoes && !choice.hasBegun)
     text = call.prompts[index];
-  text += takeText(choice);
+  text += std::exchange(choice.text, {});
   Json json = {{"index", index}};
   if (!call.isChat) {
     json["text"] = text;
@@ -181,41 +228,43 @@ Json ApiReply::choiceOf(size_t index, Choice &choice, bool isChunk) const {
     Json message = Json::object();
     if (!isChunk || !choice.hasBegun)
       message["role"] = "assistant";
-    message["content"] = text;
-    if (!isChunk) {
+    if (!isChunk || !text.empty() || (choice.reasoning.empty() && choice.tools.empty()))
+      message["content"] = text.empty() && !choice.tools.empty() ? Json() : Json(text);
+    if (!choice.reasoning.empty())
+      message["reasoning_content"] = std::exchange(choice.reasoning, {});
+    if (!isChunk)
       message["refusal"] = nullptr;
-      if (Json calls = toolCalls(index, choice, false); !calls.empty()) {
-        if (text.empty())
-          message["content"] = nullptr;
-        message["tool_calls"] = std::move(calls);
-      }
-    }
+    if (!choice.tools.empty())
+      message["tool_calls"] = toolCalls(index, choice, isChunk);
+    choice.earlierTools += choice.tools.size();
+    choice.tools.clear();
     json[isChunk ? "delta" : "message"] = std::move(message);
     json["logprobs"] = call.givesScores ? chatScores(choice) : Json();
   }
-  json["finish_reason"] = isChunk                         ? Json()
-                          : !choice.tools.calls().empty() ? Json("tool_calls")
-                                                          : reasonOf(choice.end);
+  json["finish_reason"] = isChunk             ? Json()
+                          : choice.hasTools() ? Json("tool_calls")
+                                              : reasonOf(choice.end);
   choice.hasBegun = true;
   return json;
 }
 
-std::string ApiReply::takeText(Choice &choice) const {
-  std::string text;
-  for (const AnswerPiece &piece : choice.pieces)
-    text += call.readsTools ? choice.tools.feed(piece.text) : piece.text;
-  if (call.readsTools && choice.end)
-    text += choice.tools.finish();
-  return text;
+std::string ApiReply::callId(size_t index, uint64_t number) const {
+  if (call.toolCalls != &kMistralForm)
+    return strCat("call_", head.id, "_", index, "_", number);
+  // Its templates take nine letters and digits only.
+  constexpr size_t kIdBytes = 9;
+  const std::string id = strCat(head.id, index, number);
+  return id.substr(id.size() - std::min(id.size(), kIdBytes));
 }
 
 Json ApiReply::toolCalls(size_t index, const Choice &choice, bool isChunk) const {
   Json list = Json::array();
-  for (const ToolCall &tool : choice.tools.calls()) {
+  for (const ToolCall &tool : choice.tools) {
     Json entry = Json::object();
+    const uint64_t number = choice.earlierTools + list.size();
     if (isChunk)
-      entry["index"] = list.size();
-    entry["id"] = strCat("call_", head.id, "_", index, "_", list.size());
+      entry["index"] = number;
+    entry["id"] = callId(index, number);
     entry["type"] = "function";
     entry["function"] = {{"name", tool.name}, {"arguments", tool.arguments}};
     list.push_back(std::move(entry));
@@ -224,18 +273,22 @@ Json ApiReply::toolCalls(size_t index, const Choice &choice, bool isChunk) const
 }
 
 Json ApiReply::usage() const {
-  uint64_t prompt = 0, cached = 0, generated = 0;
+  uint64_t prompt = 0, cached = 0, generated = 0, reasoning = 0;
   for (size_t i = 0; i < choices.size(); ++i) {
     generated += choices[i].tokens;
+    reasoning += choices[i].reasoningTokens;
     if (i % call.choicesPerPrompt != 0)
       continue; // A prompt counts once.
     prompt += call.sequences[i].prompt.size();
     cached += choices[i].cachedTokens;
   }
-  return {{"prompt_tokens", prompt},
-          {"completion_tokens", generated},
-          {"total_tokens", prompt + generated},
-          {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+  Json json = {{"prompt_tokens", prompt},
+               {"completion_tokens", generated},
+               {"total_tokens", prompt + generated},
+               {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+  if (call.isChat)
+    json["completion_tokens_details"] = {{"reasoning_tokens", reasoning}};
+  return json;
 }
 
 std::string ApiReply::whole() {
@@ -263,23 +316,21 @@ std::string ApiReply::takeEvents() {
     Choice &choice = choices[i];
     if (choice.hasFinished)
       continue;
-    if (!choice.pieces.empty() || (choice.end && (!choice.hasBegun || call.readsTools)))
+    const bool hasNews = !choice.text.empty() || !choice.reasoning.empty() ||
+                         !choice.tools.empty() || !choice.pieces.empty();
+    if (hasNews || (choice.end && !choice.hasBegun))
       append(choiceOf(i, choice, true));
     choice.pieces.clear();
     if (!choice.end)
       continue;
     choice.hasFinished = true;
     Json last = {{"index", i}};
-    Json calls = toolCalls(i, choice, true);
-    const bool hasCalls = !calls.empty();
-    if (hasCalls)
-      last["delta"] = {{"tool_calls", std::move(calls)}};
-    else if (call.isChat)
+    if (call.isChat)
       last["delta"] = Json::object();
     else
       last["text"] = "";
     last["logprobs"] = nullptr;
-    last["finish_reason"] = hasCalls ? Json("tool_calls") : reasonOf(choice.end);
+    last["finish_reason"] = choice.hasTools() ? Json("tool_calls") : reasonOf(choice.end);
     append(std::move(last));
   }
   if (hasEnded()) {

@@ -2,10 +2,10 @@
 // they are generated.
 #pragma once
 
+#include "runtime/answer/AnswerReader.h"
 #include "runtime/serving/Answer.h"
 #include "runtime/tokenizer/Tokenizer.h"
 #include "tools/moert-serve/ApiCall.h"
-#include "tools/moert-serve/ToolCallText.h"
 
 #include <chrono>
 #include <cstdint>
@@ -52,13 +52,22 @@ private:
   struct Choice {
     // Shared with the scheduler's thread.
     std::shared_ptr<Answer> answer;
-    std::vector<AnswerPiece> pieces = {};      // Not streamed so far, or all.
-    std::vector<TokenScore> promptScores = {}; // The same.
+    std::optional<AnswerReader> reader = {}; // Absent: all text is the answer.
+    // Not streamed so far, or all.
+    std::string text = {}, reasoning = {};
+    std::vector<ToolCall> tools = {};
+    std::vector<AnswerPiece> pieces = {}; // With scores.
+    std::vector<TokenScore> promptScores = {};
     std::optional<AnswerEnd> end = {};
-    uint64_t tokens = 0, cachedTokens = 0;
-    uint64_t offset = 0; // Characters before the next token.
+    uint64_t tokens = 0, reasoningTokens = 0, cachedTokens = 0;
+    uint64_t offset = 0;       // Characters before the next token.
+    uint64_t earlierTools = 0; // Calls that were streamed.
     bool hasBegun = false, hasFinished = false;
-    ToolCallText tools = {}; // If the call reads them.
+
+    bool hasTools() const { return earlierTools > 0 || !tools.empty(); }
+    void take(std::string_view answerText);
+    void finish();
+    AnswerReader::Emit keep();
   };
 
   void fail(const Choice &choice, const Status &status);
@@ -67,11 +76,12 @@ private:
   Json textScores(size_t index, Choice &choice) const;
   Json chatScores(const Choice &choice) const;
   Json usage() const;
-  /// The text of a choice's new pieces, without calls of tools.
-  std::string takeText(Choice &choice) const;
   /// "tool_calls": an array, empty without any.
   Json toolCalls(size_t index, const Choice &choice, bool isChunk) const;
+  std::string callId(size_t index, uint64_t number) const;
+  /// The text of a token, and the bytes that it adds to a text, which may be a part of a character.
   std::string tokenText(int32_t token) const;
+  std::string tokenBytes(int32_t token) const;
   bool hasEnded() const;
 
   const ReplyHead head;

@@ -1,6 +1,6 @@
 #include "tools/moert-serve/ChatFormat.h"
 
-#include "tools/moert-serve/ToolCallText.h"
+#include "tools/moert-serve/GenericTools.h"
 
 namespace moert::serve {
 
@@ -15,7 +15,15 @@ static std::string renderChatMl(const Json &messages) {
   return text + kBegin + "assistant\n";
 }
 
-ChatFormat::ChatFormat(const std::optional<Chat> &chat) {
+static std::string textOf(const std::optional<Chat> &chat) {
+  std::string text;
+  if (chat)
+    for (const NamedTemplate &one : chat->templates)
+      text += one.text;
+  return text;
+}
+
+ChatFormat::ChatFormat(const std::optional<Chat> &chat) : answerFormat(textOf(chat)) {
   isOwn = chat && !chat->templates.empty();
   if (!isOwn)
     stops = {kEnd};
@@ -35,7 +43,7 @@ Status ChatFormat::load(const Chat &chat) {
   tools = tools ? tools : first;
   MOERT_ASSIGN_OR_RETURN(plain, ChatTemplate::compile(first->text, first->name));
   MOERT_ASSIGN_OR_RETURN(withTools, ChatTemplate::compile(tools->text, tools->name));
-  writesToolCalls = tools->text.find(ToolCallText::kBegin) != std::string::npos;
+  hasOwnTools = answerFormat.calls() && tools->text.find("tools") != std::string::npos;
   if (first->text.find(kEnd) != std::string::npos)
     stops = {kEnd};
   for (const auto &[name, text] : chat.specialTokens)
@@ -44,15 +52,19 @@ Status ChatFormat::load(const Chat &chat) {
   return {};
 }
 
-Result<std::string> ChatFormat::render(const Json &messages, const Json &tools) const {
+Result<std::string> ChatFormat::render(const ChatInput &input) const {
+  const Json messages =
+      hasOwnTools ? input.messages : withGenericTools(input.messages, input.tools);
   if (!isOwn)
     return renderChatMl(messages);
   MOERT_RETURN_IF_ERROR(fault);
   Json context = variables;
+  for (const auto &variable : input.variables.items())
+    context[variable.key()] = variable.value();
   context["messages"] = messages;
-  context["tools"] = tools;
+  context["tools"] = hasOwnTools ? input.tools : Json();
   context["add_generation_prompt"] = true;
-  return (tools.is_null() ? plain : withTools)->render(context);
+  return (context["tools"].is_null() ? plain : withTools)->render(context);
 }
 
 } // namespace moert::serve

@@ -2,6 +2,7 @@
 // none.
 #pragma once
 
+#include "runtime/answer/AnswerFormat.h"
 #include "runtime/chat/ChatTemplate.h"
 #include "runtime/format/Artifact.h"
 #include "tools/moert-serve/ApiError.h"
@@ -11,6 +12,13 @@
 #include <vector>
 
 namespace moert::serve {
+
+/// What a prompt is made from.
+struct ChatInput {
+  Json messages = Json::array();
+  Json tools = {};                 // Null without any.
+  Json variables = Json::object(); // Template variables such as enable_thinking.
+};
 
 /// Immutable: any number of threads may use it.
 class ChatFormat {
@@ -22,13 +30,18 @@ public:
   bool isAssumed() const { return !isOwn; }
   /// Texts that end the model's message.
   const std::vector<std::string> &stopTexts() const { return stops; }
-  /// Whether the model's calls of tools are written as ToolCallText reads them.
-  bool hasTools() const { return writesToolCalls; }
+  /// How answers are read.
+  const AnswerFormat &answers() const { return answerFormat; }
+  /// The form of the model's calls: the template's own, or the generic one, which a system message
+  /// asks for.
+  const CallForm &calls() const {
+    return hasOwnTools ? *answerFormat.calls() : AnswerFormat::genericCalls();
+  }
   /// Whether the prompt's text has its own first token.
   bool hasSpecialTokens() const { return isOwn; }
 
-  /// The conversation up to where the model's message begins. tools: null without any.
-  Result<std::string> render(const Json &messages, const Json &tools) const;
+  /// The conversation up to where the model's message begins.
+  Result<std::string> render(const ChatInput &input) const;
 
 private:
   Status load(const Chat &chat);
@@ -37,7 +50,8 @@ private:
   std::optional<ChatTemplate> plain, withTools;
   Status fault;
   Json variables = Json::object();
-  bool writesToolCalls = false;
+  AnswerFormat answerFormat;
+  bool hasOwnTools = false; // The template writes tools, and calls in a form that is known.
   std::vector<std::string> stops;
 };
 

@@ -40,25 +40,48 @@ std::optional<ApiError> readContent(const Json &content, const std::string &name
   return {};
 }
 
-/// Templates expect the arguments of a call as an object; OpenAI's API has them as its text.
-void parseArguments(Json &calls) {
-  if (!calls.is_array())
-    return;
-  for (Json &call : calls) {
-    if (!call.is_object() || !call.contains("function") || !call["function"].is_object())
-      continue;
-    Json &function = call["function"];
-    if (!function.contains("arguments") || !function["arguments"].is_string())
-      continue;
-    Json parsed;
-    if (!parseBody(function["arguments"].get<std::string>(), JsonLimits(), parsed))
-      function["arguments"] = std::move(parsed);
+/// Templates expect the arguments of a call as an object; OpenAI's API has them as its text, which
+/// clients leave empty where there are none.
+std::optional<ApiError> parseArguments(Json &function, const std::string &name) {
+  Json &arguments = function["arguments"];
+  if (arguments.is_string()) {
+    const std::string text = arguments.get<std::string>();
+    const std::string_view value = trimmed(text);
+    if (value.empty() || value == "null")
+      arguments = Json::object();
+    else if (Json parsed; !parseBody(value, JsonLimits(), parsed))
+      arguments = std::move(parsed);
+  } else if (arguments.is_null()) {
+    arguments = Json::object();
   }
+  if (arguments.is_object())
+    return {};
+  return invalidField(strCat("Invalid value for '", name,
+                             "': expected the text of a JSON object, "
+                             "but got ",
+                             excerpt(textOf(arguments), 60), "."),
+                      name);
 }
 
-/// A message as templates expect it.
-std::optional<ApiError> readMessage(const Json &message, const std::string &name, bool hasTools,
-                                    Json &read) {
+std::optional<ApiError> readCalls(const Json &calls, const std::string &name, Json &read) {
+  read = calls;
+  for (size_t i = 0; i < read.size(); ++i) {
+    const std::string path = strCat(name, "[", i, "].function");
+    const bool hasFunction =
+        read[i].is_object() && read[i].contains("function") && read[i]["function"].is_object();
+    if (!hasFunction || !read[i]["function"].contains("name") ||
+        !read[i]["function"]["name"].is_string())
+      return invalidField(strCat("Invalid value for '", path, "': expected an object with a name."),
+                          path);
+    if (auto error = parseArguments(read[i]["function"], path + ".arguments"))
+      return error;
+  }
+  return {};
+}
+
+/// A message as templates expect it. Clients send messages back as they got them, so members of an
+/// answer's message that change nothing are accepted.
+std::optional<ApiError> readMessage(const Json &message, const std::string &name, Json &read) {
   if (!message.is_object())
     return invalidField(strCat("Invalid type for '", name, "': expected an object, but got ",
                                typeOf(message), " instead."),
@@ -68,30 +91,41 @@ std::optional<ApiError> readMessage(const Json &message, const std::string &name
   std::string role = fields.text("role").value_or("");
   if (role == "developer")
     role = "system"; // The API's newer name.
-  if (role != "system" && role != "user" && role != "assistant" && !(hasTools && role == "tool"))
+  if (role != "system" && role != "user" && role != "assistant" && role != "tool")
     fields.fail(invalidField(strCat("Invalid value: '", excerpt(role),
                                     "'. Supported values are: 'system', 'developer', 'user', "
-                                    "'assistant'",
-                                    hasTools ? " and 'tool'." : "."),
+                                    "'assistant' and 'tool'."),
                              name + ".role"));
   read = {{"role", role}, {"content", ""}};
-  const Json *calls = hasTools && role == "assistant" ? fields.array("tool_calls") : nullptr;
-  if (!calls)
+  const Json *calls = fields.array("tool_calls");
+  if (calls && calls->empty())
+    calls = nullptr;
+  if (calls && role != "assistant")
+    fields.fail(invalidField(
+        strCat("Invalid value for '", name, ".tool_calls': only the assistant calls tools."),
+        name + ".tool_calls"));
+  if (role != "assistant")
     fields.require("content");
   const Json *content = fields.any("content");
-  fields.ignore({"name", "refusal", "reasoning_content"});
-  if (role == "tool")
-    fields.ignore({"tool_call_id"});
+  fields.ignore({"name", "refusal", "tool_call_id"});
+  std::optional<std::string> reasoning = fields.text("reasoning_content");
+  if (const auto other = fields.text("reasoning"); other && !reasoning)
+    reasoning = other;
+  if (role == "assistant")
+    fields.ignore({"annotations", "audio", "function_call", "reasoning_details"});
   fields.refuseOthers();
   if (fields.error())
     return fields.error();
-  if (calls) {
-    read["tool_calls"] = *calls;
-    parseArguments(read["tool_calls"]);
-  }
-  for (const char *kept : {"name", "tool_call_id", "reasoning_content"})
-    if (message.contains(kept))
+  if (calls)
+    if (auto error = readCalls(*calls, name + ".tool_calls", read["tool_calls"]))
+      return error;
+  for (const char *kept : {"name", "tool_call_id"})
+    if (message.contains(kept) && !message[kept].is_null())
       read[kept] = message[kept];
+  if (reasoning && !reasoning->empty()) {
+    read["thinking"] = *reasoning; // As gpt-oss names it.
+    read["reasoning_content"] = *reasoning;
+  }
   std::string said;
   if (content)
     if (auto error = readContent(*content, name + ".content", said))
@@ -102,48 +136,52 @@ std::optional<ApiError> readMessage(const Json &message, const std::string &name
 
 } // namespace
 
-std::optional<ApiError> makeChatPrompt(const Json &messages, const Json &tools,
-                                       const ChatFormat &format, const Tokenizer &tokenizer,
-                                       std::string_view begin, std::vector<int32_t> &prompt) {
+std::optional<ApiError> readMessages(const Json &messages, Json &read) {
   if (messages.empty())
     return invalidField("Invalid 'messages': empty array. Expected an array with minimum length 1, "
                         "but got an empty array instead.",
                         "messages", "empty_array");
-  Json read = Json::array();
   for (size_t i = 0; i < messages.size(); ++i) {
     Json one;
-    if (auto error = readMessage(messages[i], strCat("messages[", i, "]"), format.hasTools(), one))
+    if (auto error = readMessage(messages[i], strCat("messages[", i, "]"), one))
       return error;
     read.push_back(std::move(one));
   }
-  const Result<std::string> text = format.render(read, tools);
+  return {};
+}
+
+std::optional<ApiError> makeChatPrompt(const ChatInput &input, const ChatFormat &format,
+                                       const Tokenizer &tokenizer, std::string_view begin,
+                                       ChatPrompt &prompt) {
+  Result<std::string> text = format.render(input);
   if (!text.isOk())
     return invalidField(
         "The model's chat template refuses these messages: " + text.status().message(), "messages");
+  prompt.text = std::move(text).value().append(begin);
   // A template writes the special tokens itself.
-  Result<std::vector<int32_t>> ids =
-      tokenizer.encode(strCat(*text, begin), !format.hasSpecialTokens());
+  Result<std::vector<int32_t>> ids = tokenizer.encode(prompt.text, !format.hasSpecialTokens());
   if (!ids.isOk())
     return invalidField(ids.status().message(), "messages");
-  prompt = std::move(ids).value();
+  prompt.tokens = std::move(ids).value();
   return {};
 }
 
 // Compares the prompt with that of another first question, which begins as no real one does.
-uint32_t sharedTokensOf(const Json &messages, const Json &tools, const ChatFormat &format,
+uint32_t sharedTokensOf(const ChatInput &input, const ChatFormat &format,
                         const Tokenizer &tokenizer, const std::vector<int32_t> &prompt) {
-  Json other = Json::array();
-  for (const Json &message : messages) {
-    if (message["role"] != "system" && message["role"] != "developer")
+  ChatInput other = {Json::array(), input.tools, input.variables};
+  for (const Json &message : input.messages) {
+    if (message["role"] != "system")
       break;
-    other.push_back(message);
+    other.messages.push_back(message);
   }
-  other.push_back({{"role", "user"}, {"content", "\x02"}});
-  std::vector<int32_t> ids;
-  if (makeChatPrompt(other, tools, format, tokenizer, "", ids))
+  other.messages.push_back({{"role", "user"}, {"content", "\x02"}});
+  ChatPrompt first;
+  if (makeChatPrompt(other, format, tokenizer, "", first))
     return 0;
   return static_cast<uint32_t>(
-      std::mismatch(ids.begin(), ids.end(), prompt.begin(), prompt.end()).first - ids.begin());
+      std::mismatch(first.tokens.begin(), first.tokens.end(), prompt.begin(), prompt.end()).first -
+      first.tokens.begin());
 }
 
 } // namespace moert::serve

@@ -218,7 +218,7 @@ void Fields::require(std::string_view name) {
 
 void Fields::refuseOthers() {
   for (const auto &member : object.items())
-    if (!known.contains(member.key()) && !fault)
+    if (!known.contains(member.key()) && !member.value().is_null() && !fault)
       fail(invalidField("Unrecognized request argument supplied: " + excerpt(nameOf(member.key())),
                         excerpt(nameOf(member.key())), "unknown_parameter"));
 }

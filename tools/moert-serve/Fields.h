@@ -50,7 +50,7 @@ public:
   /// A member that is supported with one value only.
   void only(std::string_view name, const Json &value, std::string_view reason);
   void require(std::string_view name);
-  /// Refuses members that none of the calls before named.
+  /// Refuses members that none of the calls before named, unless they are null.
   void refuseOthers();
 
   void fail(ApiError error);

@@ -19,6 +19,7 @@ namespace moert::serve {
 namespace {
 
 constexpr const char *kJson = "application/json";
+constexpr const char *kAllowOrigin = "Access-Control-Allow-Origin";
 /// How often a waiting handler looks whether its client is still there.
 constexpr std::chrono::milliseconds kNews{100};
 /// A comment of a stream of events, and an answer before the answer: clients ignore both.
@@ -77,6 +78,14 @@ bool isSameKey(std::string_view given, std::string_view key) {
     difference |= static_cast<unsigned char>(given[i]) ^
                   static_cast<unsigned char>(key[key.empty() ? 0 : i % key.size()]);
   return difference == 0;
+}
+
+/// prefix: of small letters, '/' and so on.
+bool hasPrefixOfAnyCase(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() &&
+         std::equal(prefix.begin(), prefix.end(), text.begin(), [](char small, char c) {
+           return small == (c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c);
+         });
 }
 
 ApiError errorOf(const Submission &refused) {
@@ -146,6 +155,8 @@ HttpServer::HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop,
                   dispatch(std::move(connection), arrival);
                 }),
       callThreads(options.connections, options.connections), otherThreads(1, kMostOthers) {
+  if (options.corsOrigin)
+    set_default_headers({{kAllowOrigin, *options.corsOrigin}, {"Vary", "Origin"}});
   set_payload_max_length(options.limits.bodyBytes);
   // Only what the Keep-Alive header promises; Connection decides.
   set_keep_alive_timeout(
@@ -186,10 +197,11 @@ void HttpServer::join() {
 void HttpServer::refuse(Connection &connection, Connection::Arrival arrival) const {
   const auto [status, reason] = statusOf(arrival);
   const std::string body = bodyOf(errorOf({}, status));
-  connection.write(strCat("HTTP/1.1 ", status, " ", reason, "\r\nContent-Type: ", kJson,
-                          "\r\nContent-Length: ", body.size(),
-                          arrival == Connection::Arrival::kBusy ? "\r\nRetry-After: 1" : "",
-                          "\r\nConnection: close\r\n\r\n", body));
+  connection.write(
+      strCat("HTTP/1.1 ", status, " ", reason, "\r\nContent-Type: ", kJson, "\r\nContent-Length: ",
+             body.size(), arrival == Connection::Arrival::kBusy ? "\r\nRetry-After: 1" : "",
+             options.corsOrigin ? strCat("\r\n", kAllowOrigin, ": ", *options.corsOrigin) : "",
+             "\r\nConnection: close\r\n\r\n", body));
 }
 
 void HttpServer::dispatch(std::unique_ptr<Connection> connection, Connection::Arrival arrival) {
@@ -263,7 +275,7 @@ std::optional<ApiError> HttpServer::checkRequest(const Request &request) const {
   ApiError error;
   error.status = 415;
   const std::string type = request.get_header_value("Content-Type");
-  if (!type.starts_with(kJson)) {
+  if (!hasPrefixOfAnyCase(type, kJson)) {
     error.message = "Unsupported content type: '" + type +
                     "'. This API method only accepts 'application/json' requests.";
     return error;
@@ -311,6 +323,14 @@ void HttpServer::sendError(const ApiError &error, Response &response) const {
 
 void HttpServer::addRoutes() {
   set_pre_routing_handler([this](const Request &request, Response &response) {
+    if (request.method == "OPTIONS" && options.corsOrigin) {
+      // A browser asks before the request itself, and without its key.
+      response.set_header("Access-Control-Allow-Methods", "GET, POST");
+      response.set_header("Access-Control-Allow-Headers", "*, Authorization");
+      response.set_header("Access-Control-Max-Age", "86400");
+      response.status = 204;
+      return HandlerResponse::Handled;
+    }
     const std::optional<ApiError> error = checkRequest(request);
     if (!error && request.path.starts_with(kModelPrefix)) {
       // Not by a route with a pattern: std::regex takes stack for each character of a path.

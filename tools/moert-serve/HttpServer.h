@@ -23,6 +23,8 @@ namespace moert::serve {
 
 struct HttpOptions {
   std::optional<std::string> apiKey = {};
+  /// The origin of web pages that may use the server, or "*"; absent: none.
+  std::optional<std::string> corsOrigin = {};
   uint32_t connections = 64; // Threads that serve calls; so many more calls wait.
   ConnectionLimits limits = {};
   JsonLimits json = {};

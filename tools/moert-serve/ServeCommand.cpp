@@ -164,8 +164,18 @@ EngineOptions engineOptions(const ServeOptions &options, const Model &model,
   return engine;
 }
 
+/// Text of a header.
+Status checkOrigin(const std::optional<std::string> &origin) {
+  if (origin &&
+      (origin->empty() || !isPlainText(*origin) || origin->find(' ') != std::string::npos))
+    return invalidInput("--cors-origin is empty or has spaces or control characters, expected an "
+                        "origin such as http://localhost:5173, or *");
+  return {};
+}
+
 Status serveModel(ServeOptions options) {
   MOERT_RETURN_IF_ERROR(readApiKey(options));
+  MOERT_RETURN_IF_ERROR(checkOrigin(options.http.corsOrigin));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
   MOERT_RETURN_IF_ERROR(cli::tokenizerOf(*model, "serve").status());
   const ModelInfo info = model->artifact().model;
@@ -252,6 +262,13 @@ void addHttpOptions(CLI::App &command, ServeOptions &options) {
       ->group(group);
   command.add_option("--api-key-file", options.apiKeyFile, "Read the key from a file")
       ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option(
+          "--cors-origin", options.http.corsOrigin,
+          "Let web pages of this origin use the server, such as http://localhost:5173; '*': "
+          "of any (default: none)")
+      ->type_name("ORIGIN")
       ->group(group);
   command
       .add_option("--model-name", options.modelName,

@@ -103,6 +103,7 @@ Status startConversation(const ChatOptions &options, PreparedChat &prepared) {
   const auto &chat = prepared.model->artifact().chat;
   MOERT_ASSIGN_OR_RETURN(NamedTemplate named, chosenTemplate(options, *prepared.model));
   prepared.templateTitle = named.name;
+  prepared.settings.answers = AnswerFormat(named.text);
   MOERT_ASSIGN_OR_RETURN(ChatTemplate parsed,
                          ChatTemplate::compile(std::move(named.text), named.name));
   nlohmann::ordered_json variables = templateVariables(chat ? &*chat : nullptr);

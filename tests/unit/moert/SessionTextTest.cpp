@@ -71,7 +71,8 @@ TEST_CASE("of another text the tokens in common are kept") {
 TEST_CASE("an answer's whole text has its special tokens and markers, what is shown has not") {
   const LoadedTokenizer loaded = letters();
   std::string shown;
-  AnswerText answer(loaded.tokenizer, "<end>", [&](AnswerPart part, std::string_view text) {
+  const AnswerFormat format("");
+  AnswerText answer(loaded.tokenizer, format, "<end>", [&](AnswerPart part, std::string_view text) {
     shown += part == AnswerPart::kReasoning ? "r:" : "a:";
     shown += text;
   });

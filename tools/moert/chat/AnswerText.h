@@ -2,20 +2,25 @@
 // and the whole text with special tokens, which the next prompt may continue.
 #pragma once
 
-#include "runtime/generation/ReasoningText.h"
+#include "runtime/answer/AnswerReader.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moert::cli {
 
 /// Owned by one answer, used by one thread. The tokenizer must outlive it.
 class AnswerText {
 public:
-  /// show: receives the text as it becomes final, whole characters each time.
-  AnswerText(const Tokenizer &source, std::string_view prompt, ReasoningText::Emit show);
+  /// Receives reasoning and answer as they become final, whole characters each time.
+  using Show = std::function<void(AnswerPart part, std::string_view text)>;
+
+  AnswerText(const Tokenizer &source, const AnswerFormat &format, std::string_view prompt,
+             Show show);
   AnswerText(const AnswerText &) = delete;
   AnswerText &operator=(const AnswerText &) = delete;
 
@@ -35,9 +40,10 @@ private:
 
   const Tokenizer &tokenizer;
   StreamingDecoder decoder;
-  ReasoningText parts;
-  ReasoningText::Emit show;
-  ReasoningText::Emit keep; // take() as a function, made once.
+  const std::vector<int32_t> markers; // Special tokens that the reader is given.
+  AnswerReader reader;
+  Show show;
+  AnswerReader::Emit keep; // take() as a function, made once.
   std::string answerText, reasoningText, wholeText;
 };
 

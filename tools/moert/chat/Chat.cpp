@@ -301,7 +301,7 @@ Status Chat::respond() {
     return {};
   }
   answerIds.clear();
-  AnswerText text(*loaded.model->tokenizer(), prompt->text,
+  AnswerText text(*loaded.model->tokenizer(), settings.answers, prompt->text,
                   [this](AnswerPart part, std::string_view piece) { screen.show(part, piece); });
   Result<GenerationEnd> end = generateAnswer(std::move(*prompt), text);
   if (end.status().code() == StatusCode::kInvalidInput) {

@@ -32,6 +32,7 @@ struct ChatSettings {
   bool isGreedy = false; // The same messages have the same answer.
   NgramStopOptions ngramStop;
   TemplateLimits templateLimits;
+  AnswerFormat answers = AnswerFormat(""); // The template's.
 };
 
 /// Borrows everything but the conversation; used by the engine's thread.

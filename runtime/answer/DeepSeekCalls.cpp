@@ -1,0 +1,34 @@
+// Calls of DeepSeek-V3.1, and with a fence around the arguments those of V3 and R1:
+//
+//   <｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Oslo"}<｜tool▁call▁end｜>
+//   <｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather
+//   ```json
+//   {"city": "Oslo"}
+//   ```<｜tool▁call▁end｜>
+#include "runtime/answer/CallForm.h"
+
+namespace moert {
+
+static CallReading readDeepSeek(std::string_view body, const ToolTypes &,
+                                std::vector<ToolCall> &calls) {
+  std::optional<std::string_view> name = takeUntil(body, "<｜tool▁sep｜>");
+  if (!name)
+    return CallReading::kNoCall;
+  constexpr std::string_view kFence = "```";
+  if (trimmed(body).ends_with(kFence)) {
+    name = takeUntil(body, "```json");
+    body = trimmed(body);
+    body.remove_suffix(name ? kFence.size() : 0);
+  }
+  return name ? addCall(*name, body, calls) : CallReading::kNoCall;
+}
+
+const CallForm kDeepSeekForm = {.name = "deepseek",
+                                .signs = {"<｜tool▁call▁begin｜>"},
+                                .marks = {{{"<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"}}},
+                                .hidden = {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"},
+                                .tokens = {"<｜tool▁sep｜>"},
+                                .needsClose = true,
+                                .read = readDeepSeek};
+
+} // namespace moert
