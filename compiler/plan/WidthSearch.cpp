@@ -267,9 +267,9 @@ Status WidthSearch::runChains(double center) {
     return {};
   const double failed = outcome.best.measurement.predictedBound;
   const MeasuredWidths *safest = trials.safest();
-  const double least = safest->measurement.predictedBound;
-  if (least >= failed)
+  if (safest->assignment == outcome.best.assignment)
     return {};
+  const double least = safest->measurement.predictedBound;
   trials.setThreshold(least);
   MOERT_ASSIGN_OR_RETURN(TestResult result, test(AcceptanceChain::kReserve, *safest));
   if (result != TestResult::kPassed)

@@ -103,10 +103,19 @@ bool WidthTrials::mayTake(const MeasuredWidths &widths) const {
 }
 
 const MeasuredWidths *WidthTrials::safest() const {
-  const MeasuredWidths *best = nullptr;
+  const MeasuredWidths *least = nullptr;
   for (const MeasuredWidths &known : trials)
     if (mayTake(known) &&
-        (!best || known.measurement.predictedBound < best->measurement.predictedBound))
+        (!least || known.measurement.predictedBound < least->measurement.predictedBound))
+      least = &known;
+  if (!least)
+    return nullptr;
+  const double same =
+      least->measurement.predictedBound * (1 + least->measurement.spread.value_or(0));
+  const MeasuredWidths *best = least;
+  for (const MeasuredWidths &known : trials)
+    if (mayTake(known) && known.measurement.predictedBound <= same &&
+        costOf(known.assignment) > costOf(best->assignment))
       best = &known;
   return best;
 }

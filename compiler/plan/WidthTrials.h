@@ -60,7 +60,8 @@ public:
   const MeasuredWidths *fewestBytes() const;
   /// Whether one of two is cheaper by enough to be worth an acceptance test.
   bool isClearlyCheaper(const MeasuredWidths &one, const MeasuredWidths &other) const;
-  /// The smallest predicted bound of those that may be taken. Null: nothing may be.
+  /// The smallest predicted bound of those that may be taken, and the most bits among bounds that
+  /// are within a standard error of it. Null: nothing may be.
   const MeasuredWidths *safest() const;
 
   double costOf(const WidthAssignment &assignment) const {

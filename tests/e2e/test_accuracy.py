@@ -307,7 +307,7 @@ class TargetTest(AccuracyTest):
         self.assertEqual(self.left(), ["out.moe"])
 
     def test_a_search_without_a_bound_names_no_target_that_would_be_met(self):
-        done = self.expect(FAILED, "moec", *searched(loss="0.001%"), "-o", self.output)
+        done = self.expect(FAILED, "moec", *searched("--metric", "kl", loss="0.00001"), "-o", self.output)
         self.assertNotIn("would be met", done.err)
         self.assertIn(f". With --resume, {self.work} saves most of the time\n", done.err)
 
@@ -476,7 +476,7 @@ class RefusalTest(AccuracyTest):
         for option in ("--metric", "kl"), ("--solver", "mckp"), ("--search-windows", "20"), ("--eval-text", *texts("acceptance")):
             self.refuses(f"{option[0]} requires --accuracy-loss", checkpoint(), "--bits", "4", *option)
         for option in ("--calibration-tokens", "4096"), ("--seed", "1"):
-            self.refuses(f"{option[0]} requires --calibration-text", checkpoint(), "--bits", "4", *option)
+            self.refuses(f"{option[0]} requires --calibration-text", checkpoint(), "--bits", "4", "--no-calibration", *option)
 
     def test_estimates_that_nobody_makes(self):
         self.refuses("--check-estimates does not apply to --solver uniform", *searched("--check-estimates", "4")[1:])

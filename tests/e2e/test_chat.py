@@ -206,7 +206,7 @@ class PipeTest(E2eTest):
         done = self.expect(DONE, "moert", "chat", model(), "--memory", f"{smallest}B", stdin="")
         self.assertRegex(done.err, r"context +512 tokens, for which the budget has memory")
         self.refused("moert", "chat", model(), "--memory", f"{smallest - 1}B",
-                     mention=r"KV cache for 512 tokens .*\. Each token of context takes \S+ \S+: a smaller --context lowers that")
+                     mention=r"everything else .*\. Each token of context takes \S+ \S+: a smaller --context lowers that")
         self.refused("moert", "chat", model(), "--memory", f"{smallest}B", "--context", 2048, mention="KV cache for 2048 tokens")
 
     def test_the_checkpoint_s_sampling_is_shown_and_options_override_it(self):
