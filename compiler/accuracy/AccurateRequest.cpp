@@ -22,6 +22,16 @@ bool acceptsOnSelfText(const AccurateCompileRequest &request) {
          request.acceptanceTexts.empty();
 }
 
+SelfWritten selfWrittenOf(const AccurateCompileRequest &request) {
+  SelfWritten written;
+  const bool calibrates = calibratesOnSelfText(request);
+  if (acceptsOnSelfText(request))
+    written.accepted = calibrates ? request.selfTextDocuments / 2 : request.selfTextDocuments;
+  if (calibrates)
+    written.calibrated = request.selfTextDocuments - written.accepted;
+  return written;
+}
+
 // Every document fills one window, which has one use.
 static uint64_t leastSelfText(const AccurateCompileRequest &request, bool calibrates,
                               bool accepts) {

@@ -69,6 +69,13 @@ moert::Status checkQuantileTarget(const moert::QuantileLoss &target, moert::Loss
 bool calibratesOnSelfText(const AccurateCompileRequest &request);
 bool acceptsOnSelfText(const AccurateCompileRequest &request);
 
+/// Documents that the checkpoint writes for calibration and the search, and for the acceptance.
+struct SelfWritten {
+  uint64_t calibrated = 0, accepted = 0;
+};
+
+SelfWritten selfWrittenOf(const AccurateCompileRequest &request);
+
 /// Refuses contradictory options, and inputs that the output or its work directory would replace.
 /// Does not read files.
 moert::Status checkAccurateRequest(const AccurateCompileRequest &request);

@@ -1,6 +1,6 @@
 #include "compiler/accuracy/QuickLoss.h"
 
-#include "compiler/commands/SelfText.h"
+#include "compiler/accuracy/SearchCalibration.h"
 #include "compiler/search/WindowLanes.h"
 #include "runtime/base/RandomFile.h"
 #include "runtime/format/Reader.h"
@@ -30,15 +30,9 @@ static Result<WindowSet> writeWindows(const AccurateCompileRequest &request,
                                       const ImportedModel &model, const CheckpointHash &checkpoint,
                                       const std::string &referencePath, const WorkDirectory &work,
                                       const Session &session) {
-  SelfTextRequest text;
-  text.referencePath = referencePath;
-  text.documents = kQuickWindows;
-  text.seed = request.seed;
-  text.use = SelfTextUse::kAcceptance;
-  text.documentTokens = request.amounts.windowTokens;
-  text.threads = request.threads;
   MOERT_ASSIGN_OR_RETURN(const std::string path,
-                         writeSelfTextInto(work, checkpoint, std::move(text), session));
+                         writeSelfText(request, SelfTextUse::kAcceptance, kQuickWindows, checkpoint,
+                                       referencePath, work, session));
   AccurateCompileRequest written = request;
   written.calibrationTexts.clear();
   written.acceptanceTexts = {path};

@@ -1,7 +1,6 @@
 #include "compiler/accuracy/SearchCalibration.h"
 
 #include "compiler/accuracy/SearchMaterial.h"
-#include "compiler/commands/SelfText.h"
 #include "runtime/base/Checksum.h"
 
 #include <utility>
@@ -10,26 +9,30 @@ using namespace moert;
 
 namespace moec {
 
+Result<std::string> writeSelfText(const AccurateCompileRequest &request, SelfTextUse use,
+                                  uint64_t documents, const CheckpointHash &checkpoint,
+                                  const std::string &referencePath, const WorkDirectory &work,
+                                  const Session &session) {
+  SelfTextRequest text;
+  text.referencePath = referencePath;
+  text.documents = documents;
+  text.seed = request.seed;
+  text.use = use;
+  text.documentTokens = request.amounts.windowTokens;
+  text.threads = request.threads;
+  return writeSelfTextInto(work, checkpoint, std::move(text), session);
+}
+
 Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, CompileInputs &inputs,
                                    const std::string &referencePath, const WorkDirectory &work,
                                    const Session &session) {
   const bool calibrates = calibratesOnSelfText(request), accepts = acceptsOnSelfText(request);
   if (!calibrates && !accepts)
     return std::move(inputs.texts);
-  const uint64_t accepted = !accepts     ? 0
-                            : calibrates ? request.selfTextDocuments / 2
-                                         : request.selfTextDocuments;
-  const uint64_t calibrated = request.selfTextDocuments - accepted;
+  const auto [calibrated, accepted] = selfWrittenOf(request);
   AccurateCompileRequest written = request;
-  auto write = [&](SelfTextUse use, uint64_t documents) {
-    SelfTextRequest text;
-    text.referencePath = referencePath;
-    text.documents = documents;
-    text.seed = request.seed;
-    text.use = use;
-    text.documentTokens = request.amounts.windowTokens;
-    text.threads = request.threads;
-    return writeSelfTextInto(work, inputs.hash, std::move(text), session);
+  const auto write = [&](SelfTextUse use, uint64_t documents) {
+    return writeSelfText(request, use, documents, inputs.hash, referencePath, work, session);
   };
   if (calibrates) {
     MOERT_ASSIGN_OR_RETURN(std::string path, write(SelfTextUse::kCalibration, calibrated));

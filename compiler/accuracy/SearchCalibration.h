@@ -3,12 +3,20 @@
 #pragma once
 
 #include "compiler/accuracy/CompileInputs.h"
+#include "compiler/commands/SelfText.h"
 #include "compiler/session/WorkDirectory.h"
 
 #include <memory>
 #include <string>
 
 namespace moec {
+
+/// Has the checkpoint write documents of one window of the request each, for one use. Returns their
+/// path in the work directory; an interrupted run's documents there are reused.
+moert::Result<std::string> writeSelfText(const AccurateCompileRequest &request, SelfTextUse use,
+                                         uint64_t documents, const CheckpointHash &checkpoint,
+                                         const std::string &referencePath,
+                                         const WorkDirectory &work, const Session &session);
 
 /// The texts of the compilation: those of the inputs, or read anew where the checkpoint writes
 /// documents for calibration or for the acceptance. Refuses too few windows or units of written

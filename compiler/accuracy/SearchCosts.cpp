@@ -36,11 +36,6 @@ struct Rates {
   double expert = 0; // Seconds in which all threads quantize one.
 };
 
-/// Documents that the checkpoint writes.
-struct SelfWritten {
-  uint64_t calibrated = 0, accepted = 0;
-};
-
 } // namespace
 
 std::vector<PlannedStep> stepsOfSearch(const AccurateCompileRequest &request) {
@@ -93,8 +88,7 @@ static Result<double> secondsOfWindow(const AccurateCompileRequest &request,
   std::vector<int32_t> &ids = set.ids.emplace_back();
   for (uint64_t i = 0; i < set.windows * tokens; ++i)
     ids.push_back(int32_t(random.nextBelow(lanes.front().artifact->vocabularySize())));
-  EvaluationOptions evaluation;
-  evaluation.windowTokens = evaluation.stepTokens = tokens;
+  const EvaluationOptions evaluation = evaluationOptionsOf(crews.front(), tokens, false);
   // Experts of the first are read from the disk; small models execute more than one in a moment.
   constexpr uint64_t kEnoughNs = 1'000'000'000;
   uint64_t ns = 0, windows = 0;
@@ -140,16 +134,6 @@ static uint64_t acceptedWindows(const AccurateCompileRequest &request, const Com
     windows += text.windows.windows();
   return std::min<uint64_t>(windows == 0 ? amounts.setAsideWindows : windows,
                             amounts.acceptanceWindows);
-}
-
-static SelfWritten selfWrittenOf(const AccurateCompileRequest &request) {
-  SelfWritten written;
-  const uint64_t all = request.selfTextDocuments;
-  if (acceptsOnSelfText(request))
-    written.accepted = calibratesOnSelfText(request) ? all / 2 : all;
-  if (calibratesOnSelfText(request))
-    written.calibrated = all - written.accepted;
-  return written;
 }
 
 // Bytes of the work directory and of the output at most, beside the reference.

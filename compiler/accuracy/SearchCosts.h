@@ -1,6 +1,6 @@
-// What a compilation to an accuracy target costs, said before it is paid: its steps, and the time
-// and disk of the whole. Times follow from a short probe of this machine: some windows that the
-// reference executes and an expert that is quantized at every width.
+// The estimate that a compilation to an accuracy target prints before it begins: its steps, and the
+// time and disk that all of them take. Times follow from a short probe of this machine: some
+// windows that the reference executes, and an expert that is quantized at every width.
 #pragma once
 
 #include "compiler/accuracy/AccurateRequest.h"

@@ -23,8 +23,8 @@ moert::Status refuseLeftEmission(const std::string &outputPath, LeftWork left);
 moert::Status writePlan(EmitPlan plan, const Checkpoint &checkpoint, const CheckpointHash &hash,
                         const EmitOptions &options, const Session &session);
 
-/// The same for a command without a work directory. Another command's work directory for the same
-/// output is named and kept, or refused if --resume means it.
+/// writePlan() for a command without a work directory. Another command's work directory for the
+/// same output is named and kept, or refused if --resume means it.
 moert::Status writeArtifact(EmitPlan plan, const Checkpoint &checkpoint, const EmitOptions &options,
                             const Session &session);
 

@@ -259,7 +259,8 @@ Result<bool> WidthSearch::testFrom(AcceptanceChain chain, double center, double 
   return true;
 }
 
-// What the reserve chain tests is safer than what failed in the main one, and first the safest.
+// If the main chain's first test fails, the reserve chain tests the safest candidate, and then
+// those that are predicted to be safer than the one that failed.
 Status WidthSearch::runChains(double center) {
   constexpr double kAll = std::numeric_limits<double>::infinity();
   MOERT_RETURN_IF_ERROR(testFrom(AcceptanceChain::kMain, center, 0, kAll).status());

@@ -238,7 +238,7 @@ struct CheckedSum {
 
 } // namespace
 
-// Those of the layers before `layer`.
+// Places the moments of resident matrices' inputs in the layers before `layer`.
 static void placeInputs(const CalibrationInfo &info, uint64_t layer, ProfileLayout &layout,
                         CheckedSum &end) {
   for (size_t i = layout.inputs.size();

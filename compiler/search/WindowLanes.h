@@ -33,7 +33,7 @@ evaluateWindows(const WindowSet &set, const moert::EvaluationOptions &evaluation
                 std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,
                 const std::atomic<bool> *stop);
 
-/// The same for some of a set's items, in their order; nothing is kept of their rows.
+/// The scores of some of a set's items, in their order. The lanes have no kept rows.
 moert::Result<std::vector<moert::SampleScore>>
 evaluateItems(const moert::EvaluationSet &set, std::span<const uint32_t> items,
               std::span<const WindowLane> lanes, const moert::EvaluationProgress &progress,

@@ -26,7 +26,7 @@ public:
 
   /// Replaces what a step that has not ended is expected to take.
   void expect(std::string_view label, double seconds);
-  /// What all steps are expected to take that have not begun; absent if that of one is not known.
+  /// The expected seconds of all steps that have not begun; absent if one step's are not known.
   std::optional<double> secondsLeft() const;
   size_t stepCount() const { return steps.size(); }
 

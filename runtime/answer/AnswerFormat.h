@@ -32,7 +32,7 @@ public:
   std::span<const ReasoningMarks> reasoning() const { return marks; }
   /// Null if the template has no form that is known.
   const CallForm *calls() const { return form; }
-  /// Whether answers are messages with headers, as those of gpt-oss.
+  /// Whether an answer is a sequence of messages with headers: gpt-oss's channels.
   bool hasChannels() const { return form == &kChannelForm; }
   /// Markers that are no text and belong to neither reasoning nor calls.
   std::span<const std::string_view> hidden() const { return hiddenMarks; }
