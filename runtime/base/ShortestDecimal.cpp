@@ -9,6 +9,7 @@ namespace moert {
 
 std::string decimalText(double value, DecimalForm form, int precision) {
   std::ostringstream text;
+  text.exceptions(std::ios::badbit); // Without memory it would be cut.
   text.imbue(std::locale::classic());
   if (form == DecimalForm::kScientific)
     text << std::scientific;

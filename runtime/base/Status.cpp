@@ -7,7 +7,9 @@ namespace moert {
 
 namespace detail {
 
-MessageStream::MessageStream() = default;
+MessageStream::MessageStream() {
+  stream.exceptions(std::ios::badbit); // Without memory it would leave parts out.
+}
 MessageStream::~MessageStream() = default;
 std::string MessageStream::text() const {
   return stream.str();

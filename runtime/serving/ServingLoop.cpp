@@ -37,7 +37,9 @@ Submission ServingLoop::submit(std::vector<AnswerRequest> requests) {
     if (!sequence.isOk())
       return refuse(Refusal::kInvalid, sequence.status().message());
     sequences.push_back(std::move(sequence).value());
-    submission.answers.push_back(std::move(answer));
+    Answer *const shared = answer.get();
+    submission.answers.emplace_back(
+        shared, [kept = std::move(answer)](Answer *released) { released->cancel(); });
   }
   {
     const std::lock_guard<std::mutex> lock(mutex);

@@ -34,9 +34,10 @@ enum class Refusal {
   kStopping, // The program ends.
 };
 
-/// The answers to a request, one per sequence; or why it was refused.
+/// The answers to a request, one per sequence; or why it was refused. A sequence is cancelled once
+/// all pointers to its answer that the client has are gone.
 struct Submission {
-  // Shared with the scheduler's thread.
+  // Shared by whoever waits for the answer.
   std::vector<std::shared_ptr<Answer>> answers = {};
   std::optional<Refusal> refusal = {};
   std::string reason = {};

@@ -74,11 +74,6 @@ ApiReply::ApiReply(ReplyHead replyHead, ApiCall apiCall, const Tokenizer &textTo
   }
 }
 
-ApiReply::~ApiReply() {
-  for (const Choice &choice : choices)
-    choice.answer->cancel();
-}
-
 bool ApiReply::hasEnded() const {
   return std::all_of(choices.begin(), choices.end(),
                      [](const Choice &choice) { return choice.end.has_value(); });

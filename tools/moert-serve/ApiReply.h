@@ -23,14 +23,13 @@ struct ReplyHead {
   int64_t created = 0; // Unix time in seconds.
 };
 
-/// Owned by the connection's thread. The tokenizer must outlive it. The destructor cancels what has
-/// not ended.
+/// Owned by the connection's thread. The tokenizer must outlive it. What has not ended by
+/// the reply's end is cancelled: see Submission.
 class ApiReply {
 public:
   ApiReply(ReplyHead replyHead, ApiCall apiCall, const Tokenizer &tokenizer,
            // Shared with the scheduler's thread.
            std::vector<std::shared_ptr<Answer>> submitted);
-  ~ApiReply();
 
   /// Waits for news, at most that long, and takes them. Returns true once all choices have ended.
   bool collect(std::chrono::milliseconds most);

@@ -116,7 +116,7 @@ void Connection::expectRequest() {
   buffer.erase(0, taken);
   buffer.shrink_to_fit();
   taken = 0;
-  isImpatient = false;
+  isImpatient = sends = false;
   lastSent = Clock::now();
   waitsUntil = lastSent + (isClosing ? kFinish : buffer.empty() ? limits.idle : limits.header);
 }
@@ -200,6 +200,7 @@ ssize_t Connection::read(char *data, size_t size) {
 
 ssize_t Connection::write(const char *data, size_t size) {
   size_t written = 0;
+  sends = true;
   lastSent = Clock::now();
   const Clock::time_point last =
       lastSent + limits.write + std::chrono::seconds(size / kLeastBytesPerSecond);

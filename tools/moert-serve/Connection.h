@@ -67,6 +67,8 @@ public:
   /// Whether the request that has arrived generates text, which takes long.
   bool isCall() const { return buffer.starts_with("POST "); }
   size_t requests() const { return requestCount; }
+  /// Whether a part of the answer to this request was sent.
+  bool hasSent() const { return sends; }
 
   /// Whether the client is known to be gone. Half-closed connections are not.
   bool isAlive() const;
@@ -120,7 +122,7 @@ private:
   Clock::time_point bodyEnd;
   Clock::time_point waitsUntil, lastSent;
   size_t requestCount = 0;
-  bool closes = false, isBodyTooLarge = false, isClosing = false, isImpatient = false;
+  bool closes = false, sends = false, isBodyTooLarge = false, isClosing = false, isImpatient = false;
 };
 
 } // namespace moert::serve

@@ -228,22 +228,34 @@ void HttpServer::dispatch(std::unique_ptr<Connection> connection, Connection::Ar
     --serving; // The connection is closed.
 }
 
+bool HttpServer::answer(Connection &connection, Connection::Arrival arrival) {
+  if (arrival != Connection::Arrival::kRequest) {
+    refuse(connection, arrival);
+    return false;
+  }
+  const bool isLast = isStopping || connection.requests() >= kMostRequests;
+  bool isClosed = false;
+  return process_request(connection, isLast, isClosed, nullptr) && !isClosed && !isLast;
+}
+
 void HttpServer::serveRequest(std::unique_ptr<Connection> connection, Connection::Arrival arrival) {
   Connection::setCurrent(connection.get());
+  bool isKept = false;
   try {
-    bool isClosed = arrival != Connection::Arrival::kRequest;
-    if (isClosed) {
-      refuse(*connection, arrival);
-    } else {
-      const bool isLast = isStopping || connection->requests() >= kMostRequests;
-      isClosed = !process_request(*connection, isLast, isClosed, nullptr) || isClosed || isLast;
+    isKept = answer(*connection, arrival);
+  } catch (...) { // std::bad_alloc, outside of the handlers or in their error handlers.
+    try {
+      if (!connection->hasSent())
+        refuse(*connection, Connection::Arrival::kBusy);
+    } catch (...) { // Without memory for that either the connection ends without an answer.
     }
-    if (isClosed || connection->closesAfterRequest())
-      connection->beginClose();
-    Connection::setCurrent(nullptr);
+  }
+  Connection::setCurrent(nullptr);
+  if (!isKept || connection->closesAfterRequest())
+    connection->beginClose();
+  try {
     reception.wait(std::move(connection));
-  } catch (...) {
-    Connection::setCurrent(nullptr); // Without memory for an answer the connection is closed.
+  } catch (...) { // The connection is closed.
   }
   --serving;
 }

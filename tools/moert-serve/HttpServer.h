@@ -62,6 +62,8 @@ private:
   /// Passes a request on to the threads that serve such.
   void dispatch(std::unique_ptr<Connection> connection, Connection::Arrival arrival);
   void serveRequest(std::unique_ptr<Connection> connection, Connection::Arrival arrival);
+  /// Returns whether the connection may bring another request. Throws where there is no memory.
+  bool answer(Connection &connection, Connection::Arrival arrival);
   /// Answers a request that does not reach the library.
   void refuse(Connection &connection, Connection::Arrival arrival) const;
 

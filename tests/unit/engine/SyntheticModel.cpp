@@ -439,7 +439,8 @@ std::vector<std::byte> pathsOf(const std::vector<uint32_t> &before) {
 Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOptions &options) {
   Artifact artifact;
   describe(artifact, options);
-  MOERT_RETURN_IF_ERROR(layOutArtifact(artifact, {.paths = options.paths.size()}));
+  MOERT_RETURN_IF_ERROR(layOutArtifact(
+      artifact, {.tokenizer = options.tokenizer.size(), .paths = options.paths.size()}));
   CacheShape::Layer pages =
       cacheLayerOf(recordBytesOf(artifact.moeLayers[0]), artifact.pageBytes, kTopK);
   artifact.plans = {{"default", 0, 16, 512, 0,
@@ -450,11 +451,15 @@ Result<Artifact> writeSyntheticModel(const std::string &path, const SyntheticOpt
 
   uint64_t bytes = std::max(artifact.residentOffset + artifact.residentBytes,
                             artifact.recordsOffset + artifact.recordsBytes);
-  bytes = std::max(bytes, artifact.pathsOffset + artifact.pathsBytes);
+  bytes = std::max({bytes, artifact.pathsOffset + artifact.pathsBytes,
+                    artifact.tokenizerOffset + artifact.tokenizerBytes});
   std::vector<std::byte> file(roundUp(bytes, 4096));
-  std::copy(options.paths.begin(), options.paths.end(),
-            file.begin() + static_cast<ptrdiff_t>(artifact.pathsOffset));
-  artifact.pathsChecksum = checksum64(options.paths);
+  auto put = [&file](std::span<const std::byte> section, uint64_t offset) {
+    std::copy(section.begin(), section.end(), file.begin() + static_cast<ptrdiff_t>(offset));
+    return checksum64(section);
+  };
+  artifact.pathsChecksum = put(options.paths, artifact.pathsOffset);
+  artifact.tokenizerChecksum = put(options.tokenizer, artifact.tokenizerOffset);
   Filler filler(options.seed);
   for (const ResidentWeight &weight : artifact.residents)
     filler.fill(file.data() + artifact.residentOffset + weight.offset, weight.shape, weight.format);

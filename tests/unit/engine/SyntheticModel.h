@@ -40,6 +40,8 @@ struct SyntheticOptions {
   MissRule miss = {};           // The rule in that plan.
   /// The section of activation-path tables; empty: none.
   std::vector<std::byte> paths = {};
+  /// The tokenizer's table; empty: none.
+  std::vector<std::byte> tokenizer = {};
   bool hasHadamard = false; // In the experts, where `experts` is quantized.
   /// Experts are f32, of the values that int8 experts of the same numbers have, with hasHadamard
   /// those whose transform these store.

@@ -125,6 +125,16 @@ TEST_CASE("a loop that stops finishes what runs and accepts nothing more") {
   CHECK(running.loop.submit({requestOf({1}, 1)}).refusal == Refusal::kStopping);
 }
 
+TEST_CASE("a sequence is cancelled once nobody waits for its answer") {
+  RunningLoop running;
+  (void)running.loop.submit({requestOf({1, 2}, 60)});
+  const Submission next = running.loop.submit({requestOf({1, 2}, 60)});
+  REQUIRE_FALSE(next.refusal);
+  CHECK(wholeAnswer(*next.answers[0]).tokens.size() == 60);
+  running.end();
+  CHECK(running.loop.numbers().cancelled == 1);
+}
+
 TEST_CASE("what has not ended after the grace is cancelled") {
   RunningLoop running(0ms);
   std::vector<Submission> submissions;
