@@ -3,9 +3,8 @@
 #include "compiler/calibrate/LayerwisePlan.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
-#include "runtime/engine/EngineImpl.h"
+#include "runtime/engine/Executor.h"
 #include "runtime/engine/Footprint.h"
-#include "runtime/engine/ModelImpl.h"
 
 #include <algorithm>
 #include <array>
@@ -13,27 +12,40 @@
 
 namespace moert {
 
-/// Invariants: `engine` has weights, tables and a cache of the current segment only; sessions have
-/// no tokens between two calls of execute().
-struct LayerwiseExecutor::Impl {
-  const Model *model = nullptr;
-  const Model::Impl *file = nullptr;
-  LayerwiseOptions options;
-  uint32_t batchWindows = 0;
-  std::vector<Segment> segments;
-  std::optional<uint32_t> begun;
+namespace {
 
-  Engine::Impl engine;
-  HostRegion laterScores;                         // Scores of one later router, for a batch.
-  std::vector<std::unique_ptr<Session>> sessions; // One per window of a batch.
+/// What a layerwise run has made before its executor.
+struct LayerwiseParts {
+  std::vector<Segment> segments;
+  std::unique_ptr<ThreadPool> threads;
+  ResidentWeights weights;
+  std::unique_ptr<ExpertStore> experts;
+  Step step;
+  HostRegion laterScores;                                 // One later router's, for a batch.
+  std::vector<std::unique_ptr<SequenceSession>> sessions; // One per window of a batch.
+};
+
+} // namespace
+
+/// Invariants: weights and the experts' cache are of the current segment only; sessions have no
+/// tokens between two calls of execute().
+struct LayerwiseExecutor::Impl : LayerwiseParts {
+  Impl(const Model &opened, const LayerwiseOptions &layerwiseOptions, const KernelTable &kernels,
+       LayerwiseParts parts)
+      : LayerwiseParts(std::move(parts)), model(opened), options(layerwiseOptions),
+        executor({artifact(), kernels, *threads, weights, *experts}) {}
+
+  const Model &model;
+  const LayerwiseOptions options;
+  Executor executor;
+  std::optional<uint32_t> begun;
   uint64_t bytesRead = 0;
 
-  const Artifact &artifact() const { return model->artifact(); }
+  const Artifact &artifact() const { return model.artifact(); }
 
-  Status read(uint64_t fileOffset, std::span<std::byte> into);
   Status checkResidents();
   Status loadResidents(const Segment &segment);
-  Status makeCache(const Segment &segment);
+  Status startLayer(const Segment &segment);
 
   void setBatch(std::span<const int32_t> tokens);
   void moveStates(const std::vector<int32_t> &buffers, uint64_t stateBytes,
@@ -45,8 +57,8 @@ struct LayerwiseExecutor::Impl {
                       LayerObserver &observer);
 
   template <typename T> LayerRows<T> rowsOf(int32_t buffer) const {
-    Rows rows = engine.buffer(buffer);
-    return {reinterpret_cast<const T *>(rows.data), rows.stride(), engine.bufferInfo(buffer).width};
+    const Rows rows = step.buffer(buffer);
+    return {reinterpret_cast<const T *>(rows.data), rows.stride(), step.bufferInfo(buffer).width};
   }
 };
 
@@ -56,7 +68,7 @@ namespace {
 class LogitsRelay final : public StepObserver {
 public:
   LogitsRelay(LayerObserver &target, uint32_t windowLength,
-              std::span<const std::unique_ptr<Session>> windowSessions)
+              std::span<const std::unique_ptr<SequenceSession>> windowSessions)
       : observer(target), windowTokens(windowLength), sessions(windowSessions) {}
 
   Status onLogits(Session &session, uint32_t position, std::span<const float> logits) override {
@@ -68,36 +80,13 @@ public:
 private:
   LayerObserver &observer;
   uint32_t windowTokens;
-  std::span<const std::unique_ptr<Session>> sessions;
+  std::span<const std::unique_ptr<SequenceSession>> sessions;
 };
 
 } // namespace
 
 LayerwiseExecutor::LayerwiseExecutor(std::unique_ptr<Impl> created) : impl(std::move(created)) {}
 LayerwiseExecutor::~LayerwiseExecutor() = default;
-
-// In pieces, several at a time; offset, address and length are multiples of the alignment.
-Status LayerwiseExecutor::Impl::read(uint64_t fileOffset, std::span<std::byte> into) {
-  ReadQueue &queue = *engine.queue;
-  Status failure;
-  for (uint64_t submitted = 0; submitted < into.size() || queue.readsUnderWay() > 0;) {
-    while (failure.isOk() && submitted < into.size() && queue.readsUnderWay() < queue.maxReads()) {
-      uint64_t bytes = std::min<uint64_t>(kResidentReadBytes, into.size() - submitted);
-      MemoryPiece piece = {into.data() + submitted, bytes};
-      failure = queue.submit(submitted, fileOffset + submitted, {&piece, 1});
-      submitted += bytes;
-    }
-    if (queue.readsUnderWay() == 0)
-      break;
-    std::array<ReadCompletion, 8> completions;
-    MOERT_ASSIGN_OR_RETURN(size_t count, queue.poll(completions, true));
-    for (size_t i = 0; i < count; ++i)
-      if (failure.isOk())
-        failure = std::move(completions[i].status);
-  }
-  bytesRead += into.size();
-  return std::move(failure).withContext("resident weights");
-}
 
 // Segments read parts of the section, some of them twice, but its checksum covers the whole.
 Status LayerwiseExecutor::Impl::checkResidents() {
@@ -107,116 +96,89 @@ Status LayerwiseExecutor::Impl::checkResidents() {
                          HostRegion::create(std::min(kPieceBytes, roundUp(total, uint64_t(4096)))));
   ChecksumStream checksum;
   for (uint64_t done = 0; done < total; done += piece.bytes()) {
-    uint64_t bytes = std::min(piece.bytes(), total - done);
-    MOERT_RETURN_IF_ERROR(read(artifact().residentOffset + done,
-                               piece.span().first(roundUp(bytes, ArtifactFile::kAlignment))));
+    const uint64_t bytes = std::min(piece.bytes(), total - done);
+    const auto read = piece.span().first(roundUp(bytes, ArtifactFile::kAlignment));
+    MOERT_RETURN_IF_ERROR(readResidents(experts->reads(), artifact().residentOffset + done, read));
+    bytesRead += read.size();
     checksum.update(piece.span().first(bytes));
   }
-  if (uint64_t found = checksum.digest(); found != artifact().residentChecksum)
-    return invalidInput(model->path(), ": the resident weights have checksum ",
-                        formatChecksum(found), ", expected ",
-                        formatChecksum(artifact().residentChecksum));
-  return {};
+  return moert::checkResidents(model, checksum.digest());
 }
 
 Status LayerwiseExecutor::Impl::loadResidents(const Segment &segment) {
-  for (const ResidentRange &range : segment.ranges)
-    MOERT_RETURN_IF_ERROR(
-        read(artifact().residentOffset + range.sectionOffset,
-             engine.residentMemory.span().subspan(range.memoryOffset, range.bytes)));
+  for (const ResidentRange &range : segment.ranges) {
+    MOERT_RETURN_IF_ERROR(readResidents(experts->reads(),
+                                        artifact().residentOffset + range.sectionOffset,
+                                        weights.memory().subspan(range.memoryOffset, range.bytes)));
+    bytesRead += range.bytes;
+  }
   for (int32_t weight : segment.weights) {
-    uint64_t offset = artifact().residents[static_cast<size_t>(weight)].offset;
-    auto range = std::find_if(segment.ranges.begin(), segment.ranges.end(), [&](const auto &one) {
-      return offset >= one.sectionOffset && offset - one.sectionOffset < one.bytes;
-    });
-    engine.residentPages[static_cast<size_t>(weight)] =
-        engine.residentMemory.data() + range->memoryOffset + (offset - range->sectionOffset);
+    const uint64_t offset = artifact().residents[static_cast<size_t>(weight)].offset;
+    const auto range =
+        std::find_if(segment.ranges.begin(), segment.ranges.end(), [&](const auto &one) {
+          return offset >= one.sectionOffset && offset - one.sectionOffset < one.bytes;
+        });
+    weights.place(static_cast<size_t>(weight),
+                  range->memoryOffset + (offset - range->sectionOffset));
   }
   return {};
 }
 
-// A cache of this layer alone, which owns the whole pool.
-Status LayerwiseExecutor::Impl::makeCache(const Segment &segment) {
-  if (engine.cache)
-    bytesRead += engine.cache->totalCounts().bytesRead;
-  engine.cache.reset();
-  if (!segment.moeLayer)
-    return {};
-  engine.firstCachedLayer = *segment.moeLayer;
-  engine.cacheLayers = {{artifact().moeLayers[*segment.moeLayer].layer,
-                         engine.moeLayers[*segment.moeLayer].records,
-                         engine.poolMemory.bytes() / artifact().pageBytes}};
-  CacheConfig config;
-  config.fileName = model->path();
-  config.pageBytes = artifact().pageBytes;
-  config.layers = engine.cacheLayers;
-  config.pool = engine.poolMemory.span();
-  config.threads = engine.threads.get();
-  MOERT_ASSIGN_OR_RETURN(engine.cache, ExpertCache::create(config, *engine.queue));
-  return {};
+Status LayerwiseExecutor::Impl::startLayer(const Segment &segment) {
+  if (experts->hasCache())
+    bytesRead += experts->cache().totalCounts().bytesRead;
+  return experts->startLayer(segment.moeLayer);
+}
+
+static StepShape stepShapeOf(const LayerwiseOptions &options, const MemoryAccount &account,
+                             uint32_t threads) {
+  StepShape shape;
+  shape.tokens = account.prefillChunk;
+  shape.contextTokens = static_cast<uint32_t>(roundUp(options.windowTokens, kKvBlockTokens));
+  shape.sequenceTokens = options.windowTokens;
+  shape.logitsRows = options.wantsLogits ? 1 : 0;
+  shape.threads = threads;
+  return shape;
 }
 
 Result<std::unique_ptr<LayerwiseExecutor>>
 LayerwiseExecutor::create(const Model &model, const LayerwiseOptions &options,
                           const LayerwiseAccount &account) {
-  auto executor = std::make_unique<Impl>();
   const Artifact &artifact = model.artifact();
-  executor->model = &model;
-  executor->file = model.impl.get();
-  executor->options = options;
-  executor->batchWindows = account.batchWindows;
-  const Program &program = layerwiseProgram(artifact);
-  MOERT_ASSIGN_OR_RETURN(executor->segments, segmentsOf(artifact, program, options));
-
-  Engine::Impl &engine = executor->engine;
-  engine.model = &model;
-  engine.artifact = &artifact;
-  engine.kernels = &bestKernels();
+  const KernelTable *kernels = &bestKernels();
   if (options.isa) {
-    MOERT_ASSIGN_OR_RETURN(engine.kernels, kernelsFor(*options.isa));
+    MOERT_ASSIGN_OR_RETURN(kernels, kernelsFor(*options.isa));
   }
-  engine.contextTokens = static_cast<uint32_t>(roundUp(options.windowTokens, kKvBlockTokens));
-  engine.sequenceTokens = options.windowTokens;
-  engine.chunk = account.memory.prefillChunk;
-  engine.logitsRows = options.wantsLogits ? 1 : 0;
-  engine.program = &program;
-  MOERT_ASSIGN_OR_RETURN(engine.threads,
+  LayerwiseParts parts;
+  const Program &program = layerwiseProgram(artifact);
+  MOERT_ASSIGN_OR_RETURN(parts.segments, segmentsOf(artifact, program, options));
+  MOERT_ASSIGN_OR_RETURN(parts.threads,
                          ThreadPool::create(options.threads, ThreadPool::Shortage::kTakesFewer));
   uint64_t residentBytes = 0;
-  for (const Segment &segment : executor->segments)
+  for (const Segment &segment : parts.segments)
     residentBytes = std::max(residentBytes, segment.residentBytes());
-  MOERT_ASSIGN_OR_RETURN(engine.residentMemory, HostRegion::create(residentBytes));
-  MOERT_ASSIGN_OR_RETURN(
-      engine.poolMemory,
-      HostRegion::create(account.memory.poolPages * artifact.pageBytes, Populate::kNo));
-  MOERT_RETURN_IF_ERROR(engine.makeStepMemory());
-  if (options.laterRouters != 0) {
-    uint64_t row = roundUp(engine.probabilities.size() * sizeof(float), kBufferAlignment);
-    MOERT_ASSIGN_OR_RETURN(executor->laterScores, HostRegion::create(row * engine.chunk));
-  }
-  uint64_t windowBytes = windowMemoryBytes(artifact, engine.contextTokens);
-  for (uint32_t window = 0; window < executor->batchWindows; ++window) {
-    MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(windowBytes));
-    executor->sessions.push_back(
-        Engine::Impl::makeSession(artifact, std::move(memory), engine.contextTokens, true));
-  }
-
-  MemoryPiece pool = {engine.poolMemory.data(), engine.poolMemory.bytes()};
-  MOERT_ASSIGN_OR_RETURN(
-      engine.queue,
-      createReadQueue(executor->file->file, readQueueOptions(artifact, options.io, {&pool, 1})));
-  MOERT_RETURN_IF_ERROR(executor->checkResidents());
-  Result<std::vector<MoeLayerTables>> tables = makeLayerTables(artifact);
-  if (!tables.isOk())
-    return tables.status().withContext(model.path());
-  engine.moeLayers = std::move(tables).value();
   // Views of all weights; their bytes are in memory during their segment only.
-  engine.residentPages.resize(artifact.residents.size());
-  for (size_t i = 0; i < artifact.residents.size(); ++i)
-    engine.residents.push_back(
-        {artifact.residents[i].shape, artifact.residents[i].format,
-         layoutOf(artifact.residents[i].shape, artifact.residents[i].format).value(),
-         PagedBytes::contiguous(&engine.residentPages[i])});
+  MOERT_ASSIGN_OR_RETURN(parts.weights,
+                         ResidentWeights::create(artifact, residentBytes, Populate::kYes));
+  const StepShape shape = stepShapeOf(options, account.memory, parts.threads->threads());
+  MOERT_ASSIGN_OR_RETURN(parts.step, Step::create(artifact, shape));
+  parts.step.program = &program;
+  if (options.laterRouters != 0) {
+    const uint64_t row =
+        roundUp(roundUp(mostExpertsOf(artifact), 16) * sizeof(float), uint64_t(kBufferAlignment));
+    MOERT_ASSIGN_OR_RETURN(parts.laterScores, HostRegion::create(row * shape.tokens));
+  }
+  const uint64_t windowBytes = windowMemoryBytes(artifact, shape.contextTokens);
+  for (uint32_t window = 0; window < account.batchWindows; ++window) {
+    MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(windowBytes));
+    parts.sessions.push_back(std::make_unique<SequenceSession>(
+        SequenceMemory::create(artifact, std::move(memory), shape.contextTokens, true), nullptr));
+  }
+  MOERT_ASSIGN_OR_RETURN(
+      parts.experts,
+      ExpertStore::create(model, {account.memory.poolPages, options.io, {}}, *parts.threads));
+  auto executor = std::make_unique<Impl>(model, options, *kernels, std::move(parts));
+  MOERT_RETURN_IF_ERROR(executor->checkResidents());
   return std::unique_ptr<LayerwiseExecutor>(new LayerwiseExecutor(std::move(executor)));
 }
 
@@ -231,28 +193,27 @@ uint64_t LayerwiseExecutor::stateBytes(uint32_t boundary) const {
   return boundary < impl->segments.size() ? impl->segments[boundary].stateBytes : 0;
 }
 const std::string &LayerwiseExecutor::ioDescription() const {
-  return impl->engine.queue->describe();
+  return impl->experts->reads().describe();
 }
 uint64_t LayerwiseExecutor::bytesRead() const {
   return impl->bytesRead +
-         (impl->engine.cache ? impl->engine.cache->totalCounts().bytesRead : uint64_t(0));
+         (impl->experts->hasCache() ? impl->experts->cache().totalCounts().bytesRead : uint64_t(0));
 }
 
 Status LayerwiseExecutor::begin(uint32_t segment) {
   impl->begun.reset();
-  MOERT_RETURN_IF_ERROR(impl->makeCache(impl->segments[segment]));
+  MOERT_RETURN_IF_ERROR(impl->startLayer(impl->segments[segment]));
   MOERT_RETURN_IF_ERROR(impl->loadResidents(impl->segments[segment]));
   impl->begun = segment;
   return {};
 }
 
 void LayerwiseExecutor::Impl::setBatch(std::span<const int32_t> tokens) {
-  engine.batch.clear();
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    Session *session = sessions[i / options.windowTokens].get();
-    engine.batch.push_back(
-        {session, static_cast<uint32_t>(i % options.windowTokens), tokens[i], options.wantsLogits});
-  }
+  step.batch.clear();
+  for (size_t i = 0; i < tokens.size(); ++i)
+    step.batch.push_back({sessions[i / options.windowTokens].get(),
+                          static_cast<uint32_t>(i % options.windowTokens), tokens[i],
+                          options.wantsLogits});
 }
 
 // Calls move for each part of each token's state with its offset in the arena and in the states.
@@ -261,8 +222,8 @@ void LayerwiseExecutor::Impl::moveStates(
     const std::function<void(std::byte *buffer, uint64_t at, uint64_t bytes)> &move) {
   uint64_t before = 0;
   for (int32_t buffer : buffers) {
-    Rows rows = engine.buffer(buffer);
-    for (uint64_t row = 0; row < engine.rows(); ++row)
+    const Rows rows = step.buffer(buffer);
+    for (uint64_t row = 0; row < step.rows(); ++row)
       move(rows.data + row * rows.bytesPerRow, row * stateBytes + before, rows.bytesPerRow);
     before += rows.bytesPerRow;
   }
@@ -270,7 +231,7 @@ void LayerwiseExecutor::Impl::moveStates(
 
 Status LayerwiseExecutor::Impl::observeRoute(const Segment &segment, const RouteInstruction &route,
                                              LayerObserver &observer) {
-  const Router own = engine.routerOf(route);
+  const Router own = executor.routerOf(route);
   LayerObserver::Routed routed = {route.moeLayer,
                                   rowsOf<float>(segment.expertsInput),
                                   rowsOf<float>(route.scores),
@@ -279,15 +240,15 @@ Status LayerwiseExecutor::Impl::observeRoute(const Segment &segment, const Route
                                   &own};
   MOERT_RETURN_IF_ERROR(observer.onRouted(routed));
   for (const LaterRouter &router : segment.laterRouters) {
-    const WeightView &w = engine.weight(router.weight);
+    const WeightView &w = weights.weight(router.weight);
     float *scores = reinterpret_cast<float *>(laterScores.data());
     uint64_t stride = roundUp(w.shape.rows, kBufferAlignment / sizeof(float));
-    engine.multiply(w, segment.routerInput, 0, engine.rows(), scores, stride);
+    executor.multiply(step, w, segment.routerInput, 0, step.rows(), scores, stride);
     if (router.bias != kNone)
-      engine.kernels->addBias(scores, stride, engine.vector(router.bias), engine.rows(),
-                              w.shape.rows, scores, stride);
+      executor.kernels().addBias(scores, stride, executor.vector(router.bias), step.rows(),
+                                 w.shape.rows, scores, stride);
     MOERT_RETURN_IF_ERROR(observer.onLaterRouter(
-        routed, router.ahead, {scores, stride, w.shape.rows}, engine.routerOf(router.route)));
+        routed, router.ahead, {scores, stride, w.shape.rows}, executor.routerOf(router.route)));
   }
   return {};
 }
@@ -295,7 +256,7 @@ Status LayerwiseExecutor::Impl::observeRoute(const Segment &segment, const Route
 Status LayerwiseExecutor::Impl::observeProduct(const Instruction &instruction,
                                                LayerObserver &observer) {
   const auto observe = [&](int32_t weight, int32_t src) {
-    return engine.bufferInfo(src).kind == BufferKind::kF32
+    return step.bufferInfo(src).kind == BufferKind::kF32
                ? observer.onProduct(weight, rowsOf<float>(src))
                : Status();
   };
@@ -315,7 +276,7 @@ Status LayerwiseExecutor::Impl::executeInstruction(const Segment &segment,
   MOERT_RETURN_IF_ERROR(observeProduct(instruction, observer));
   if (std::holds_alternative<HeadInstruction>(instruction) && !options.wantsLogits)
     return {};
-  MOERT_RETURN_IF_ERROR(engine.executeTogether({&instruction, 1}, engine.profile.back()));
+  MOERT_RETURN_IF_ERROR(executor.submit(step, {&instruction, 1}, step.profile.back()));
   if (const auto *route = std::get_if<RouteInstruction>(&instruction))
     return observeRoute(segment, *route, observer);
   return {};
@@ -323,34 +284,33 @@ Status LayerwiseExecutor::Impl::executeInstruction(const Segment &segment,
 
 Status LayerwiseExecutor::execute(std::span<const int32_t> tokens, std::span<const std::byte> in,
                                   std::span<std::byte> out, LayerObserver &observer) {
-  Engine::Impl &engine = impl->engine;
   const uint32_t windowTokens = impl->options.windowTokens;
   if (!impl->begun || tokens.empty() || tokens.size() % windowTokens != 0 ||
-      tokens.size() > uint64_t(impl->batchWindows) * windowTokens)
+      tokens.size() > impl->sessions.size() * windowTokens)
     return invalidInput("a batch of ", tokens.size(), " tokens",
                         impl->begun ? "" : " without a segment", ", expected 1 to ",
-                        impl->batchWindows, " windows of ", windowTokens);
+                        impl->sessions.size(), " windows of ", windowTokens);
   const Segment &segment = impl->segments[*impl->begun];
   const uint64_t bytesBefore = segment.stateBytes, bytesAfter = stateBytes(*impl->begun + 1);
   if (in.size() != tokens.size() * bytesBefore || out.size() != tokens.size() * bytesAfter)
     return invalidInput("states of ", in.size(), " and ", out.size(), " bytes, expected ",
                         tokens.size() * bytesBefore, " and ", tokens.size() * bytesAfter);
   for (int32_t token : tokens)
-    if (token < 0 || static_cast<uint32_t>(token) >= engine.artifact->model.vocabularySize)
+    if (token < 0 || static_cast<uint32_t>(token) >= impl->artifact().model.vocabularySize)
       return invalidInput("token id ", token, ", expected 0 to ",
-                          engine.artifact->model.vocabularySize - 1);
+                          impl->artifact().model.vocabularySize - 1);
 
   impl->setBatch(tokens);
   LogitsRelay relay(observer, windowTokens, impl->sessions);
-  engine.observer = &relay;
-  engine.fillRopeTables();
+  impl->step.observer = &relay;
+  impl->step.begin(impl->executor.kernels());
   impl->moveStates(segment.liveBefore, bytesBefore,
                    [&](std::byte *buffer, uint64_t at, uint64_t bytes) {
                      std::memcpy(buffer, in.data() + at, bytes);
                    });
   for (size_t i = segment.begin; i < segment.end; ++i)
     MOERT_RETURN_IF_ERROR(
-        impl->executeInstruction(segment, engine.program->instructions[i], observer));
+        impl->executeInstruction(segment, impl->step.program->instructions[i], observer));
   if (*impl->begun + 1 < impl->segments.size())
     impl->moveStates(impl->segments[*impl->begun + 1].liveBefore, bytesAfter,
                      [&](std::byte *buffer, uint64_t at, uint64_t bytes) {

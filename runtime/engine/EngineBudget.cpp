@@ -3,7 +3,6 @@
 
 #include "runtime/base/FloatMode.h"
 #include "runtime/base/Size.h"
-#include "runtime/engine/ModelImpl.h"
 #include "runtime/engine/PlannedCache.h"
 #include "runtime/memory/MemoryRoom.h"
 
@@ -13,42 +12,23 @@
 
 namespace moert {
 
-CacheConfig Engine::Impl::cacheConfigOf(const Plan &plan, uint64_t poolPages,
-                                        std::span<std::byte> memory,
-                                        std::vector<CacheLayer> &layers) const {
-  CacheConfig config = makeCacheConfig(*model, moeLayers, plan, poolPages, layers);
-  config.pool = memory;
-  config.threads = threads.get();
-  if (options.isExact) { // Every expert is waited for: neither reading others gains, nor parts.
-    config.rules.exchange.everyTokens = 0;
-    config.rules.baseSlices = 0;
-  }
-  return config;
-}
-
-void Engine::Impl::registerPool(uint64_t bytes) noexcept {
-  const MemoryPiece pool = {poolMemory.data(), bytes};
-  try {
-    queue->registerRegions({&pool, bytes > 0 ? size_t(1) : 0});
-  } catch (const std::bad_alloc &) { // There is no memory for its lists.
-  }
-}
-
 namespace {
 
-/// Changes an engine to another account, or nothing: what fails is made first, and every step
-/// before it can be taken back without memory.
+/// Changes an engine's parts to another account, or nothing: what fails is made first, and every
+/// step before it can be taken back without memory.
 ///
 /// Memory is given back before other memory is taken, so that both budgets together are never held.
 /// What is given back keeps its addresses (HostRegion::release) until nothing can fail any more.
 class BudgetChange {
 public:
-  BudgetChange(Engine::Impl &changed, const MemoryAccount &account)
-      : engine(changed), next(account), plan(engine.artifact->plans[next.plan]),
-        poolBytes(next.poolPages * engine.artifact->pageBytes),
-        poolBytesBefore(engine.account.poolPages * engine.artifact->pageBytes),
-        arenaBytes(engine.arenaBytesFor(next.prefillChunk)),
-        arenaBytesBefore(engine.arenaBytesFor(engine.chunk)) {}
+  BudgetChange(EngineParts &changed, const Artifact &artifact, const MemoryAccount &accountBefore,
+               const MemoryAccount &account)
+      : parts(changed), before(accountBefore), next(account),
+        planBefore(artifact.plans[before.plan]), plan(artifact.plans[next.plan]),
+        poolBytes(next.poolPages * artifact.pageBytes),
+        poolBytesBefore(before.poolPages * artifact.pageBytes),
+        arenaBytes(parts.step.arenaBytesFor(next.prefillChunk)),
+        arenaBytesBefore(parts.step.arenaBytesFor(parts.step.shape().tokens)) {}
   ~BudgetChange() {
     if (!isDone)
       takeBack();
@@ -60,17 +40,16 @@ public:
 
 private:
   bool poolShrinks() const { return poolBytes < poolBytesBefore; }
-  bool loadsPaths() const { return usesPaths(plan) && !engine.paths.table; }
-  Result<CacheReconfiguration> prepareCache(const MemoryAccount &account) const;
+  bool loadsPaths() const { return usesPaths(plan) && !parts.experts->pathTable(); }
   Status prepare();
   void giveBack();
   Status take();
   void finish() noexcept;
   void takeBack() noexcept;
 
-  Engine::Impl &engine;
-  const MemoryAccount &next;
-  const Plan &plan;
+  EngineParts &parts;
+  const MemoryAccount &before, &next;
+  const Plan &planBefore, &plan;
   const uint64_t poolBytes, poolBytesBefore, arenaBytes, arenaBytesBefore;
 
   StepTables tables;
@@ -82,94 +61,69 @@ private:
   bool isCacheChanged = false, isDone = false;
 };
 
-Result<CacheReconfiguration> BudgetChange::prepareCache(const MemoryAccount &account) const {
-  const Plan &planned = engine.artifact->plans[account.plan];
-  std::vector<CacheLayer> layers;
-  const std::span<std::byte> pool = {engine.poolMemory.data(),
-                                     account.poolPages * engine.artifact->pageBytes};
-  MOERT_ASSIGN_OR_RETURN(
-      CacheReconfiguration prepared,
-      engine.cache->prepare(engine.cacheConfigOf(planned, account.poolPages, pool, layers)));
-  CacheMachine &machine = prepared.machine;
-  MOERT_RETURN_IF_ERROR(pinAsPlanned(planned, [&machine](uint32_t layer, uint32_t expert) {
-    return machine.pin(machine.state().idOf(layer, expert)) ? Status()
-                                                            : Status(StatusCode::kInvalidInput, "");
-  }));
-  return prepared;
-}
-
 /// All tables.
 Status BudgetChange::prepare() {
-  MOERT_RETURN_IF_ERROR(engine.cache->quiesce());
-  tables = engine.makeStepTables(next.prefillChunk, usesPaths(plan));
-  MOERT_ASSIGN_OR_RETURN(cache, prepareCache(next));
+  MOERT_RETURN_IF_ERROR(parts.experts->cache().quiesce());
+  tables = parts.step.makeTables(next.prefillChunk, usesPaths(plan));
+  MOERT_ASSIGN_OR_RETURN(cache, parts.experts->prepare(plan, next.poolPages));
   if (poolShrinks() && (arenaBytes > arenaBytesBefore || loadsPaths())) {
-    MOERT_ASSIGN_OR_RETURN(cacheBefore, prepareCache(engine.account));
+    MOERT_ASSIGN_OR_RETURN(cacheBefore, parts.experts->prepare(planBefore, before.poolPages));
   }
   return {};
 }
 
 void BudgetChange::giveBack() {
   if (poolBytes != poolBytesBefore) {
-    // Registered memory is pinned: it could be neither given back nor moved.
     hasNoPool = true;
-    engine.queue->registerRegions({});
+    parts.experts->unregisterPool();
   }
   if (poolShrinks()) {
-    engine.cache->apply(std::move(*cache));
+    parts.experts->apply(std::move(*cache));
     isCacheChanged = true;
-    engine.poolMemory.release(poolBytes);
+    parts.experts->releasePool(poolBytes);
   }
-  engine.arena.release(arenaBytes);
+  parts.step.arena.release(arenaBytes);
   // They are not kept for a way back: without them nothing is predicted, and no bit changes.
-  if (!usesPaths(plan)) {
-    if (engine.paths.table)
-      engine.prefetchRules = {};
-    engine.paths = {};
-  }
+  if (!usesPaths(plan))
+    parts.experts->dropPaths();
 }
 
 Status BudgetChange::take() {
   if (loadsPaths()) {
-    MOERT_ASSIGN_OR_RETURN(paths, engine.loadPaths());
+    MOERT_ASSIGN_OR_RETURN(paths, parts.experts->loadPaths());
   }
   if (arenaBytes > arenaBytesBefore)
-    MOERT_RETURN_IF_ERROR(engine.arena.resize(arenaBytes).withContext("activations"));
-  if (poolBytes > poolBytesBefore) {
-    Status grown = engine.poolMemory.resize(poolBytes);
-    engine.cache->movePool(engine.poolMemory.data());
-    MOERT_RETURN_IF_ERROR(std::move(grown).withContext("the expert cache"));
-  }
-  return {};
+    MOERT_RETURN_IF_ERROR(parts.step.arena.resize(arenaBytes).withContext("activations"));
+  return poolBytes > poolBytesBefore ? parts.experts->growPool(poolBytes) : Status();
 }
 
 void BudgetChange::finish() noexcept {
   isDone = true;
   if (!isCacheChanged)
-    engine.cache->apply(std::move(*cache));
+    parts.experts->apply(std::move(*cache));
   if (poolShrinks())
-    (void)engine.poolMemory.resize(poolBytes);
+    parts.experts->shrinkPool(poolBytes);
   if (arenaBytes < arenaBytesBefore)
-    (void)engine.arena.resize(arenaBytes);
-  static_cast<StepTables &>(engine) = std::move(tables);
-  engine.useArena(next.prefillChunk);
-  if (paths)
-    engine.paths = std::move(*paths);
-  engine.prefetchRules = plan.prefetches;
-  engine.missRule = engine.mayLose ? plan.miss : MissRule();
-  engine.weighAsPlanned(plan);
+    (void)parts.step.arena.resize(arenaBytes);
+  static_cast<StepTables &>(parts.step) = std::move(tables);
+  parts.step.useArena(next.prefillChunk);
+  parts.experts->takePlan(plan, std::move(paths));
+  if (parts.misses)
+    parts.misses->setRule(plan.miss);
+  if (parts.importances)
+    parts.importances->takePlan(plan);
   if (hasNoPool)
-    engine.registerPool(poolBytes);
+    parts.experts->registerPool(poolBytes);
 }
 
 void BudgetChange::takeBack() noexcept {
   if (isCacheChanged)
-    engine.cache->apply(std::move(*cacheBefore));
+    parts.experts->apply(std::move(*cacheBefore));
   if (arenaBytes > arenaBytesBefore)
-    (void)engine.arena.resize(arenaBytesBefore);
-  engine.useArena(engine.chunk); // It may have moved.
+    (void)parts.step.arena.resize(arenaBytesBefore);
+  parts.step.useArena(parts.step.shape().tokens); // It may have moved.
   if (hasNoPool)
-    engine.registerPool(poolBytesBefore);
+    parts.experts->registerPool(poolBytesBefore);
 }
 
 Status BudgetChange::make() {
@@ -184,7 +138,7 @@ Status BudgetChange::make() {
 
 Status Engine::Impl::takeAccount(const MemoryAccount &next) {
   MemoryAccount taken = next;
-  MOERT_RETURN_IF_ERROR(BudgetChange(*this, next).make());
+  MOERT_RETURN_IF_ERROR(BudgetChange(*this, artifact(), account, next).make());
   account = std::move(taken);
   return {};
 }
@@ -196,14 +150,14 @@ const MemoryAccount &Engine::account() const {
 Status Engine::Impl::changeBudget(const BudgetSize &budget) {
   if (isStepping)
     return failed("a budget within a step: an observer must not call the engine");
-  if (decodedCache)
+  if (misses && misses->decoded())
     return failed("a budget for an engine that decodes in batches, whose cache is the plan's");
   EngineOptions wished = options;
   wished.memory = budget;
   wished.threads = wished.fewestThreads = account.threads; // They are running.
   const SystemMemory system = systemMemory();
   MOERT_RETURN_IF_ERROR(checkBudgetLimit(budget, system));
-  MOERT_ASSIGN_OR_RETURN(const MemoryAccount next, accountMemory(*model, wished));
+  MOERT_ASSIGN_OR_RETURN(const MemoryAccount next, accountMemory(model, wished));
   MOERT_RETURN_IF_ERROR(checkGrowth(account, next, system));
   Status taken = takeAccount(next);
   if (taken.isOk())

@@ -1,77 +1,78 @@
 // Executes predict instructions: prefetch candidates from the values computed so far in a step.
-#include "runtime/engine/EngineImpl.h"
+#include "runtime/engine/Executor.h"
 #include "runtime/predict/Candidates.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace moert {
 
-/// Cross-layer gates: the later layer's router applied to this layer's router input, row by row.
-static void addGateLikelihoods(Engine::Impl &engine, const PredictInstruction &predict,
-                               std::span<uint32_t> sums) {
-  const Router router = engine.routerOf(*engine.routes[predict.moeLayer]);
-  const uint32_t rows = engine.rows(), experts = static_cast<uint32_t>(sums.size());
-  Rows scores = engine.buffer(predict.scores);
-  std::fill(sums.begin(), sums.end(), 0);
-  for (uint32_t row = 0; row < rows; ++row) {
-    router.computeLikelihoods(scores.floats(row), engine.probabilities.data());
-    addProbabilities({engine.probabilities.data(), experts}, rows, sums);
+void Executor::namePrefetch(Step &step, const PredictInstruction &predict) {
+  const PrefetchRule &rule = *parts.experts.prefetchRule(predict.moeLayer);
+  const uint32_t experts = step.bufferInfo(predict.scores).width;
+  const std::span<uint32_t> sums = std::span(prefetchProbabilities).first(experts);
+  if (usesGate(rule.predictor)) {
+    // The later layer's router applied to this layer's router input, row by row.
+    const Router router = routerOf(*predicted[predict.moeLayer]);
+    std::fill(sums.begin(), sums.end(), 0);
+    for (uint32_t row = 0; row < step.rows(); ++row) {
+      router.computeLikelihoods(step.buffer(predict.scores).floats(row), probabilities.data());
+      addProbabilities({probabilities.data(), experts}, step.rows(), sums);
+    }
+  } else {
+    parts.experts.pathTable()->predict(predict.moeLayer, step.chosen[0], step.chosen[1], sums);
   }
-}
-
-/// Call after the product of its gate, if it has one.
-void Engine::Impl::namePrefetch(const PredictInstruction &predict) {
-  const PrefetchRule &rule = prefetchRules[predict.moeLayer];
-  std::span<uint32_t> predicted(prefetchProbabilities.data(), bufferInfo(predict.scores).width);
-  if (usesGate(rule.predictor))
-    addGateLikelihoods(*this, predict, predicted);
-  else
-    paths.table->predict(predict.moeLayer, chosen[0], chosen[1], predicted);
-  listLikeliest(predicted, rule.candidates, prefetchCandidates);
-  observer->onPredict(predict.moeLayer, predict.ahead, batch[0].position, prefetchCandidates);
+  listLikeliest(sums, rule.candidates, prefetchCandidates);
+  step.observer->onPredict(predict.moeLayer, predict.ahead, step.batch[0].position,
+                           prefetchCandidates);
   prefetchSlices.clear();
-  if (rows() == 1) { // Ranks are those of one token.
+  if (step.rows() == 1) { // Ranks are those of one token.
     prefetchSlices.resize(prefetchCandidates.size());
-    lowerPrefetch(missRule, artifact->moeLayers[predict.moeLayer].topK, prefetchCandidates,
-                  prefetchSlices);
+    if (parts.misses)
+      lowerPrefetch(parts.misses->rule(), parts.artifact.moeLayers[predict.moeLayer].topK,
+                    prefetchCandidates, prefetchSlices);
   }
-  cache->prefetch({predict.moeLayer - firstCachedLayer, rule, prefetchCandidates, prefetchSlices});
+  parts.experts.cache().prefetch(
+      {parts.experts.cached(predict.moeLayer), rule, prefetchCandidates, prefetchSlices});
 }
 
 // A chunk of a prompt uses most experts of every layer: prefetching is for single tokens.
-void Engine::Impl::executePredicts(std::span<const Instruction> predicts) {
-  if (program != decode || prefetchRules.empty())
+void Executor::executePredicts(Step &step, std::span<const Instruction> predicts) {
+  if (step.program != parts.predictingFrom)
     return;
-  auto isPlanned = [&](const PredictInstruction &predict) {
-    return prefetchRules[predict.moeLayer].predictsFrom(predict.ahead);
+  /// The rule that the prediction is made for; null: none.
+  auto plannedRule = [&](const PredictInstruction &predict) {
+    const PrefetchRule *rule = parts.experts.prefetchRule(predict.moeLayer);
+    return rule && rule->predictsFrom(predict.ahead) ? rule : nullptr;
   };
   // A gate is computed as the product with another layer's router.
   std::array<LinearInstruction, kMostTogether> gates{};
   size_t count = 0;
   for (const Instruction &instruction : predicts) {
     const auto &predict = std::get<PredictInstruction>(instruction);
-    if (isPlanned(predict) && usesGate(prefetchRules[predict.moeLayer].predictor))
+    const PrefetchRule *rule = plannedRule(predict);
+    if (rule && usesGate(rule->predictor))
       gates[count++] = {predict.src, predict.scores, predict.weight, predict.bias};
   }
   if (count > 0)
-    executeLinears(std::span(gates).first(count));
+    executeLinears(step, std::span(gates).first(count));
   for (const Instruction &instruction : predicts)
-    if (const auto &predict = std::get<PredictInstruction>(instruction); isPlanned(predict))
-      namePrefetch(predict);
+    if (const auto &predict = std::get<PredictInstruction>(instruction); plannedRule(predict))
+      namePrefetch(step, predict);
 }
 
-/// Stores the choice of all rows, one after the other, for the activation-path table.
-void Engine::Impl::rememberChosen(const RouteInstruction &route) {
-  if (!paths.table || program != decode)
+void Executor::rememberChosen(Step &step, const RouteInstruction &route) const {
+  if (!parts.experts.pathTable() || step.program != parts.predictingFrom)
     return;
-  std::swap(chosen[0], chosen[1]);
-  chosen[0].clear();
-  Rows experts = buffer(route.experts);
-  const uint32_t topK = artifact->moeLayers[route.moeLayer].topK;
-  for (uint32_t row = 0; row < rows(); ++row)
-    chosen[0].insert(chosen[0].end(), experts.integers(row),
-                     experts.integers(row) + ranksOf(row, topK));
+  std::swap(step.chosen[0], step.chosen[1]);
+  step.chosen[0].clear();
+  const Rows experts = step.buffer(route.experts);
+  const std::span<const uint32_t> taken = ranksTaken(step);
+  for (uint32_t row = 0; row < step.rows(); ++row)
+    step.chosen[0].insert(step.chosen[0].end(), experts.integers(row),
+                          experts.integers(row) +
+                              (taken.empty() ? step.bufferInfo(route.experts).width : taken[row]));
 }
 
 } // namespace moert

@@ -4,8 +4,11 @@
 #include "runtime/base/FloatMode.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
+#include "runtime/engine/MissDecisions.h"
 #include "runtime/engine/PlannedCache.h"
 #include "runtime/engine/ProcessFootprint.h"
+#include "runtime/engine/ResidentWeights.h"
+#include "runtime/engine/Step.h"
 
 #include <algorithm>
 
@@ -19,6 +22,13 @@ CacheShape cacheShapeOf(const Artifact &artifact) {
   for (const MoeLayer &layer : artifact.moeLayers)
     shape.layers.push_back(cacheLayerOf(recordBytesOf(layer), artifact.pageBytes, layer.topK));
   return shape;
+}
+
+uint32_t mostExpertsOf(const Artifact &artifact) {
+  size_t most = 0;
+  for (const MoeLayer &layer : artifact.moeLayers)
+    most = std::max(most, layer.experts.size());
+  return static_cast<uint32_t>(most);
 }
 
 uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets) {
@@ -304,7 +314,7 @@ static uint64_t decodedBatchBytes(const Artifact &artifact, uint64_t rows) {
   for (const MoeLayer &layer : artifact.moeLayers)
     experts += layer.experts.size();
   constexpr uint64_t kBytesPerExpert = sizeof(DirectoryEntry) + 64; // And its places in lists.
-  return experts * kBytesPerExpert + MissScratch::batchBytes(artifact, rows);
+  return experts * kBytesPerExpert + MissDecisions::batchBytes(artifact, rows);
 }
 
 namespace {

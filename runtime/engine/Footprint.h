@@ -1,15 +1,14 @@
 // The memory that an artifact needs, computed from its tables.
 #pragma once
 
-#include "runtime/cache/ExpertCache.h"
-#include "runtime/engine/EngineImpl.h"
+#include "runtime/engine/ExpertStore.h"
 #include "runtime/memory/MemoryBudget.h"
 
 #include <vector>
 
 namespace moert {
 
-/// For a run that may lower experts (Engine::Impl::mayLose), which needs most, or for one that
+/// For a run that may lower experts (StepShape::mayLose), which needs most, or for one that
 /// waits for all of them.
 ModelFootprint footprintOf(const Model &model, bool mayLose = true);
 
@@ -23,9 +22,6 @@ uint64_t describedBytesOf(const Artifact &artifact);
 /// pool to be registered.
 ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
                                   std::span<const MemoryPiece> regions);
-
-/// Resident weights are read in pieces of this size: large enough for any disk's best rate.
-constexpr uint64_t kResidentReadBytes = 1 << 20;
 
 CacheShape cacheShapeOf(const Artifact &artifact);
 
@@ -44,6 +40,9 @@ ArenaBytes arenaBytesPerToken(const Artifact &artifact, bool mayLose);
 /// with each number of them.
 Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact,
                                                     bool areReadInPart = false);
+
+/// Experts of the layer that has most.
+uint32_t mostExpertsOf(const Artifact &artifact);
 
 /// Floats of attention scratch for one thread (Kernels.h, attend).
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens);

@@ -1,11 +1,19 @@
 // Opening an artifact.
-#include "runtime/engine/ModelImpl.h"
+#include "moert/Engine.h"
 
 #include "runtime/base/FloatMode.h"
 #include "runtime/format/Reader.h"
 #include "runtime/format/Validate.h"
+#include "runtime/io/ArtifactFile.h"
 
 namespace moert {
+
+struct Model::Impl {
+  ArtifactFile file;
+  Artifact artifact;
+  std::vector<std::byte> tokenizerTable; // The tokenizer reads it in place.
+  std::optional<Tokenizer> tokenizer;
+};
 
 Model::Model(std::unique_ptr<Impl> opened) : impl(std::move(opened)) {}
 Model::~Model() = default;
@@ -15,6 +23,9 @@ const std::string &Model::path() const {
 }
 const Artifact &Model::artifact() const {
   return impl->artifact;
+}
+const ArtifactFile &Model::file() const {
+  return impl->file;
 }
 const Tokenizer *Model::tokenizer() const {
   return impl->tokenizer ? &*impl->tokenizer : nullptr;

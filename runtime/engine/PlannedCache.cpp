@@ -2,8 +2,6 @@
 
 #include "runtime/base/Excerpt.h"
 #include "runtime/engine/Footprint.h"
-#include "runtime/engine/ModelImpl.h"
-#include "runtime/format/Reader.h"
 
 #include <algorithm>
 #include <tuple>
@@ -234,37 +232,6 @@ Status fillAsPlanned(const Plan &plan, ExpertCache &cache,
     progress(done += cache.passCounts().bytesRead);
   }
   return {};
-}
-
-//===-- Activation paths ----------------------------------------------------------------------===//
-
-namespace {
-
-/// Adapts the open file to the interface of the sections' reader.
-class OpenedFile final : public ByteSource {
-public:
-  explicit OpenedFile(const ArtifactFile &openedFile) : file(openedFile) {}
-  const std::string &name() const override { return file.path(); }
-  uint64_t bytes() const override { return file.bytes(); }
-  Status read(uint64_t offset, std::span<std::byte> into) const override {
-    return file.read(offset, into);
-  }
-
-private:
-  const ArtifactFile &file;
-};
-
-} // namespace
-
-Result<LoadedPaths> Engine::Impl::loadPaths() const {
-  const ArtifactFile &file = model->impl->file;
-  LoadedPaths loaded;
-  MOERT_ASSIGN_OR_RETURN(loaded.section, readPaths(OpenedFile(file), *artifact));
-  Result<PathTable> table = PathTable::create(loaded.section, layerExpertsOf(*artifact));
-  if (!table.isOk())
-    return table.status().withContext(file.path());
-  loaded.table = std::move(table).value();
-  return loaded;
 }
 
 } // namespace moert

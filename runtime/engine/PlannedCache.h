@@ -1,8 +1,7 @@
 // Chooses one of an artifact's plans and configures the expert cache for it.
 #pragma once
 
-#include "runtime/cache/ExpertCache.h"
-#include "runtime/engine/EngineImpl.h"
+#include "runtime/engine/ExpertStore.h"
 #include "runtime/memory/MemoryBudget.h"
 
 #include <functional>

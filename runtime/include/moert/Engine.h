@@ -28,6 +28,8 @@
 
 namespace moert {
 
+class ArtifactFile;
+
 /// Owned by its opener; must outlive its engines. Immutable: any number of threads and engines may
 /// use it at once.
 class Model {
@@ -41,16 +43,15 @@ public:
 
   const std::string &path() const;
   const Artifact &artifact() const;
+  /// As it was opened: engines read the file that was checked.
+  const ArtifactFile &file() const;
   /// nullptr if the artifact has none: programs then read and print token ids.
   const Tokenizer *tokenizer() const;
 
-  struct Impl;
-
 private:
+  struct Impl;
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
-  friend class Engine;
-  friend class LayerwiseExecutor;
 };
 
 struct EngineOptions {
@@ -253,9 +254,8 @@ public:
   const PartNumbers &lastStepParts() const;
   const StepReads &lastStepReads() const;
 
-  struct Impl;
-
 private:
+  struct Impl;
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 };
@@ -265,21 +265,19 @@ private:
 /// called.
 class Session {
 public:
-  ~Session();
-  uint32_t length() const; // Tokens so far.
-  uint32_t capacity() const;
-  void reset(); // Back to an empty sequence.
+  virtual ~Session() = default;
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  virtual uint32_t length() const = 0; // Tokens so far.
+  virtual uint32_t capacity() const = 0;
+  virtual void reset() = 0; // Back to an empty sequence.
   /// Back to the first `tokens` tokens. Returns false, and changes nothing, if there are fewer, or
   /// if there are recurrent states, which only all tokens of a sequence have.
-  [[nodiscard]] bool rewind(uint32_t tokens);
+  [[nodiscard]] virtual bool rewind(uint32_t tokens) = 0;
 
-  struct Impl;
-  Impl &internals() { return *impl; }
-
-private:
-  explicit Session(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl;
-  friend class Engine;
+protected:
+  Session() = default;
 };
 
 } // namespace moert

@@ -1,0 +1,149 @@
+// Executes instructions on the CPU. Instruction.h defines them and Kernels.h the arithmetic; this
+// finds the operands and distributes the work over the threads.
+#pragma once
+
+#include "runtime/base/ThreadPool.h"
+#include "runtime/engine/ExpertStore.h"
+#include "runtime/engine/Grouping.h"
+#include "runtime/engine/ImportanceMeter.h"
+#include "runtime/engine/MissDecisions.h"
+#include "runtime/engine/ResidentWeights.h"
+#include "runtime/engine/Router.h"
+#include "runtime/engine/Step.h"
+
+#include <span>
+#include <vector>
+
+namespace moert {
+
+/// y[rows] = w * x, for `rows` rows from firstRow on of a buffer.
+struct Product {
+  const WeightView *w;
+  float *y;
+  uint64_t yStride;
+  uint32_t firstRow, rows;
+};
+
+/// Multiply-adds that justify waking another thread: some microseconds of work.
+constexpr uint64_t kGrainOperations = 64 * 1024;
+
+/// Indices of a parallel run that one thread should have at least.
+constexpr uint64_t grainFor(uint64_t operationsPerIndex) {
+  return std::max<uint64_t>(1, kGrainOperations / std::max<uint64_t>(1, operationsPerIndex));
+}
+
+/// What an executor works with; all of it outlives the executor.
+struct ExecutorParts {
+  const Artifact &artifact;
+  const KernelTable &kernels;
+  ThreadPool &threads;
+  const ResidentWeights &weights;
+  ExpertStore &experts;
+  MissDecisions *misses = nullptr;         // Null: every expert is waited for.
+  ImportanceMeter *importances = nullptr;  // Null: no plan's eviction is by importance.
+  const Program *predictingFrom = nullptr; // Whose predict instructions prefetch; null: none.
+};
+
+class Executor {
+public:
+  explicit Executor(const ExecutorParts &executorParts);
+
+  /// Executes the step's program. The step has begun (Step::begin).
+  Status run(Step &step);
+  /// Executes an instruction, or several that are joined, in one parallel run.
+  Status submit(Step &step, std::span<const Instruction> joined, LayerProfile &layerProfile);
+
+  const KernelTable &kernels() const { return parts.kernels; }
+  const float *vector(int32_t index) const { return parts.weights.vector(index); }
+  Router routerOf(const RouteInstruction &route) const;
+  /// y = w * x for `count` rows of the buffer `source`, from firstRow on; x is float, or quantized
+  /// if w is.
+  void multiply(const Step &step, const WeightView &w, int32_t source, uint32_t firstRow,
+                uint32_t count, float *y, uint64_t yStride) const {
+    const Product product = {&w, y, yStride, firstRow, count};
+    multiply(step, {&product, 1}, source);
+  }
+  /// Several products of one buffer in one parallel run.
+  void multiply(const Step &step, std::span<const Product> products, int32_t source) const;
+  /// The same for rows of other memory; a group of 0: floats.
+  void multiply(std::span<const Product> products, const Rows &rows, uint32_t width,
+                uint32_t group) const;
+
+private:
+  class ExpertTasks;
+
+  /// Times that the cache has spent in total; valid between instructions.
+  struct CacheTime {
+    uint64_t waitNs, verifyNs, submitNs;
+  };
+  CacheTime cacheTime() const;
+  /// Counts the time of joined instructions; of products in proportion to their weight bytes.
+  void countTime(Step &step, std::span<const Instruction> joined, uint64_t computeNs) const;
+  /// Calls work(first row, rows) in parallel for all rows of the step.
+  template <class Work> void forRows(const Step &step, uint64_t operations, Work work) const {
+    parts.threads.run(step.rows(), grainFor(operations),
+                      [&](uint64_t begin, uint64_t end, uint32_t) {
+                        work(begin, static_cast<uint32_t>(end - begin));
+                      });
+  }
+
+  // Execute.cpp
+  void execute(Step &step, const EmbedInstruction &embed);
+  void execute(Step &step, const NormInstruction &norm);
+  void execute(Step &step, const QuantizeInstruction &quantize);
+  void execute(Step &step, const LinearHeadsInstruction &linear);
+  void execute(Step &step, const ActivateInstruction &activate);
+  void execute(Step &step, const AddInstruction &add);
+  void execute(Step &step, const ScaleInstruction &scale);
+  void execute(Step &step, const ClampInstruction &clamp);
+  void execute(Step &step, const ScaleByPositionInstruction &scale);
+  void execute(Step &step, const ScaleInputInstruction &scale);
+  void execute(Step &step, const GateRowsInstruction &gate);
+  void execute(Step &step, const RouteInstruction &route);
+  Status execute(Step &step, const HeadInstruction &head);
+  void executeLinears(Step &step, std::span<const LinearInstruction> linears);
+  // ExecuteState.cpp
+  void execute(Step &step, const GateInstruction &gate);
+  void execute(Step &step, const UnitNormInstruction &norm);
+  void execute(Step &step, const DecayInstruction &decay);
+  void execute(Step &step, const ConvolveInstruction &convolve);
+  void execute(Step &step, const DeltaRuleInstruction &rule);
+  // ExecuteAttention.cpp
+  void execute(Step &step, const RopeInstruction &rope);
+  void execute(Step &step, const StoreKvInstruction &store);
+  void execute(Step &step, const AttendInstruction &attend);
+  // ExecuteExperts.cpp
+  /// Starts reading the routed experts, so that reads overlap the instructions between this one and
+  /// the experts. `experts` is the buffer of their numbers.
+  Status beginExperts(Step &step, uint32_t moeLayer, int32_t experts);
+  Status executeExperts(Step &step, const ExpertsInstruction &experts, LayerProfile &layerProfile);
+  Status computeDemanded(Step &step, const ExpertsInstruction &experts);
+  /// Computes an expert for a batch that is decoded: each row with the slices that it would find in
+  /// the cache. Orders the pairs by their slices.
+  static void computeBySlices(const MoeLayerTables &layer, uint32_t expert,
+                              const PagedBytes &record, std::span<uint32_t> pairs,
+                              std::span<const uint16_t> slices, ExpertTasks &tasks);
+  /// How many of each row's experts, the first ones, take part; empty: all.
+  std::span<const uint32_t> ranksTaken(const Step &step) const {
+    return step.isLossy ? parts.misses->ranksTaken() : std::span<const uint32_t>();
+  }
+  // ExecutePredict.cpp
+  /// Executes predictions whose gates are stacked into one product.
+  void executePredicts(Step &step, std::span<const Instruction> predicts);
+  /// Call after the product of its gate, if it has one.
+  void namePrefetch(Step &step, const PredictInstruction &predict);
+  /// Stores the choice of all rows, one after the other, for the activation-path table.
+  void rememberChosen(Step &step, const RouteInstruction &route) const;
+
+  const ExecutorParts parts;
+  // Sized once, for the layer with the most experts.
+  std::vector<float> probabilities; // One row.
+  Grouping grouping;
+  bool areExpertsOpen = false;                       // Set while a layer's experts are being read.
+  std::vector<const RouteInstruction *> predicted;   // The routes of predictingFrom, by MoE layer.
+  std::vector<uint32_t> prefetchProbabilities;       // Per expert of a layer, over all rows.
+  std::vector<PrefetchCandidate> prefetchCandidates; // The same, most probable first.
+  std::vector<uint16_t> prefetchSlices;              // With which each is read.
+};
+
+} // namespace moert

@@ -1,0 +1,72 @@
+#include "runtime/engine/ImportanceMeter.h"
+
+#include "runtime/engine/Footprint.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace moert {
+
+std::vector<const RouteInstruction *> routesOf(const Program &program) {
+  std::vector<const RouteInstruction *> routes;
+  for (const Instruction &instruction : program.instructions)
+    if (const auto *route = std::get_if<RouteInstruction>(&instruction))
+      routes.push_back(route);
+  return routes;
+}
+
+ImportanceMeter::ImportanceMeter(const Artifact &artifact, const Program &decode,
+                                 const Program &prefill)
+    : decodeProgram(decode), decodeRoutes(routesOf(decode)), prefillRoutes(routesOf(prefill)),
+      sums(mostExpertsOf(artifact)) {}
+
+void ImportanceMeter::takePlan(const Plan &plan) {
+  measures = plan.rules.eviction == EvictionPolicy::kImportance;
+  expertNorms = plan.expertNorms;
+}
+
+/// In the order that docs/numbers.md has for norms: 16 partial sums, then a tree.
+static float lengthOf(std::span<const float> row) {
+  std::array<float, 16> sums{};
+  size_t i = 0;
+  for (; i + sums.size() <= row.size(); i += sums.size())
+    for (size_t lane = 0; lane < sums.size(); ++lane)
+      sums[lane] += row[i + lane] * row[i + lane];
+  for (size_t lane = 0; i < row.size(); ++i, ++lane)
+    sums[lane] += row[i] * row[i];
+  for (size_t half = sums.size() / 2; half > 0; half /= 2)
+    for (size_t lane = 0; lane < half; ++lane)
+      sums[lane] += sums[lane + half];
+  return std::sqrt(sums[0]);
+}
+
+void ImportanceMeter::measureRouterInput(Step &step, const LinearInstruction &linear) const {
+  const auto &all = step.program == &decodeProgram ? decodeRoutes : prefillRoutes;
+  const size_t next = step.routed ? step.routed->moeLayer + 1u : 0;
+  if (next >= all.size() || linear.dst != all[next]->scores ||
+      step.bufferInfo(linear.src).kind != BufferKind::kF32)
+    return;
+  const Rows src = step.buffer(linear.src);
+  for (uint32_t row = 0; row < step.rows(); ++row)
+    step.inputNorms[row] = lengthOf({src.floats(row), step.bufferInfo(linear.src).width});
+}
+
+void ImportanceMeter::beginLayer() {
+  std::fill(sums.begin(), sums.end(), uint64_t(0));
+}
+
+void ImportanceMeter::add(Step &step, const RouteInstruction &route, uint32_t row) {
+  const uint32_t topK = step.bufferInfo(route.experts).width;
+  const int32_t *routedTo = step.buffer(route.experts).integers(row);
+  const float *weights = step.buffer(route.weights).floats(row);
+  for (uint32_t rank = 0; rank < topK; ++rank) {
+    const auto expert = static_cast<size_t>(routedTo[rank]);
+    const uint32_t norm =
+        expertNorms.empty() ? kFixedPointOne : expertNorms[route.moeLayer][expert];
+    sums[expert] += tokenImportance(step.inputNorms[row], weights[rank], norm);
+  }
+  step.inputNorms[row] = 1; // For the next layer, unless it is measured.
+}
+
+} // namespace moert

@@ -1,0 +1,123 @@
+// The state of a step: its batch and program, the memory that its instructions work in, and what it
+// measured. An executor gets it with the instructions.
+#pragma once
+
+#include "moert/Engine.h"
+#include "runtime/base/HostMemory.h"
+#include "runtime/engine/SequenceSession.h"
+#include "runtime/format/Artifact.h"
+#include "runtime/kernels/Kernels.h"
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace moert {
+
+/// One token of the batch that is being computed.
+struct BatchRow {
+  SequenceSession *session;
+  uint32_t position;
+  int32_t token;
+  bool wantsLogits;
+};
+
+/// Rows of one buffer of the program being executed.
+struct Rows {
+  std::byte *data;
+  uint64_t bytesPerRow;
+
+  float *floats(uint64_t row = 0) const {
+    return reinterpret_cast<float *>(data + row * bytesPerRow);
+  }
+  int32_t *integers(uint64_t row = 0) const {
+    return reinterpret_cast<int32_t *>(data + row * bytesPerRow);
+  }
+  uint64_t stride() const { return bytesPerRow / 4; }
+  /// From firstRow on, as codes of `width` elements with their scales and sums.
+  QuantizedRows quantized(uint32_t width, uint32_t group, uint64_t firstRow) const;
+};
+
+/// Tables of a step, made for so many tokens.
+struct StepTables {
+  std::vector<BatchRow> batch;
+  std::vector<float> ropeTables;    // [row][rope][cosines, sines]
+  std::vector<uint32_t> expertRows; // Row and rank of each pair: see Grouping.
+  std::vector<float> inputNorms;    // Per row: of the router's input; 1 where it is unknown.
+  // The experts that all rows chose in the last MoE layer and in the one before that; used by the
+  // activation-path table only.
+  std::array<std::vector<int32_t>, 2> chosen;
+};
+
+/// What the memory of steps is made for.
+struct StepShape {
+  uint32_t tokens = 0;        // A batch has at most so many.
+  uint32_t contextTokens = 0; // A sequence has at most so many, rounded up to blocks.
+  /// The same as requested: decides the rotation.
+  uint32_t sequenceTokens = 0;
+  uint32_t logitsRows = 0;
+  uint32_t threads = 1;
+  bool mayLose = false;       // Some plan has a miss rule that applies.
+  bool weighsExperts = false; // Some plan's eviction is by importance.
+  bool usesPathTable = false;
+};
+
+/// Invariant: the arena and the tables have room for shape().tokens tokens. Sized once; a step
+/// allocates nothing.
+class Step : public StepTables {
+public:
+  static Result<Step> create(const Artifact &model, const StepShape &stepShape);
+
+  const StepShape &shape() const { return sizes; }
+  uint64_t arenaBytesFor(uint32_t tokens) const;
+  /// The tables for steps of so many tokens.
+  StepTables makeTables(uint32_t tokens, bool usesPathTable) const;
+  /// From now on steps have so many tokens; the arena has their bytes, and may have moved.
+  void useArena(uint32_t tokens);
+  /// Forgets what the step before measured and computes the rotations of the batch.
+  void begin(const KernelTable &kernels);
+
+  uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }
+  Rows buffer(int32_t index) const {
+    const Buffer &info = bufferInfo(index);
+    return {arena.data() + info.offset * sizes.tokens, info.bytesPerToken};
+  }
+  const Buffer &bufferInfo(int32_t index) const {
+    return program->buffers[static_cast<size_t>(index)];
+  }
+  QuantizedRows quantized(int32_t index, uint64_t firstRow = 0) const;
+  const float *ropeTableOf(uint32_t row, size_t rope) const {
+    return ropeTables.data() + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[rope];
+  }
+  float *attentionScratch(uint32_t thread) const {
+    return reinterpret_cast<float *>(scratch.data()) + thread * attentionScratchFloats;
+  }
+  /// Row `row` of shape().logitsRows.
+  float *logitsRow(uint32_t row) const {
+    return reinterpret_cast<float *>(logits.data()) + row * logitsStride;
+  }
+
+  HostRegion arena;
+  uint64_t logitsStride = 0; // Floats from one row to the next.
+  Rows lowCopyRows = {};     // In the arena, after the buffers (Footprint.h, ArenaBytes).
+
+  const Program *program = nullptr;
+  StepObserver *observer = nullptr;
+  bool isLossy = false;                     // The miss rule applies to the tokens of this step.
+  bool lowersPrompt = false;                // It applies to the experts of this chunk of a prompt.
+  const RouteInstruction *routed = nullptr; // The last route that was executed.
+
+  std::vector<LayerProfile> profile; // Per layer of the model, and one for the rest.
+  PartNumbers partNs{};
+  StepReads reads;
+
+private:
+  const Artifact *artifact = nullptr;
+  StepShape sizes;
+  HostRegion scratch, logits;
+  std::vector<uint32_t> ropeOffsets;
+  uint32_t ropeFloatsPerRow = 0;
+  uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
+};
+
+} // namespace moert
