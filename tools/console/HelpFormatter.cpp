@@ -1,5 +1,7 @@
 #include "tools/console/HelpFormatter.h"
 
+#include "runtime/base/ShellCommand.h"
+
 #include <sstream>
 #include <string_view>
 
@@ -37,37 +39,6 @@ std::string helpEntry(const std::string &name, const std::string &text, size_t w
   if (isNarrow || head.size() + 2 > textColumn)
     return head + "\n" + lines;
   return head + lines.substr(head.size());
-}
-
-/// Wraps a command line before options; continued lines end with a backslash.
-static std::string wrappedCommand(const std::string &line, size_t width) {
-  constexpr std::string_view kNext = " \\\n      ";
-  std::string out = "  ";
-  size_t column = out.size();
-  std::istringstream words(line);
-  std::string word, unit;
-  auto add = [&] {
-    if (unit.empty())
-      return;
-    const bool isFirst = column == 2;
-    if (!isFirst && column + 1 + unit.size() + 2 > width) {
-      out += kNext;
-      column = 6;
-    } else if (!isFirst) {
-      out += ' ';
-      ++column;
-    }
-    out += unit;
-    column += unit.size();
-    unit.clear();
-  };
-  while (words >> word) {
-    if (word.front() == '-' && word.size() > 1)
-      add();
-    unit += (unit.empty() ? "" : " ") + word;
-  }
-  add();
-  return out + "\n";
 }
 
 static std::string argumentName(const CLI::Option &option) {
