@@ -33,6 +33,18 @@ double assumedHitRate(double cachedFraction) {
   return 1;
 }
 
+static double fractionOf(uint64_t pages, const CacheShape &shape) {
+  return double(pages) / std::max(1.0, double(largestPoolPages(shape)));
+}
+
+ExpectedHits expectedHits(const CacheShape &shape, const CacheAllotment &allotment) {
+  const bool usesAll = std::ranges::all_of(
+      shape.layers, [](const CacheShape::Layer &layer) { return layer.topK == layer.experts; });
+  if (usesAll)
+    return {fractionOf(allotment.totalPages() - allotment.stagingPages, shape), Origin::kDerived};
+  return {assumedHitRate(fractionOf(allotment.totalPages(), shape)), Origin::kAssumed};
+}
+
 namespace {
 
 /// The model at one width, from the same passes as a compile.
@@ -106,12 +118,13 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
 }
 
 SpeedOutlook speedOf(const SizedModel &model, const DeviceProfile &device, uint32_t context,
-                     double cachedFraction) {
+                     const ExpectedHits &hits) {
   const Artifact &artifact = model.artifact;
   const StepCosts costs =
       stepCostsOf(factsOf(artifact, model.footprint), device, {device.cores, context / 2});
   SpeedOutlook speed;
-  speed.hitRate = assumedHitRate(cachedFraction);
+  speed.hitRate = hits.rate;
+  speed.hitOrigin = hits.origin;
   speed.deviceOrigin = costs.origin;
   speed.tokenNs = speed.computeNs = costs.after.firstNs;
   for (size_t i = 0; i < costs.layers.size(); ++i) {
@@ -180,11 +193,11 @@ private:
       outlook.fitsShorterContext = plan.budgetBytes >= smallestBudget(model.footprint, shortest);
       return outlook;
     }
-    const double pages = static_cast<double>(largestPoolPages(model.footprint.cache));
-    outlook.cachedFraction =
-        static_cast<double>(plan.allotment.totalPages()) / std::max(1.0, pages);
+    const CacheShape &shape = model.footprint.cache;
+    outlook.cachedFraction = fractionOf(plan.allotment.totalPages(), shape);
     if (request.device)
-      outlook.speed = speedOf(model, *request.device, use.contextTokens, outlook.cachedFraction);
+      outlook.speed =
+          speedOf(model, *request.device, use.contextTokens, expectedHits(shape, plan.allotment));
     return outlook;
   }
 

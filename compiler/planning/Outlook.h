@@ -6,6 +6,7 @@
 #include "compiler/plan/DeviceProfile.h"
 #include "compiler/session/Session.h"
 #include "runtime/base/Status.h"
+#include "runtime/policy/CacheAllotment.h"
 
 #include <cstdint>
 #include <optional>
@@ -24,7 +25,8 @@ struct OutlookRequest {
 
 /// Decoding single tokens with the default eviction and without prefetching.
 struct SpeedOutlook {
-  double hitRate = 0;                     // 0 to 1; assumed (kAssumedHits).
+  double hitRate = 0;                     // 0 to 1.
+  Origin hitOrigin = Origin::kAssumed;    // Assumed: kAssumedHits.
   double bytesPerToken = 0;               // Read from disk.
   double tokenNs = 0;                     // Resident experts are computed while others are read.
   double computeNs = 0;                   // Without reads.
@@ -72,10 +74,19 @@ inline constexpr AssumedHit kAssumedHits[] = {
     {0, 0}, {0.25, 0.515}, {0.5, 0.773}, {0.75, 0.928}, {1, 1}};
 double assumedHitRate(double cachedFraction);
 
+/// Where each token uses all experts, what the layers keep between their passes is what they hit:
+/// derived. Otherwise assumed.
+struct ExpectedHits {
+  double rate = 0; // 0 to 1.
+  Origin origin = Origin::kAssumed;
+};
+ExpectedHits expectedHits(const moert::CacheShape &shape, const moert::CacheAllotment &allotment);
+
 /// Refuses configs of models that moec cannot compile.
 moert::Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session);
 
-std::string outlookText(const Outlook &outlook, const OutlookRequest &request);
+/// In so many columns.
+std::string outlookText(const Outlook &outlook, const OutlookRequest &request, size_t columns = 80);
 std::string outlookJson(const Outlook &outlook, const OutlookRequest &request);
 
 } // namespace moec

@@ -19,7 +19,7 @@ static std::string percent(double fraction) {
   return fixed(100 * fraction, fraction < 0.1 ? 1 : 0) + "%";
 }
 
-static std::string sizesText(const Outlook &outlook) {
+static std::string sizesText(const Outlook &outlook, size_t columns) {
   TextTable table(
       {{"bits"}, {"artifact"}, {"resident"}, {"experts"}, {"an expert"}, {"smallest budget"}});
   for (const WidthOutlook &width : outlook.widths)
@@ -27,7 +27,7 @@ static std::string sizesText(const Outlook &outlook) {
                   formatBytes(width.residentBytes), formatBytes(width.expertBytes),
                   formatBytes(width.recordBytes), formatBytes(width.smallestBudget)});
   return strCat("sizes, by the experts' --bits, with resident weights at 8 bits:\n",
-                table.text(kIndent));
+                table.text(kIndent, columns));
 }
 
 static std::vector<std::string> rowOf(const WidthOutlook &width, const BudgetOutlook &budget) {
@@ -46,7 +46,8 @@ static std::vector<std::string> rowOf(const WidthOutlook &width, const BudgetOut
           fixed(1e9 / speed.computeNs, 1)};
 }
 
-static std::string budgetText(const Outlook &outlook, size_t index, bool hasSpeed) {
+static std::string budgetText(const Outlook &outlook, size_t index, bool hasSpeed,
+                              size_t lineWidth) {
   std::vector<TextTable::Column> columns = {{"bits"}, {"in memory"}};
   if (hasSpeed)
     for (const char *heading :
@@ -59,17 +60,36 @@ static std::string budgetText(const Outlook &outlook, size_t index, bool hasSpee
     table.addRow(row);
   }
   return strCat("\nwith ", outlook.widths.front().budgets[index].budget, ":\n",
-                table.text(kIndent));
+                table.text(kIndent, lineWidth));
 }
 
-/// nullopt if no width fits any budget.
-static std::optional<Origin> worstOrigin(const Outlook &outlook) {
+/// The worst of the speeds' origins; nullopt if no width fits any budget.
+static std::optional<Origin> worstOrigin(const Outlook &outlook, Origin SpeedOutlook::*origin) {
   std::optional<Origin> worst;
   for (const WidthOutlook &width : outlook.widths)
     for (const BudgetOutlook &budget : width.budgets)
       if (budget.speed)
-        worst = worst ? worseOf(*worst, budget.speed->deviceOrigin) : budget.speed->deviceOrigin;
+        worst = worst ? worseOf(*worst, (*budget.speed).*origin) : (*budget.speed).*origin;
   return worst;
+}
+
+/// Where the numbers come from.
+static std::string sourceText(const Outlook &outlook, const OutlookRequest &request) {
+  if (!request.device)
+    return "For a forecast of speed, give --device.";
+  const std::optional<Origin> device = worstOrigin(outlook, &SpeedOutlook::deviceOrigin);
+  if (!device)
+    return "Sizes are derived from config.json.";
+  const bool isAssumed = worstOrigin(outlook, &SpeedOutlook::hitOrigin) == Origin::kAssumed;
+  return strCat(
+      "Sizes are derived from config.json, times per token, at the end of a full context, from the "
+      "rates of this device (",
+      worstText(*device), "): ", request.device->name, ". ",
+      isAssumed ? "Hit rates are assumed to be those of the bundled model with the same fraction "
+                  "of experts in memory; a forecast from the model's own routing needs "
+                  "calibration: moec compile --calibration-text, then moec plan on the artifact."
+                : "Each token uses all experts, so that the hit rate is the fraction that stays "
+                  "in memory.");
 }
 
 /// "30.53 billion"
@@ -81,44 +101,35 @@ static std::string countText(uint64_t parameters) {
   return text;
 }
 
-std::string outlookText(const Outlook &outlook, const OutlookRequest &request) {
-  std::string text =
+std::string outlookText(const Outlook &outlook, const OutlookRequest &request, size_t columns) {
+  const std::string heads[] = {
       strCat(outlook.modelType, ": ", outlook.layers, " layers, ", outlook.moeLayers,
-             " with routed experts, ", outlook.topK, " of ", outlook.experts, " for each token\n");
-  text += strCat("parameters: ", countText(outlook.parameters.all), ", ",
-                 countText(outlook.parameters.experts), " of them in experts; ",
-                 countText(outlook.parameters.active), " active for each token\n");
-  text += strCat(
-      "context: ", outlook.contextTokens, " tokens, ", formatBytes(outlook.kvBytes),
-      " of keys and values", outlook.kvBits ? strCat(" in ", outlook.kvBits, " bits") : "",
-      outlook.stateBytes ? strCat(", and ", formatBytes(outlook.stateBytes), " of recurrent states")
-                         : "",
-      "\n\n", sizesText(outlook));
+             " with routed experts, ", outlook.topK, " of ", outlook.experts, " for each token"),
+      strCat("parameters: ", countText(outlook.parameters.all), ", ",
+             countText(outlook.parameters.experts), " of them in experts; ",
+             countText(outlook.parameters.active), " active for each token"),
+      strCat("context: ", outlook.contextTokens, " tokens, ", formatBytes(outlook.kvBytes),
+             " of keys and values", outlook.kvBits ? strCat(" in ", outlook.kvBits, " bits") : "",
+             outlook.stateBytes
+                 ? strCat(", and ", formatBytes(outlook.stateBytes), " of recurrent states")
+                 : "")};
+  std::string text;
+  for (const std::string &head : heads)
+    text += paragraph(head, "", columns);
+  text += "\n" + sizesText(outlook, columns);
   for (size_t i = 0; i < request.budgets.size(); ++i)
-    text += budgetText(outlook, i, request.device);
+    text += budgetText(outlook, i, request.device, columns);
   const bool helps = std::ranges::any_of(outlook.widths, [](const WidthOutlook &width) {
     return std::ranges::any_of(width.budgets, &BudgetOutlook::fitsShorterContext);
   });
   if (helps)
     text += "\nA shorter context (--context) makes some of these budgets large enough.\n";
-  if (!request.device)
-    return text + "\nFor a forecast of speed, give --device.\n";
-  const std::optional<Origin> origin = worstOrigin(outlook);
-  if (!origin)
-    return text + "\nSizes are derived from config.json.\n";
-  text +=
-      strCat("\nSizes are derived from config.json, times per token, at the end of a full context, "
-             "from the rates of this device (",
-             worstText(*origin), "): ", request.device->name,
-             ".\nHit rates are assumed to be those of the bundled model with the "
-             "same fraction of experts in memory; a forecast from\nthe model's own routing needs "
-             "calibration: moec compile --calibration-text, then moec plan on the artifact.\n");
-  return text;
+  return text + "\n" + paragraph(sourceText(outlook, request), "", columns);
 }
 
 static void writeSpeed(JsonWriter &json, const SpeedOutlook &speed) {
   json.key("hit_rate").number(speed.hitRate);
-  json.key("hit_rate_origin").string(originName(Origin::kAssumed));
+  json.key("hit_rate_origin").string(originName(speed.hitOrigin));
   json.key("bytes_read_per_token").number(speed.bytesPerToken);
   json.key("token_ns").number(speed.tokenNs);
   json.key("compute_ns").number(speed.computeNs);

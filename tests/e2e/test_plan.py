@@ -76,6 +76,8 @@ class PlanTest(E2eTest):
 
     def test_text_tags_its_numbers(self):
         text = self.expect(DONE, "moec", "plan", self.model, "--memory", "1MiB", "25%", "--device", DEVICE).out
+        self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+        text = " ".join(text.split())
         self.assertIn("does not fit", text)
         self.assertIn("the rates of this device (assumed at worst)", text)
         self.assertIn("Hit rates are assumed", text)

@@ -18,6 +18,7 @@
 
 using namespace moert;
 using moert::cli::exampleFooter;
+using moert::cli::outputWidth;
 using moert::cli::writeOutput;
 
 namespace moec::cli {
@@ -59,7 +60,8 @@ static Status planCheckpoint(const PlanFlags &flags) {
   }
   StepProgress progress;
   MOERT_ASSIGN_OR_RETURN(Outlook outlook, outlookOf(request, sessionWith(progress)));
-  return writeOutput(flags.isJson ? outlookJson(outlook, request) : outlookText(outlook, request));
+  return writeOutput(flags.isJson ? outlookJson(outlook, request)
+                                  : outlookText(outlook, request, outputWidth()));
 }
 
 //===-- An artifact ---------------------------------------------------------------------------===//
