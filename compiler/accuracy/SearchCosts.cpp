@@ -38,19 +38,28 @@ struct Rates {
 
 } // namespace
 
+// Labels of steps, as their begin() has them.
+constexpr const char *kWritingCalibration = "writing calibration text",
+                     *kWritingAcceptance = "writing acceptance text", *kCalibrating = "calibrating",
+                     *kQuantizing = "quantizing experts", *kMeasuring = "measuring losses";
+
+static std::string writingOutput(const AccurateCompileRequest &request) {
+  return "writing " + request.outputPath;
+}
+
 std::vector<PlannedStep> stepsOfSearch(const AccurateCompileRequest &request) {
   std::vector<PlannedStep> steps = {
       {"writing " + WorkDirectory::pathOf(request.outputPath) + "/reference.moe", 0.0}};
   const auto add = [&](std::string label) { steps.push_back({std::move(label), std::nullopt}); };
   if (calibratesOnSelfText(request))
-    add("writing calibration text");
+    add(kWritingCalibration);
   if (acceptsOnSelfText(request))
-    add("writing acceptance text");
+    add(kWritingAcceptance);
   if (request.profilePath.empty())
-    add("calibrating");
-  add("quantizing experts");
-  add("measuring losses");
-  add("writing " + request.outputPath);
+    add(kCalibrating);
+  add(kQuantizing);
+  add(kMeasuring);
+  add(writingOutput(request));
   return steps;
 }
 
@@ -181,15 +190,13 @@ Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inp
   const uint64_t probes = reference.moeLayers.size() + kResidentProbes;
   const SearchWork search = usualWork(request, amounts.searchWindows, amounts.probeWindows,
                                       acceptedWindows(request, inputs, written.accepted), probes);
-  progress.expect("writing calibration text",
-                  kWritingCost * rates.window * double(written.calibrated));
-  progress.expect("writing acceptance text",
-                  kWritingCost * rates.window * double(written.accepted));
-  progress.expect("calibrating", kCalibrationCost * rates.window *
-                                     double(request.calibrationTokens / amounts.windowTokens));
-  progress.expect("quantizing experts", rates.expert * double(experts));
-  progress.expect("measuring losses", secondsOf(search, rates.window));
-  progress.expect("writing " + request.outputPath, 0);
+  progress.expect(kWritingCalibration, kWritingCost * rates.window * double(written.calibrated));
+  progress.expect(kWritingAcceptance, kWritingCost * rates.window * double(written.accepted));
+  progress.expect(kCalibrating, kCalibrationCost * rates.window *
+                                    double(request.calibrationTokens / amounts.windowTokens));
+  progress.expect(kQuantizing, rates.expert * double(experts));
+  progress.expect(kMeasuring, secondsOf(search, rates.window));
+  progress.expect(writingOutput(request), 0);
   std::error_code ignored;
   const uint64_t bytes =
       std::filesystem::file_size(referencePath, ignored) + diskBytes(request, reference);
