@@ -166,7 +166,7 @@ static void addMeasured(const Measured &measured, Section &section) {
   };
   put("metric", "metric", measured.metric, Unit::kNone, stated);
   put("target", "allowed loss", isOfMean ? Value(measured.target) : Value(), unit, stated);
-  add("loss", "measured loss", measured.loss, unit);
+  add("loss", "loss on the acceptance texts", measured.loss, unit);
   add("upper_bound", "its upper bound", measured.upperBound, unit);
   put("confidence", "confidence of the bound", measured.confidence, Unit::kFraction,
       {Origin::kDerived, "artifact: measured, the part of the texts' 5% that this test took"});

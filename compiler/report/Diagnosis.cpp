@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 using namespace moert;
 
@@ -16,6 +17,17 @@ namespace moec {
 std::string_view limitName(Limit limit) {
   constexpr std::array<std::string_view, 5> kNames = {"disk", "text", "memory", "start", "compute"};
   return kNames[static_cast<size_t>(limit)];
+}
+
+std::vector<Cause> orderedCauses(std::vector<Cause> differences, std::optional<Cause> limit) {
+  constexpr double kAlike = 0.9; // Predictions differ from runs by up to about a tenth.
+  std::ranges::stable_sort(differences, std::greater<>(), &Cause::costNs);
+  if (limit)
+    differences.insert(
+        std::ranges::find_if(
+            differences, [&](const Cause &cause) { return cause.costNs < kAlike * limit->costNs; }),
+        *limit);
+  return differences;
 }
 
 namespace {
@@ -70,8 +82,7 @@ public:
     MOERT_RETURN_IF_ERROR(computeBounds());
     MOERT_RETURN_IF_ERROR(checkDisk());
     MOERT_RETURN_IF_ERROR(checkText());
-    std::ranges::stable_sort(found.causes, std::greater<>(), &Cause::lostNs);
-    addLimit();
+    found.causes = orderedCauses(found.causes, limitOfRun());
     return std::move(found);
   }
 
@@ -80,15 +91,17 @@ private:
   Status computeBounds();
   Status checkDisk();
   Status checkText();
-  void addLimit();
+  std::optional<Cause> limitOfRun() const;
+  Cause memoryLimit(double lostNs) const;
   double lost(double changedNs) const { return lost(simulation.base().tokenNs, changedNs); }
   double lost(double baseNs, double changedNs) const {
     return found.tokenNs * (baseNs - changedNs) / baseNs;
   }
-  void addMemory(const Advice &advice, const std::string &reads);
-  void addStart(double lostNs);
   std::string waitsText() const {
-    return strCat(percent(found.waitNs / found.tokenNs), " of a token waits for reads");
+    return strCat(percent(found.waitNs / found.tokenNs), " of a token waits for");
+  }
+  std::string costText(double costNs) const {
+    return strCat(", which costs ", msText(costNs), " of ", msText(found.tokenNs), " per token.");
   }
 
   const RunSimulation &simulation;
@@ -159,10 +172,8 @@ Status Diagnosing::checkDisk() {
   if (lostNs >= kLeastLoss * found.tokenNs)
     found.causes.push_back(
         {Limit::kDisk, lostNs,
-         strCat("The disk is slower than its profile: ", waitsText(), ", which come at ",
-                shownRate(disk.bytesPerSecond), " where the profile of ",
-                simulation.inputs().device->name, " has ", shownRate(disk.profiledBytesPerSecond),
-                "; that costs ", msText(lostNs), " of ", msText(found.tokenNs), " per token.")});
+         strCat("The disk is slower than its profile: ", shownRate(disk.bytesPerSecond),
+                " instead of ", shownRate(disk.profiledBytesPerSecond), costText(lostNs))});
   return {};
 }
 
@@ -177,34 +188,24 @@ Status Diagnosing::checkText() {
     found.causes.push_back(
         {Limit::kText, lostNs,
          strCat("This text is unlike the calibration text: ", percent(text.run.hitRate),
-                " of the experts are in memory when they are needed, on the calibration text ",
-                percent(text.calibration.hitRate), " with the same plan and start; that costs ",
-                msText(lostNs), " of ", msText(found.tokenNs), " per token.")});
+                " hits instead of ", percent(text.calibration.hitRate), costText(lostNs))});
   return {};
 }
 
-void Diagnosing::addLimit() {
+/// Null: a disk that is slower than its profile is the limit.
+std::optional<Cause> Diagnosing::limitOfRun() const {
   const double waits = found.waitNs / found.tokenNs;
-  const Simulated &base = simulation.base();
   if (waits < kWaits) {
     const auto largest = std::ranges::find_if(
         found.parts, [](const TimePart &part) { return part.name != "waiting for reads"; });
-    found.causes.push_back(
-        {Limit::kCompute, found.computeNs,
-         strCat("Computing limits this run: ", percent(1 - waits), " of a token, most of it ",
-                largest->name, " (", percent(largest->ns / found.tokenNs), "); ", percent(waits),
-                " waits for reads.")});
-    return;
+    return Cause{Limit::kCompute, found.computeNs,
+                 strCat("Computing limits this run: ", percent(1 - waits),
+                        " of a token, most of it ", largest->name, " (",
+                        percent(largest->ns / found.tokenNs), "); ", percent(waits),
+                        " waits for reads.")};
   }
-  const std::string reads =
-      simulation.isLossy()
-          ? strCat("it read ", bytesText(measuredBytesPerToken(simulation.run())),
-                   " per token; the perfect cache of this size that waits for every expert would "
-                   "read ",
-                   bytesText(found.leastBytes))
-          : strCat("the perfect cache of this size would read ", bytesText(found.leastBytes),
-                   " of the ", bytesText(measuredBytesPerToken(simulation.run())), " per token");
   // With a miss rule the calibration text is replayed, not from the run's start.
+  const Simulated &base = simulation.base();
   const bool hasFirst = base.bytesRead > 0 && !simulation.appliesMissRule();
   const double first = hasFirst ? found.firstBytes / base.bytesRead : 0;
   const double startNs = first >= kFirstReads ? first * found.waitNs : 0;
@@ -212,41 +213,27 @@ void Diagnosing::addLimit() {
     return advice.change.starts_with("more memory: ");
   });
   if (memory != whatIf.advice.end() && lost(memory->predicted.simulated.tokenNs) >= startNs)
-    addMemory(*memory, reads);
-  else if (startNs > 0)
-    addStart(startNs);
-  else
-    found.causes.push_back({Limit::kDisk, found.waitNs,
-                            strCat("The disk holds this run back: ", waitsText(), " at ",
-                                   shownRate(simulation.disk().bytesPerSecond), "; ", reads, ".")});
+    return memoryLimit(lost(memory->predicted.simulated.tokenNs));
+  if (startNs > 0)
+    return Cause{Limit::kStart, startNs,
+                 strCat("The start holds this run back: ", waitsText(), " reads, ", percent(first),
+                        " of them first uses of an expert.")};
+  if (std::ranges::find(found.causes, Limit::kDisk, &Cause::limit) != found.causes.end())
+    return std::nullopt;
+  return Cause{Limit::kDisk, found.waitNs,
+               strCat("The disk holds this run back: ", waitsText(), " ",
+                      bytesText(measuredBytesPerToken(simulation.run())), " at ",
+                      shownRate(simulation.disk().bytesPerSecond), ".")};
 }
 
-void Diagnosing::addMemory(const Advice &advice, const std::string &reads) {
+Cause Diagnosing::memoryLimit(double lostNs) const {
   const RunFacts &facts = simulation.run().facts;
   const Artifact &artifact = simulation.inputs().artifact;
-  const double lostNs = lost(advice.predicted.simulated.tokenNs);
-  found.causes.push_back(
-      {Limit::kMemory, lostNs,
-       strCat("The memory budget holds this run back: ", formatBytes(facts.budgetBytes),
-              " have room for ",
-              percent(double(facts.poolPages) * double(artifact.pageBytes) /
-                      double(fullBytesOf(artifact))),
-              " of the experts and the machine had ", formatBytes(facts.availableBytes),
-              "; that costs ", msText(lostNs), " of ", msText(found.tokenNs), " per token (",
-              percent(lostNs / found.tokenNs), "): waits for reads (",
-              percent(found.waitNs / found.tokenNs),
-              "), their requests and checksums, prefetches, and computing that they slow down; ",
-              reads, ".")});
-}
-
-void Diagnosing::addStart(double lostNs) {
-  found.causes.push_back(
-      {Limit::kStart, lostNs,
-       strCat("The start holds this run back: ", waitsText(), " at ",
-              shownRate(simulation.disk().bytesPerSecond), ", and ", bytesText(found.firstBytes),
-              " of the ", bytesText(measuredBytesPerToken(simulation.run())),
-              " read per token are experts that the run used for the first time; a longer run "
-              "reads less.")});
+  const double fraction =
+      double(facts.poolPages) * double(artifact.pageBytes) / double(fullBytesOf(artifact));
+  return {Limit::kMemory, lostNs,
+          strCat("The memory budget holds this run back: ", formatBytes(facts.budgetBytes),
+                 " hold ", percent(fraction), " of the experts", costText(lostNs))};
 }
 
 } // namespace

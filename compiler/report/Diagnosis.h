@@ -1,15 +1,17 @@
-// Divides a run's time, compares it with its lower bounds, and names the causes of what is lost, in
-// this order:
-// A difference from what was planned comes first, if it costs enough: a disk slower than its
-// profile, a text unlike the calibration text. Otherwise a run that waits for reads is limited by
-// its budget, where the machine has memory that it did not take, by its start, where it mostly
-// reads experts for the first time, or else by its disk; a run that does not wait is limited by
-// computing.
+// Divides a run's time, compares it with its lower bounds, and names the causes of what it takes:
+// - Differences from what was planned, if they cost enough: a disk slower than its profile, a text
+//   unlike the calibration text.
+// - What limits the run besides. A run that waits for reads is limited by its budget, where the
+//   machine has memory that it did not take, by its start, where it mostly reads experts for the
+//   first time, or else by its disk; a run that does not wait is limited by computing.
+// The cause that costs the most is the verdict; of causes that cost about as much, a difference
+// from what was planned.
 #pragma once
 
 #include "compiler/report/TextComparison.h"
 #include "compiler/report/WhatIf.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +24,12 @@ std::string_view limitName(Limit limit);
 
 struct Cause {
   Limit limit = Limit::kCompute;
-  double lostNs = 0; // Per token, by simulation without the cause.
-  std::string sentence;
+  double costNs = 0;    // Per token: by simulation without the cause, or the time of computing.
+  std::string sentence; // At most kMostWords.
 };
+
+/// Words of a sentence of the verdict.
+constexpr size_t kMostWords = 25;
 
 struct TimePart {
   std::string name;
@@ -39,8 +44,12 @@ struct Diagnosis {
   double firstBytes = 0; // Read for the first time in the run; a part of them.
   double boundNs = 0;    // Computing alone, or reading those bytes at the disk's best rate.
   std::optional<TextComparison> text; // Absent without a calibration trace.
-  std::vector<Cause> causes;          // Not empty; the first one is the verdict.
+  std::vector<Cause> causes;          // Not empty; the most expensive one is first.
 };
+
+/// The differences from what was planned and the limit of a run, the most expensive first; a
+/// difference also before a limit that costs up to a tenth more.
+std::vector<Cause> orderedCauses(std::vector<Cause> differences, std::optional<Cause> limit);
 
 moert::Result<Diagnosis> diagnose(const RunSimulation &simulation, const WhatIf &whatIf);
 

@@ -12,8 +12,9 @@ moert::Result<Report> makeReport(const ReportRequest &request, const Session &se
 /// The same for inputs that were read.
 moert::Result<Report> makeReport(const ReportInputs &inputs, const Session &session);
 
-/// As text for a terminal; tables of details are left out and named.
-std::string reportText(const Report &report);
+/// As text in so many columns, at least 40; tables of details are left out and named. Only words
+/// that are longer, such as paths, make longer lines.
+std::string reportText(const Report &report, size_t columns = 80);
 
 /// One object with every number, its unit and its origin (docs/reports.md).
 std::string reportJson(const Report &report);

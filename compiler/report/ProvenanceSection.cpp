@@ -1,5 +1,6 @@
 // Where a run and its artifact come from, how to repeat them, and how well the simulation fits.
 #include "compiler/report/ReportSections.h"
+#include "compiler/report/RunCommand.h"
 #include "runtime/base/Checksum.h"
 
 #include <algorithm>
@@ -7,36 +8,6 @@
 using namespace moert;
 
 namespace moec {
-
-/// As a shell's command line needs it.
-static std::string quotedWord(const std::string &word) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                      "0123456789-_=.,:/+%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos)
-    return word;
-  std::string quoted = "'";
-  for (char each : word)
-    quoted += each == '\'' ? "'\\''" : std::string(1, each);
-  return quoted + "'";
-}
-
-static std::string repeatCommand(const RunFindings &findings) {
-  const RunFacts &facts = findings.simulation.run().facts;
-  std::string command = strCat("moert run ", quotedWord(findings.simulation.inputs().artifactPath),
-                               facts.promptChecksum ? " -f PROMPT" : " --ids PROMPT", " -n ",
-                               facts.generatedTokens, " --threads ", facts.threads, " --context ",
-                               facts.contextTokens, " --preset ", quotedWord(facts.preset));
-  const std::vector<std::string> words = facts.options.value_or(std::vector<std::string>());
-  // A budget relative to the experts leaves more to other memory than the same bytes would.
-  if (std::ranges::none_of(words, [](const auto &word) { return word.starts_with("--memory="); }))
-    command += strCat(" --memory ", sizeOption(facts.budgetBytes));
-  for (const std::string &word : words)
-    command += strCat(" ", quotedWord(word));
-  command += " --profile RUN.json";
-  if (!facts.options)
-    command += "  # add the run's other options, which a profile of this older program lacks";
-  return command;
-}
 
 Section provenanceSection(const RunFindings &findings) {
   Section section{.id = "provenance", .title = "Provenance"};
@@ -65,11 +36,14 @@ Section provenanceSection(const RunFindings &findings) {
   add("device", "device profile",
       inputs.device ? Value(inputs.device->name) : Value("none: give --device"), Unit::kNone,
       {Origin::kStated, "--device"});
-  add("command", "to repeat the run", repeatCommand(findings), Unit::kNone,
-      {Origin::kDerived, "run profile"});
+  add("command",
+      facts.options ? "To repeat the run"
+                    : "To repeat the run, with its other options, which a profile of this older "
+                      "program lacks",
+      runCommand(simulation), Unit::kCommand, {Origin::kDerived, "run profile"});
   add("simulated_token_ns", "a token by the simulation", simulation.base().tokenNs, Unit::kNs,
       simulatedFor(simulation));
-  add("measured_token_ns", "the same, measured", findings.diagnosis.tokenNs, Unit::kNs,
+  add("measured_token_ns", "the same in the run", findings.diagnosis.tokenNs, Unit::kNs,
       measuredIn("totals.decode, wall_ns"));
   add("simulated_tokens", "decoded tokens in the simulation",
       uint64_t(simulation.routes().passes.size() / simulation.routes().layerExperts.size() -

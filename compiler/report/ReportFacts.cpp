@@ -15,6 +15,7 @@ namespace moec {
 std::string_view unitName(Unit unit) {
   switch (unit) {
   case Unit::kNone:
+  case Unit::kCommand:
     return "";
   case Unit::kCount:
     return "count";
@@ -60,6 +61,7 @@ static std::string percentText(double fraction) {
 static std::string numberText(double value, Unit unit) {
   switch (unit) {
   case Unit::kNone:
+  case Unit::kCommand:
     return significant(value);
   case Unit::kCount:
     return value == std::floor(value) ? fixed(value, 0) : significant(value);

@@ -27,10 +27,11 @@ enum class Unit : uint8_t {
   kBytesPerSecond,
   kBits,
   kNats,
-  kRatio, // Printed as "1.25 x".
+  kRatio,   // Printed as "1.25 x".
+  kCommand, // A text: a command line for a shell.
 };
 
-/// The unit's name in JSON: "bytes", "ns", "1" for fractions; empty for kNone.
+/// The unit's name in JSON: "bytes", "ns", "1" for fractions; empty for texts.
 std::string_view unitName(Unit unit);
 
 /// A number, a text, or nothing, where a number does not exist.

@@ -73,6 +73,7 @@ static Status checkFits(const ReportInputs &inputs, const RunRecord &run) {
 Result<ReportInputs> readReportInputs(const ReportRequest &request) {
   ReportInputs inputs;
   inputs.artifactPath = request.artifactPath;
+  inputs.devicePath = request.devicePath;
   MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
   MOERT_ASSIGN_OR_RETURN(inputs.artifact, readArtifact(source));
   if (inputs.artifact.moeLayers.empty() || inputs.artifact.plans.empty())

@@ -28,6 +28,7 @@ struct ReportInputs {
   LearnedSections learned;
   std::optional<PlanTrace> trace; // Absent: the artifact was compiled without calibration text.
   std::optional<DeviceProfile> device;
+  std::string devicePath; // As the request has it.
   std::vector<RunRecord> runs;
 };
 

@@ -17,7 +17,7 @@ static void writeValue(JsonWriter &json, const Value &value) {
 }
 
 static void writeSource(JsonWriter &json, Unit unit, const Source &source) {
-  if (unit != Unit::kNone)
+  if (!unitName(unit).empty())
     json.key("unit").string(unitName(unit));
   if (source.from.empty())
     return;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 
 using namespace moert;
@@ -25,8 +26,9 @@ static std::string escaped(std::string_view text) {
   return escapeXml(text);
 }
 
+constexpr size_t kLong = 24; // Such a text may wrap, but not after each word.
+
 static std::string cellHtml(const Value &value, Unit unit, std::string_view attributes = "") {
-  constexpr size_t kLong = 24; // Such a text may wrap, but not after each word.
   if (!value.isNumber()) {
     const std::string text = shownText(value, unit);
     const char *kind = text.size() > kLong ? " class=long" : unit != Unit::kNone ? " class=n" : "";
@@ -36,14 +38,34 @@ static std::string cellHtml(const Value &value, Unit unit, std::string_view attr
                 escaped(shownText(value, unit)), "</td>");
 }
 
+/// Breaks lines between words alone, not after their hyphens.
+static std::string wordsHtml(const std::string &text) {
+  std::string html = "<span>";
+  for (char c : escaped(text))
+    html += c == ' ' ? std::string("</span> <span>") : std::string(1, c);
+  return html + "</span>";
+}
+
+/// A command with what it does, in one cell, so that it has the page's width.
+static std::string commandHtml(const Fact &fact) {
+  return strCat("<table class=command><tbody><tr><td data-fact=\"", fact.id, "\">",
+                escaped(fact.label), "<pre>", wordsHtml(shownText(fact.value, fact.unit)),
+                "</pre></td></tr></tbody></table>\n");
+}
+
 static std::string factsHtml(const std::vector<Fact> &facts) {
-  std::string html = "<div class=scroll><table class=facts><tbody>\n";
+  std::string html;
   for (const Fact &fact : facts)
-    html += strCat("<tr><th scope=row>", escaped(fact.label), "</th>",
-                   cellHtml(fact.value, fact.unit, strCat(" data-fact=\"", fact.id, "\"")),
-                   "<td class=origin title=\"", escaped(fact.source.from), "\">",
-                   originName(fact.source.origin), "</td></tr>\n");
-  return html + "</tbody></table></div>\n";
+    if (fact.unit == Unit::kCommand)
+      html += commandHtml(fact);
+  html += "<table class=facts><tbody>\n";
+  for (const Fact &fact : facts)
+    if (fact.unit != Unit::kCommand)
+      html += strCat("<tr><th scope=row>", escaped(fact.label), "</th>",
+                     cellHtml(fact.value, fact.unit, strCat(" data-fact=\"", fact.id, "\"")),
+                     "<td class=origin title=\"", escaped(fact.source.from), "\">",
+                     originName(fact.source.origin), "</td></tr>\n");
+  return html + "</tbody></table>\n";
 }
 
 namespace {
@@ -69,30 +91,67 @@ static PageRows pageRows(const Table &table) {
   return page;
 }
 
+static std::string originHtml(Origin origin) {
+  return strCat(" <span class=origin>", originName(origin), "</span>");
+}
+
+/// The origin of all numbers, where they have the same.
+static std::optional<Origin> commonOrigin(const Table &table) {
+  std::optional<Origin> common;
+  for (const Column &column : table.columns) {
+    if (column.source.from.empty())
+      continue;
+    if (common && *common != column.source.origin)
+      return std::nullopt;
+    common = column.source.origin;
+  }
+  return common;
+}
+
+/// Narrow screens show its rows one below the other, with labels in the cells.
+static bool isWide(const Table &table) {
+  constexpr size_t kMostColumns = 5;
+  return !table.isDetail && (table.columns.size() > kMostColumns ||
+                             std::ranges::any_of(table.rows, [](const std::vector<Value> &row) {
+                               return std::ranges::any_of(row, [](const Value &value) {
+                                 return value.isText() && value.text().size() > kLong;
+                               });
+                             }));
+}
+
+static std::string headingHtml(const Column &column, bool hasOrigin) {
+  std::string html = strCat("<th scope=col", column.unit == Unit::kNone ? "" : " class=n");
+  if (!column.source.from.empty())
+    html += strCat(" title=\"", escaped(column.source.from), "\"");
+  html += strCat(">", escaped(column.label));
+  if (hasOrigin && !column.source.from.empty())
+    html += originHtml(column.source.origin);
+  return html + "</th>";
+}
+
 static std::string tableHtml(const Table &table) {
   const PageRows page = pageRows(table);
+  const std::optional<Origin> common = commonOrigin(table);
   std::string html = strCat("<details", table.isDetail ? "" : " open", "><summary>",
-                            escaped(table.title), "</summary>");
+                            escaped(table.title), common ? originHtml(*common) : "", "</summary>");
   std::string note = table.note;
   if (page.every > 1)
     note += strCat(note.empty() ? "" : " ", "Thinned: the page has the rows of every ", page.every,
                    "th", " ", table.columns[0].label, "; --json has all.");
   if (!note.empty())
     html += strCat("<p class=note>", escaped(note), "</p>");
-  html += strCat("<div class=scroll><table data-table=\"", table.id, "\"><thead><tr>");
+  html += strCat("<div class=scroll><table", isWide(table) ? " class=wide" : "", " data-table=\"",
+                 table.id, "\"><thead><tr>");
   for (const Column &column : table.columns)
-    html += strCat("<th scope=col", column.unit == Unit::kNone ? "" : " class=n", ">",
-                   escaped(column.label),
-                   column.source.from.empty()
-                       ? ""
-                       : strCat("<br><span class=origin title=\"", escaped(column.source.from),
-                                "\">", originName(column.source.origin), "</span>"),
-                   "</th>");
+    html += headingHtml(column, !common);
   html += "</tr></thead><tbody>\n";
+  std::vector<std::string> labels(table.columns.size());
+  for (size_t i = 0; isWide(table) && i < labels.size(); ++i)
+    labels[i] = strCat(" data-label=\"", escaped(table.columns[i].label), "\"");
   for (const std::vector<Value> *row : page.rows) {
     html += "<tr>";
     for (size_t i = 0; i < row->size(); ++i)
-      html += cellHtml((*row)[i], table.columns[i].unit);
+      html += cellHtml((*row)[i], table.columns[i].unit, labels[i]);
     html += "</tr>\n";
   }
   return html + "</tbody></table></div></details>\n";
@@ -122,6 +181,7 @@ DrawnUnit drawnUnit(Unit unit, double most) {
   case Unit::kBytesPerSecond:
     return most >= 1e9 ? DrawnUnit{1e9, "GB/s"} : DrawnUnit{1e6, "MB/s"};
   case Unit::kNone:
+  case Unit::kCommand:
   case Unit::kCount:
   case Unit::kBits:
   case Unit::kNats:
@@ -263,8 +323,9 @@ std::string reportPage(const Report &report) {
   for (const Section &section : report.sections)
     html += strCat("<a href=\"#", section.id, "\">", escaped(section.title), "</a>\n");
   html += "</nav>\n<p class=note>Every number is measured, derived, stated or assumed, as the word "
-          "beside it says. Point at the word for where the number comes from, at a mark of a "
-          "picture for its number.</p></header>\n<main>\n";
+          "beside it, its column or its table says. Point at the word or the column's name for "
+          "where it comes "
+          "from, at a mark of a picture for its number.</p></header>\n<main>\n";
   for (const Section &section : report.sections)
     html += sectionHtml(section);
   html +=

@@ -216,6 +216,8 @@ private:
     facts.weightsChecksum = top.checksum("weights");
     if (top.has("prompt"))
       facts.promptChecksum = top.checksum("prompt");
+    if (top.has("prompt_file"))
+      facts.promptFile = top.string("prompt_file");
     facts.plan = top.string("plan");
     facts.preset = top.string("preset");
     facts.io = top.string("io");

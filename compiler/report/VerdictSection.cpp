@@ -19,16 +19,19 @@ Source simulatedFor(const RunSimulation &simulation) {
       strCat("replay of this run's routes with its compute times; disk: ", simulation.disk().text)};
 }
 
-/// What helps most, or that nothing does; without a full stop.
-static std::string bestChangeText(const RunFindings &findings, const char *what = "Best change") {
+static std::string bestChangeText(const RunFindings &findings) {
   const std::vector<Advice> &advice = findings.whatIf.advice;
   if (advice.empty())
     return strCat("Nothing helps: no budget, disk, width or plan that was simulated gains ",
-                  shownText(kLeastGain, Unit::kFraction));
+                  shownText(kLeastGain, Unit::kFraction), ".");
   const Predicted &predicted = advice[0].predicted;
-  return strCat(what, ": ", advice[0].change, "; predicted ",
+  return strCat("Best change: ", advice[0].change, "; predicted ",
                 shownText(predicted.tokensPerSecond, Unit::kTokensPerSecond), ", ",
-                fasterText(1 + predicted.gain));
+                fasterText(1 + predicted.gain), ".");
+}
+
+static Fact commandFact(const char *id, const std::string &label, const Advice &advice) {
+  return {id, label, advice.command, Unit::kCommand, {Origin::kDerived, "run profile"}};
 }
 
 //===-- The verdict ---------------------------------------------------------------------------===//
@@ -37,21 +40,22 @@ static void addSpeeds(const RunFindings &findings, Section &section) {
   const RunSimulation &simulation = findings.simulation;
   const Diagnosis &diagnosis = findings.diagnosis;
   const double speed = measuredTokensPerSecond(simulation.run());
-  section.facts.push_back({"verdict.tokens_per_second", "measured", speed, Unit::kTokensPerSecond,
+  section.facts.push_back({"verdict.tokens_per_second", "speed", speed, Unit::kTokensPerSecond,
                            measuredIn("totals.decode, steps and wall_ns")});
   const Plan &plan = planOf(simulation.inputs(), simulation.run());
   if (plan.forecast)
     section.facts.push_back({"verdict.forecast_tokens_per_second",
-                             "forecast of the plan, on the calibration text",
+                             "the plan's forecast, on the calibration text",
                              1e9 / plan.forecast->tokenNs,
                              Unit::kTokensPerSecond,
                              {worseOf(Origin::kDerived, plan.forecast->origin),
                               strCat("artifact: forecast for ", plan.forecast->device)}});
   section.facts.push_back({"verdict.bound_tokens_per_second",
-                           "bound at this memory and this run's disk: computing alone, or Belady's "
-                           "bytes at the disk's best rate",
-                           1e9 / diagnosis.boundNs, Unit::kTokensPerSecond,
-                           simulatedFor(simulation)});
+                           "bound at this memory and disk",
+                           1e9 / diagnosis.boundNs,
+                           Unit::kTokensPerSecond,
+                           {simulatedFor(simulation).origin,
+                            "computing alone, or Belady's bytes at the disk's best rate"}});
   section.facts.push_back({"verdict.token_ns", "a token takes", diagnosis.tokenNs, Unit::kNs,
                            measuredIn("totals.decode, wall_ns")});
   section.facts.push_back({"verdict.wait_fraction", "of it waiting for reads",
@@ -61,7 +65,7 @@ static void addSpeeds(const RunFindings &findings, Section &section) {
                            measuredBytesPerToken(simulation.run()), Unit::kBytes,
                            measuredIn("totals.decode, bytes_read")});
   section.facts.push_back({"verdict.belady_bytes_per_token",
-                           "read per token by the perfect cache of this size (Belady)",
+                           "the same by a perfect cache of this size",
                            diagnosis.leastBytes,
                            Unit::kBytes,
                            {Origin::kDerived, "Belady's rule on this run's routes"}});
@@ -83,35 +87,31 @@ static Table partsTable(const Diagnosis &diagnosis) {
   return table;
 }
 
+static Table causesTable(const RunFindings &findings) {
+  Table table{
+      .id = "verdict.causes",
+      .title = "Causes, the most expensive first",
+      .columns = {{"limit", "limited by"},
+                  {"cost_ns", "costs per token", Unit::kNs, simulatedFor(findings.simulation)},
+                  {"sentence", "in words"}}};
+  for (const Cause &cause : findings.diagnosis.causes)
+    table.rows.push_back({std::string(limitName(cause.limit)), cause.costNs, cause.sentence});
+  if (table.rows.size() > 1)
+    table.note = "Each cost is that of one cause alone: together they overlap and do not add up. "
+                 "Of two that differ by less than a tenth, the first is what the plan did not "
+                 "expect.";
+  return table;
+}
+
 Section verdictSection(const RunFindings &findings) {
   Section section{.id = "verdict", .title = "Verdict"};
-  for (const Cause &cause : findings.diagnosis.causes)
-    section.sentences.push_back(cause.sentence);
+  section.sentences = {findings.diagnosis.causes.front().sentence, bestChangeText(findings)};
   const std::vector<Advice> &advice = findings.whatIf.advice;
-  const bool isOfDisk = findings.diagnosis.causes.front().limit == Limit::kDisk;
-  const bool helpsDisk = !advice.empty() && advice[0].change.find(" disk ") != std::string::npos;
-  section.sentences.front() +=
-      strCat(" ",
-             bestChangeText(findings, isOfDisk && !helpsDisk ? "Best change with the disk as it is"
-                                                             : "Best change"),
-             ".");
+  if (!advice.empty() && !advice[0].command.empty())
+    section.facts.push_back(commandFact("verdict.command", "To try it", advice[0]));
   addSpeeds(findings, section);
   section.tables.push_back(partsTable(findings.diagnosis));
-  Table causes{
-      .id = "verdict.causes",
-      .title = "Causes, in the order of the verdict",
-      .columns = {{"limit", "limited by"},
-                  {"lost_ns", "lost per token", Unit::kNs, simulatedFor(findings.simulation)}}};
-  // All of the time is computing's; what of it could be saved is not known.
-  for (const Cause &cause : findings.diagnosis.causes)
-    causes.rows.push_back({std::string(limitName(cause.limit)),
-                           cause.limit == Limit::kCompute ? Value() : Value(cause.lostNs)});
-  if (causes.rows.size() > 1)
-    causes.note =
-        "What differs from the plan's calibration text and device profile comes first, then "
-        "what limits the run besides. Each loss is that of one cause alone: together "
-        "they overlap and do not add up.";
-  section.tables.push_back(causes);
+  section.tables.push_back(causesTable(findings));
   section.pictures.push_back({.id = "verdict.parts.picture",
                               .title = "A decoded token's time",
                               .description = "One bar per part of a token's time.",
@@ -125,6 +125,8 @@ Section verdictSection(const RunFindings &findings) {
 //===-- What to change ------------------------------------------------------------------------===//
 
 constexpr size_t kMostAdvice = 3;
+constexpr const char *kCommandIds[kMostAdvice] = {"change.command.1", "change.command.2",
+                                                  "change.command.3"};
 
 /// The knee, where the run has much more memory than it needs.
 static void addSmallerBudget(const RunFindings &findings, Section &section) {
@@ -148,14 +150,14 @@ static void addAdvice(const RunFindings &findings, Section &section) {
                            simulatedFor(findings.simulation)},
                           {"gain", "gain", Unit::kFraction, simulatedFor(findings.simulation)},
                           {"origin", "origin"},
-                          {"action", "how"},
                           {"basis", "computed from"}}};
-  for (size_t i = 0; i < std::min(kMostAdvice, advice.size()); ++i)
+  for (size_t i = 0; i < std::min(kMostAdvice, advice.size()); ++i) {
     table.rows.push_back({advice[i].change, advice[i].predicted.tokensPerSecond,
                           advice[i].predicted.gain, std::string(originName(advice[i].origin)),
-                          advice[i].action, advice[i].basis});
-  section.sentences.push_back(strCat(
-      bestChangeText(findings), advice.empty() ? "" : strCat(". How: ", advice[0].action), "."));
+                          advice[i].basis});
+    if (!advice[i].command.empty())
+      section.facts.push_back(commandFact(kCommandIds[i], advice[i].change, advice[i]));
+  }
   addSmallerBudget(findings, section);
   const Plan &plan = planOf(findings.simulation.inputs(), findings.simulation.run());
   if (findings.simulation.appliesMissRule())

@@ -7,7 +7,9 @@
 #include "compiler/plan/PresetRules.h"
 #include "compiler/plan/StepCosts.h"
 #include "compiler/report/ReportFacts.h"
+#include "compiler/report/RunCommand.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/ShellCommand.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/policy/CacheAllotment.h"
@@ -37,12 +39,6 @@ uint64_t pagesForFraction(const RunSimulation &simulation, double fraction) {
   const CacheShape shape = shapeOf(simulation.problem());
   const double all = static_cast<double>(largestPoolPages(shape));
   return std::max(smallestPoolPages(shape), static_cast<uint64_t>(std::llround(fraction * all)));
-}
-
-std::string sizeOption(uint64_t bytes) {
-  constexpr uint64_t kKib = 1 << 10, kMib = 1 << 20, kManyMib = 256;
-  return bytes < kManyMib * kMib ? strCat(divideUp(bytes, kKib), "KiB")
-                                 : strCat(divideUp(bytes, kMib), "MiB");
 }
 
 std::string shownRate(double bytesPerSecond) {
@@ -102,6 +98,8 @@ private:
                : "this run's routes";
   }
   const Plan &plan() const { return planOf(simulation.inputs(), simulation.run()); }
+  std::string replanCommand(uint64_t bytes) const;
+  std::string planCommand() const;
   std::string memoryCommand(uint64_t bytes) const;
   bool mostlyWaits() const { return simulation.base().waitNs > simulation.base().tokenNs / 2; }
   Result<std::vector<Predicted>> predictAll(std::span<const RunSimulation::Change> changes) const;
@@ -287,7 +285,7 @@ Status Questions::askThreads() {
   const double ratio = computeNs(facts.cores) / computeNs(facts.threads);
   MOERT_ASSIGN_OR_RETURN(const Predicted predicted, predict({.computing = ratio}));
   answers.advice.push_back({strCat(facts.cores, " threads instead of ", facts.threads),
-                            strCat("moert run ... --threads ", facts.cores),
+                            runCommand(simulation, {.threads = facts.cores}),
                             "the device profile's rates of one thread and of all", false,
                             Origin::kDerived, predicted});
   return {};
@@ -303,9 +301,11 @@ Status Questions::askProfiledDisk() {
   answers.advice.push_back(
       {strCat("the disk at the rate of its profile: ", shownRate(disk.profiledBytesPerSecond),
               " instead of ", shownRate(disk.bytesPerSecond)),
-       "find what slows it: another program that reads, a limit of the "
-       "container, heat",
-       routesText() + " with the profile's rate", false, disk.origin, predicted});
+       "",
+       strCat(routesText(),
+              " with the profile's rate; what slows a disk is another program that reads, "
+              "a limit of the container, or heat"),
+       false, disk.origin, predicted});
   return {};
 }
 
@@ -318,6 +318,23 @@ RoutingTrace beginningOf(const RoutingTrace &trace) {
   for (uint64_t demands = 0; taken < steps && demands < kMostSearchedDemands; ++taken)
     demands = trace.passes[(taken + 1) * layers - 1].end;
   return partOf(trace, 0, taken);
+}
+
+std::string Questions::replanCommand(uint64_t bytes) const {
+  return strCat("moec replan ", quotedWord(simulation.inputs().artifactPath), " --memory ",
+                sizeOption(bytes));
+}
+
+/// Measures the machine where no profile of it was given.
+std::string Questions::planCommand() const {
+  const ReportInputs &inputs = simulation.inputs();
+  const std::string device =
+      inputs.devicePath.empty() ? "this.yaml" : quotedWord(inputs.devicePath);
+  return strCat(inputs.devicePath.empty() ? strCat("moert probe -o this.yaml --path ",
+                                                   quotedWord(inputs.artifactPath), " && ")
+                                          : "",
+                replanCommand(simulation.run().facts.budgetBytes), " --device ", device,
+                " -o NEW.moe");
 }
 
 /// The plan that moec replan would find for this budget and the disk of this run.
@@ -345,9 +362,7 @@ Status Questions::askPlan() {
       "eviction ", evictionName(settings.rules.eviction), ", ", sharingName(settings.rules.sharing),
       ", ", prefetchesAnything(settings.prefetches) ? "with" : "without", " prefetches");
   answers.advice.push_back(
-      {strCat("another plan: ", plan),
-       strCat("moec replan ", simulation.inputs().artifactPath, " --memory ",
-              sizeOption(simulation.run().facts.budgetBytes), " --device DEVICE.yaml -o NEW.moe"),
+      {strCat("another plan: ", plan), planCommand(),
        "searched for this pool and this run's disk on a part of the calibration trace, compared on "
        "another",
        false, Origin::kDerived, anchored(simulated[1], simulated[0])});
@@ -357,13 +372,12 @@ Status Questions::askPlan() {
 /// A plan whose miss rule changed the run keeps its own cache in more memory: it is made again.
 std::string Questions::memoryCommand(uint64_t bytes) const {
   if (!simulation.isLossy())
-    return strCat("moert run ... --memory ", sizeOption(bytes));
+    return runCommand(simulation, {.memoryBytes = bytes});
   // A plan of several rules has its rule after the preset's name.
   const std::string name = plan().preset.substr(0, plan().preset.find(' '));
   const Result<Preset> preset = presetOf(name);
   const bool hasOwnRule = preset.isOk() && missRuleOf(*preset) == plan().miss;
-  return strCat("moec replan ", simulation.inputs().artifactPath, " --memory ", sizeOption(bytes),
-                preset.isOk() ? " --preset " + name : "",
+  return strCat(replanCommand(bytes), preset.isOk() ? " --preset " + name : "",
                 hasOwnRule ? "" : " --miss " + missRuleText(plan().miss),
                 " --reference SOURCE.moe --eval-text TEXT -o NEW.moe");
 }
@@ -408,8 +422,8 @@ void Questions::adviseDisk() {
       answers.advice.push_back(
           {strCat("a disk of twice the rate: ", shownRate(point.bytesPerSecond), " instead of ",
                   shownRate(disk.bytesPerSecond)),
-           "another disk for the artifact", routesText() + " with the disk's rates doubled", true,
-           disk.origin, point.predicted});
+           "", routesText() + " with the disk's rates doubled", true, disk.origin,
+           point.predicted});
 }
 
 /// The best candidate that is next in bytes, with the loss that it was measured to have. One that
@@ -433,7 +447,8 @@ bool Questions::adviseCandidate() {
   answers.advice.push_back(
       {strCat("more loss allowed: ", bound, " instead of ", lossText(known.metric, known.target),
               ", experts of ", fixed(100 * next->bytesFactor, 0), "% of the bytes"),
-       strCat("moec compile CHECKPOINT --accuracy-loss ", lossOption(known.metric, needed), " ..."),
+       strCat("moec compile CHECKPOINT -o NEW.moe --accuracy-loss ",
+              lossOption(known.metric, needed)),
        routesText() + " with the records of widths that the search measured, computed in "
                       "proportion to their bytes",
        false, Origin::kAssumed, *next->predicted});
@@ -447,7 +462,7 @@ void Questions::adviseWidths() {
   answers.advice.push_back(
       {strCat("fewer bits: experts of ", fixed(next.bits, 0), " bits, ",
               fixed(100 * next.bytesFactor, 0), "% of the bytes"),
-       "moec compile CHECKPOINT --accuracy-loss X% finds out if the loss permits it",
+       strCat("moec compile CHECKPOINT -o NEW.moe --bits ", fixed(next.bits, 0)),
        routesText() + " with smaller records, computed in proportion to their bytes", false,
        Origin::kAssumed, next.predicted});
 }

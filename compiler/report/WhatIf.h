@@ -50,9 +50,9 @@ struct CandidatePoint {
 
 /// Something that the user can do.
 struct Advice {
-  std::string change; // "more memory: 34.0 MiB instead of 12.5 MiB"
-  std::string action; // A command, or what is needed.
-  std::string basis;  // How the gain was computed.
+  std::string change;  // "more memory: 34.0 MiB instead of 12.5 MiB"
+  std::string command; // Tries it; empty where no command does.
+  std::string basis;   // How the gain was computed.
   bool needsHardware = false;
   Origin origin = Origin::kDerived;
   Predicted predicted;
@@ -86,9 +86,6 @@ uint64_t fixedBytes(const RunSimulation &simulation);
 
 /// Pages of a pool for this fraction of the experts, and at least the largest record.
 uint64_t pagesForFraction(const RunSimulation &simulation, double fraction);
-
-/// "34MiB": a size for --memory that is at least so many bytes.
-std::string sizeOption(uint64_t bytes);
 
 /// "1.90 GB/s"
 std::string shownRate(double bytesPerSecond);

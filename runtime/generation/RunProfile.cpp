@@ -95,6 +95,8 @@ static void writeFacts(JsonWriter &json, const RunFacts &facts, uint64_t layers)
   json.key("weights").string(formatChecksum(facts.weightsChecksum));
   if (facts.promptChecksum)
     json.key("prompt").string(formatChecksum(*facts.promptChecksum));
+  if (facts.promptFile)
+    json.key("prompt_file").string(*facts.promptFile);
   json.key("plan").string(facts.plan);
   json.key("preset").string(facts.preset);
   json.key("io").string(facts.io);

@@ -101,7 +101,8 @@ struct RunFacts {
   std::string program;  // Name and version of the program that ran it.
   std::string artifact; // File name without its directory.
   uint64_t weightsChecksum = 0;
-  std::optional<uint64_t> promptChecksum; // XXH3-64 of the prompt's text; absent for token ids.
+  std::optional<uint64_t> promptChecksum;     // XXH3-64 of the prompt's text; absent for token ids.
+  std::optional<std::string> promptFile = {}; // As it was named; absent for a prompt of words.
   std::string plan, preset;
   std::string io, isa;
   uint32_t threads = 0, cores = 0; // Cores: that the process could have used.

@@ -165,12 +165,31 @@ class ReportTest(E2eTest):
         self.assertIn("--ignore-eos", json.loads(path.read_text())["options"])
         self.assertRegex(json.loads(path.read_text())["options"][-1], r"^--seed=\d+$")
         words = shlex.split(facts_of(self.said(path))["provenance.command"]["value"])
-        words = [{"PROMPT": prompt, "RUN.json": again}.get(word, word) for word in words]
+        self.assertIn(str(prompt), words)
+        words = [{"RUN.json": again}.get(word, word) for word in words]
         self.assertEqual(self.expect(DONE, *words).out, first.out)
         profiles = [json.loads(each.read_text()) for each in (path, again)]
         for key in ("plan", "pool_pages", "threads", "context_tokens", "generated_tokens", "end"):
             self.assertEqual(profiles[0][key], profiles[1][key], key)
         self.assertEqual(*(sorted(profile["options"]) for profile in profiles))
+
+    def test_the_verdict_is_two_sentences_and_a_command_that_runs(self):
+        prompt, path, again = self.scratch / "prompt.txt", self.scratch / "run.json", self.scratch / "again.json"
+        prompt.write_text(TEXT)
+        self.expect(DONE, "moert", "run", planned(), "-f", prompt, "-n", TOKENS, "--ignore-eos", "--memory", "10%", "--profile", path)
+        said = self.said(path)
+        sentences = said["sections"][0]["sentences"]
+        self.assertEqual([len(sentence.split()) <= 25 for sentence in sentences], [True, True], sentences)
+        self.assertIn("Best change: more memory: ", sentences[1])
+        words = shlex.split(facts_of(said)["verdict.command"]["value"])
+        self.assertEqual(words[:2], ["moert", "run"])
+        self.expect(DONE, *[{"RUN.json": again}.get(word, word) for word in words])
+        self.assertGreater(json.loads(again.read_text())["budget_bytes"], json.loads(path.read_text())["budget_bytes"])
+
+    def test_the_text_is_as_wide_as_80_columns(self):
+        text = self.expect(DONE, "moec", "report", planned(), "--run", profiled("--memory", "25%"), "--device", DEVICE).out
+        paths = re.compile(r"^ *\S*/\S*( \\)?$")  # A word that is longer has a line of its own.
+        self.assertEqual([line for line in text.splitlines() if len(line) > 80 and not paths.match(line)], [])
 
     def test_the_json_is_documented(self):
         said = self.said(profiled("--memory", "25%"))
@@ -214,7 +233,7 @@ class PageTest(E2eTest):
         self.assertIn("b.provenance", ids)
         facts = facts_of(said)
         rows = {row[0]: row for row in tables_of(said)["compare.figures"]["rows"]}
-        self.assertAlmostEqual(rows["measured"][3],
+        self.assertAlmostEqual(rows["speed"][3],
                                facts["b.verdict.tokens_per_second"]["value"] / facts["a.verdict.tokens_per_second"]["value"])
 
     def test_a_hostile_name_is_escaped(self):

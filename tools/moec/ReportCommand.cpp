@@ -11,6 +11,7 @@
 
 using namespace moert;
 using moert::cli::exampleFooter;
+using moert::cli::outputWidth;
 using moert::cli::writeOutput;
 
 namespace moec::cli {
@@ -61,7 +62,7 @@ static Status runReport(const ReportFlags &flags) {
     MOERT_RETURN_IF_ERROR(writeFile(flags.pagePath, reportPage(report), session));
   if (flags.isJson)
     return writeOutput(reportJson(report));
-  return hasOtherOutput ? Status() : writeOutput(reportText(report));
+  return hasOtherOutput ? Status() : writeOutput(reportText(report, outputWidth()));
 }
 
 void addReportCommand(CLI::App &app, Action &chosen) {

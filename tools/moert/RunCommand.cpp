@@ -210,6 +210,12 @@ std::vector<std::string> wordsToRepeat(const RunOptions &options, const Prepared
   return words;
 }
 
+/// A file that can be read again; standard input cannot.
+std::optional<std::string> promptFileOf(const RunOptions &options) {
+  const std::optional<std::string> &file = options.idsFile ? options.idsFile : options.promptFile;
+  return file == "-" ? std::nullopt : file;
+}
+
 RunFacts factsOf(const RunOptions &options, const PreparedRun &run, const LoadedModel &loaded,
                  const std::vector<RunBudget> &budgets, const GenerationNumbers &numbers,
                  const char *end) {
@@ -217,6 +223,7 @@ RunFacts factsOf(const RunOptions &options, const PreparedRun &run, const Loaded
   facts.program = "moert " MOERT_VERSION;
   facts.weightsChecksum = weightsChecksum(loaded.model->artifact());
   facts.promptChecksum = run.promptChecksum;
+  facts.promptFile = promptFileOf(options);
   facts.artifact = loaded.model->path().substr(loaded.model->path().rfind('/') + 1);
   facts.plan = planOf(loaded).name;
   facts.preset = planOf(loaded).preset;

@@ -38,6 +38,7 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
   facts.artifact = "a.moe";
   facts.weightsChecksum = 0xab;
   facts.promptChecksum = 0xcd;
+  facts.promptFile = "p.txt";
   facts.availableBytes = 1 << 20;
   facts.poolPages = 12;
   facts.cores = 4;
@@ -60,7 +61,7 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
   CHECK(
       written(profile, facts) ==
       R"({"version":1,"program":"moert 1","artifact":"a.moe","weights":"00000000000000ab",)"
-      R"("prompt":"00000000000000cd","plan":"25% fate","preset":"fate","io":"threads","isa":"avx2","threads":2,"cores":4,)"
+      R"("prompt":"00000000000000cd","prompt_file":"p.txt","plan":"25% fate","preset":"fate","io":"threads","isa":"avx2","threads":2,"cores":4,)"
       R"("prefill_chunk_tokens":0,"context_tokens":0,"prompt_tokens":7,"generated_tokens":0,)"
       R"("options":["--temp=0.5","--stop=\""],"end":"length","budget_bytes":0,"accounted_bytes":0,"peak_memory_bytes":0,"available_bytes":1048576,"pool_pages":12,)"
       R"("budget_changes":[{"first_token":3,"budget_bytes":20,"accounted_bytes":19,"plan":"10%","reason":"more room","wall_ns":7}],)"

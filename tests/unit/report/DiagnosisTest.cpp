@@ -60,10 +60,12 @@ TEST_CASE("more memory for a plan with a miss rule is a plan for more memory") {
     inputs.runs[0].facts.availableBytes = uint64_t(1) << 30;
     for (const Advice &advice : Findings(inputs).whatIf.advice)
       if (advice.change.starts_with("more memory: "))
-        return advice.action + " | " + advice.basis;
+        return advice.command + " | " + advice.basis;
     return "";
   };
-  CHECK(commandOf(tinyInputs({}, roundRobin)).starts_with("moert run ... --memory "));
+  const std::string run = commandOf(tinyInputs({}, roundRobin));
+  CHECK(run.starts_with("moert run tiny.moe --ids PROMPT -n 31 --threads 1 "));
+  CHECK(run.find(" --memory 1") != std::string::npos);
   const std::string replan = commandOf(skippingInputs());
   CHECK(replan.starts_with("moec replan tiny.moe --memory "));
   CHECK(replan.find(" --miss skip:0 --reference ") != std::string::npos);
@@ -114,7 +116,24 @@ TEST_CASE(
   CHECK(found.whatIf.advice[0].predicted.gain > 0.5);
 }
 
-TEST_CASE("a disk slower than its profile comes first, whatever memory there is") {
+TEST_CASE("the most expensive cause comes first, of two that cost the same what was not planned") {
+  const auto limitsOf = [](std::vector<Cause> differences, std::optional<Cause> limit) {
+    std::vector<Limit> limits;
+    for (const Cause &cause : orderedCauses(std::move(differences), std::move(limit)))
+      limits.push_back(cause.limit);
+    return limits;
+  };
+  const Cause disk{Limit::kDisk, 9.7e6, ""}, text{Limit::kText, 12e6, ""};
+  CHECK(limitsOf({disk}, Cause{Limit::kMemory, 42.5e6, ""}) ==
+        std::vector{Limit::kMemory, Limit::kDisk});
+  CHECK(limitsOf({disk}, Cause{Limit::kMemory, 10.5e6, ""}) ==
+        std::vector{Limit::kDisk, Limit::kMemory});
+  CHECK(limitsOf({disk, text}, Cause{Limit::kMemory, 11e6, ""}) ==
+        std::vector{Limit::kText, Limit::kMemory, Limit::kDisk});
+  CHECK(limitsOf({disk}, std::nullopt) == std::vector{Limit::kDisk});
+}
+
+TEST_CASE("a disk slower than its profile is a cause, and advised") {
   ReportInputs inputs = tinyInputs({}, roundRobin);
   inputs.runs[0].facts.availableBytes = uint64_t(1) << 30;
   const double rate = Findings(inputs).simulation->disk().bytesPerSecond;
@@ -126,21 +145,28 @@ TEST_CASE("a disk slower than its profile comes first, whatever memory there is"
   };
   inputs.device = deviceOfRate(20 * rate);
   const Findings slow(inputs);
-  CHECK(slow.first() == Limit::kDisk);
+  REQUIRE(slow.diagnosis.causes.size() == 2);
+  CHECK(slow.diagnosis.causes[1].limit == Limit::kDisk);
   CHECK(findsDisk(slow));
   inputs.device = deviceOfRate(rate);
   const Findings asProfiled(inputs);
   CHECK(asProfiled.first() == Limit::kMemory);
+  CHECK(asProfiled.diagnosis.causes.size() == 1);
   CHECK(!findsDisk(asProfiled));
 }
 
-TEST_CASE("a text unlike the calibration text comes first, one like it does not") {
+TEST_CASE("a text unlike the calibration text is a cause, one like it is none") {
   ReportInputs inputs = tinyInputs({}, roundRobin);
   inputs.runs[0].facts.availableBytes = uint64_t(1) << 30;
+  const auto hasText = [&] {
+    const Findings found(inputs);
+    return std::ranges::find(found.diagnosis.causes, Limit::kText, &Cause::limit) !=
+           found.diagnosis.causes.end();
+  };
   inputs.trace = tinyTrace(alwaysTheSame);
-  CHECK(Findings(inputs).first() == Limit::kText);
+  CHECK(hasText());
   inputs.trace = tinyTrace(roundRobin);
-  CHECK(Findings(inputs).first() == Limit::kMemory);
+  CHECK_FALSE(hasText());
 }
 
 TEST_CASE("first reads into a cache for everything are the start, not another text") {

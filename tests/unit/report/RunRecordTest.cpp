@@ -22,6 +22,7 @@ nlohmann::json writtenProfile(const TemporaryDirectory &folder) {
   facts.plan = "25%";
   facts.weightsChecksum = 0xab;
   facts.promptTokens = 2;
+  facts.promptFile = "p.txt";
   facts.options = {{"--temp=0.5", "--stop=it's"}};
   facts.budgets.emplace_back();
   facts.budgets[0].firstToken = 2;
@@ -86,6 +87,7 @@ TEST_CASE("a written profile reads back as it was recorded") {
   REQUIRE_MESSAGE(read.isOk(), read.status().message());
   CHECK(read->facts.weightsChecksum == 0xab);
   CHECK(read->facts.plan == "25%");
+  CHECK(read->facts.promptFile == "p.txt");
   CHECK(read->facts.options == std::vector<std::string>{"--temp=0.5", "--stop=it's"});
   CHECK(read->layers == 1);
   REQUIRE(read->facts.budgets.size() == 1);
