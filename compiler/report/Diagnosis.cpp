@@ -217,7 +217,7 @@ std::optional<Cause> Diagnosing::limitOfRun() const {
   if (startNs > 0)
     return Cause{Limit::kStart, startNs,
                  strCat("The start holds this run back: ", waitsText(), " reads, ", percent(first),
-                        " of them first uses of an expert.")};
+                        " of them first uses of an expert; longer runs read less.")};
   if (std::ranges::find(found.causes, Limit::kDisk, &Cause::limit) != found.causes.end())
     return std::nullopt;
   return Cause{Limit::kDisk, found.waitNs,

@@ -174,6 +174,7 @@ TEST_CASE("first reads into a cache for everything are the start, not another te
   inputs.trace = tinyTrace(roundRobin);
   const Findings found(inputs);
   CHECK(found.first() == Limit::kStart);
+  CHECK(size_t(std::ranges::count(found.diagnosis.causes[0].sentence, ' ')) < kMostWords);
   // Each layer's prompt token uses two of four experts, so that two more are read while decoding.
   double first = 0;
   for (uint32_t layer = 0; layer < 2; ++layer)
