@@ -49,7 +49,8 @@ double OperationTimes::productsNs(std::span<const StoredMatrix> matrices, uint32
 
 TokenCost OperationTimes::products(std::span<const StoredMatrix> matrices) {
   const double one = productsNs(matrices, 1), many = productsNs(matrices, kManyTokens);
-  return {one, (many - one) / (kManyTokens - 1)};
+  // A disturbed probe can have found one token slower than many.
+  return {one, std::max(0.0, many - one) / (kManyTokens - 1)};
 }
 
 TokenCost OperationTimes::network(const StoredMatrix &gate, const StoredMatrix &up,

@@ -57,6 +57,8 @@ TEST_CASE("further tokens cost what the rates of several say") {
   const double weights = 1024 * 1024;
   CHECK(cost.of(1) == doctest::Approx(weights));
   CHECK(cost.of(32) == doctest::Approx(8 * weights));
+  device.products[2].multiplyAddsPerSecond.value = 64e9; // 32 in half of the time of one.
+  CHECK(OperationTimes(device, {1, 1}).product({"int8", 1024, 1024}).furtherNs == 0);
 }
 
 TEST_CASE("heads that share keys and values bring them from memory once") {
