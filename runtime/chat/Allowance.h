@@ -54,7 +54,6 @@ public:
   Value finish() && { return Value::ofText(std::move(bytes)); }
 
   Allowance &allowance;
-  uint32_t objectDepth = 0; // Objects in objects that are being printed.
 
 private:
   std::string bytes;

@@ -14,18 +14,14 @@ namespace moert::chat {
 /// Compares two numbers, without rounding an integer.
 std::partial_ordering compareNumbers(const Value &left, const Value &right);
 
-/// The number as an integer, if it is one.
-std::optional<int64_t> wholeNumber(double number);
-
 /// left op right of two numbers.
-Result<Value> calculate(BinaryOperator op, const Value &left, const Value &right);
+Result<Value> calculate(Operator op, const Value &left, const Value &right);
 
-/// Python's round(number, digits) of a float.
-double roundToDigits(double number, int64_t digits);
+/// What Python's int(text) or else float(text) reads; null if neither accepts it.
+Result<std::optional<Value>> parseNumber(std::string_view text);
 
-/// What Python's int(text, base) and float(text) accept.
-std::optional<Result<int64_t>> parseInteger(std::string_view text, int64_t base);
-std::optional<double> parseFloat(std::string_view text);
+/// The integer part of a finite float.
+Result<int64_t> integerPart(double number);
 
 Status integerOverflow();
 

@@ -17,112 +17,74 @@ struct Expression;
 struct Statement;
 
 using ExpressionPtr = std::unique_ptr<Expression>;
+using Expressions = std::vector<ExpressionPtr>;
 using Body = std::vector<Statement>;
 
 // Expressions ------------------------------------------------------------------------------------
 
-struct CallArguments {
-  std::vector<ExpressionPtr> positional;
-  std::vector<std::pair<std::string, ExpressionPtr>> named;
-  ExpressionPtr unpackedList; // *list; null if there is none.
-  ExpressionPtr unpackedDict; // **dict, likewise.
-};
+// With each kind are what its Expression::children are.
 
-struct Literal {
+struct Literal { // No children.
   Value value;
 };
-struct Name {
+struct Name { // No children.
   std::string name;
 };
+/// A list or tuple: its items.
 struct ListLiteral {
-  SequenceKind kind; // A list or a tuple.
-  std::vector<ExpressionPtr> items;
+  SequenceKind kind;
 };
-struct DictLiteral {
-  std::vector<std::pair<ExpressionPtr, ExpressionPtr>> entries;
+/// A name and a value for each entry.
+struct DictLiteral {};
+/// One or two operands. `left and right` and `left or right` are one of these.
+struct Operation {
+  Operator op;
 };
-enum class UnaryOperator { kNot, kMinus, kPlus };
-struct Unary {
-  UnaryOperator op;
-  ExpressionPtr operand;
-};
-struct Binary {
-  BinaryOperator op;
-  ExpressionPtr left;
-  ExpressionPtr right;
-};
-/// `left and right`, `left or right`: one of the operands.
-struct Logical {
-  bool isAnd;
-  ExpressionPtr left;
-  ExpressionPtr right;
-};
-/// a < b <= c.
-struct Comparison {
-  ExpressionPtr first;
-  std::vector<std::pair<CompareOperator, ExpressionPtr>> rest;
-};
-/// a ~ b ~ c.
-struct Concatenation {
-  std::vector<ExpressionPtr> parts;
-};
-struct Conditional {
-  ExpressionPtr test;
-  ExpressionPtr then;
-  ExpressionPtr otherwise; // May be null: undefined.
-};
-struct Attribute {
-  ExpressionPtr object;
+/// The test, the value if it holds, and the other value, which may be null: undefined.
+struct Conditional {};
+struct Attribute { // The object.
   std::string name;
 };
-struct Subscript {
-  ExpressionPtr object;
-  ExpressionPtr index;
-};
-/// object[start:stop:step]; each bound may be null.
-struct Slice {
-  ExpressionPtr object;
-  ExpressionPtr bounds[3];
-};
+/// The object and the index.
+struct Subscript {};
+/// object[start:stop:step]: the object and three bounds, each of which may be null.
+struct Slice {};
+/// The function and its arguments.
 struct CallExpression {
-  ExpressionPtr callee;
-  CallArguments arguments;
+  std::vector<std::string> argumentNames; // The last arguments' names.
 };
-/// One filter with its arguments. An unknown one is an error where it is reached, as in jinja2:
-/// templates name filters and tests of other engines in branches that are not taken.
-struct FilterStep {
-  uint32_t line;
-  const Builtin *filter; // Null: unknown.
-  CallArguments arguments;
-  std::string unknownName = {};
+/// input|name(...) or `input is name(...)`: the input and the arguments. An unknown filter or test
+/// is an error where it is reached, as in jinja2: templates name those of other engines in branches
+/// that are not taken.
+struct BuiltinExpression {
+  const char *kind; // "filter" or "test".
+  std::string name;
+  const Builtin *builtin;                 // Null: unknown.
+  std::vector<std::string> argumentNames; // The last arguments' names.
 };
-struct FilterExpression {
-  ExpressionPtr input;
-  FilterStep step;
-};
-struct TestExpression {
-  ExpressionPtr input;
-  const Builtin *test; // Null: unknown.
-  CallArguments arguments;
-  std::string unknownName = {};
+/// A name that stands for something that is not supported; an error where it is reached.
+struct UnsupportedName {
+  std::string name;
 };
 
 struct Expression {
-  using Node = std::variant<Literal, Name, ListLiteral, DictLiteral, Unary, Binary, Logical,
-                            Comparison, Concatenation, Conditional, Attribute, Subscript, Slice,
-                            CallExpression, FilterExpression, TestExpression>;
+  using Node =
+      std::variant<Literal, Name, ListLiteral, DictLiteral, Operation, Conditional, Attribute,
+                   Subscript, Slice, CallExpression, BuiltinExpression, UnsupportedName>;
   uint32_t line;
   uint32_t depth; // Levels of expressions; bounded by the parser.
   Node node;
+  Expressions children;
 };
 
 // Statements -------------------------------------------------------------------------------------
 
-/// The target of an assignment: a name, a namespace's member, or a tuple of these.
+/// The target of an assignment: names that a value is unpacked to, or a single one, or a member of
+/// a namespace.
 struct Target {
-  std::string name;
-  std::string member;        // Set for a member of the namespace `name`; empty for a name.
-  std::vector<Target> parts; // The parts of a tuple; then name is empty.
+  std::vector<std::string> names;
+  bool isTuple = false;
+  std::string member; // Set for a member of the namespace names[0]; empty otherwise.
 };
 
 struct TextOutput {
@@ -135,8 +97,7 @@ struct For {
   Target target;
   ExpressionPtr iterable;
   ExpressionPtr condition; // Null: all elements.
-  bool isRecursive = false;
-  bool usesLoop = false; // Whether the body reads `loop`.
+  bool usesLoop = false;   // Whether the body reads `loop`.
   Body body;
   Body otherwise; // Executed if there was no iteration.
 };
@@ -151,32 +112,13 @@ struct Set {
 /// {% set name %}...{% endset %}
 struct SetBlock {
   Target target;
-  std::vector<FilterStep> filters;
   Body body;
 };
-/// Shared by macro statements and the bodies of call statements.
+/// At the template's top, outside of loops and blocks.
 struct MacroDefinition {
   std::string name;
   std::vector<std::string> parameters;
-  std::vector<ExpressionPtr> defaults; // Belong to the last parameters.
-  Body body;
-  bool usesExtraPositional = false; // Reads `varargs`.
-  bool usesExtraNamed = false;      // Reads `kwargs`.
-  bool usesCaller = false;
-};
-struct MacroStatement {
-  MacroDefinition macro;
-};
-struct CallStatement {
-  ExpressionPtr call; // A CallExpression.
-  MacroDefinition caller;
-};
-struct FilterBlock {
-  std::vector<FilterStep> filters;
-  Body body;
-};
-struct With {
-  std::vector<std::pair<Target, ExpressionPtr>> assignments;
+  Expressions defaults; // Belong to the last parameters.
   Body body;
 };
 /// {% generation %}: marks the assistant's text for training; here only a scope.
@@ -187,8 +129,8 @@ struct Break {};
 struct Continue {};
 
 struct Statement {
-  using Node = std::variant<TextOutput, Print, For, If, Set, SetBlock, MacroStatement,
-                            CallStatement, FilterBlock, With, Generation, Break, Continue>;
+  using Node = std::variant<TextOutput, Print, For, If, Set, SetBlock, MacroDefinition, Generation,
+                            Break, Continue>;
   uint32_t line;
   Node node;
 };

@@ -1,7 +1,6 @@
 #include "runtime/chat/Builtins.h"
 
 #include "runtime/base/Excerpt.h"
-#include "runtime/chat/Printing.h"
 
 #include <algorithm>
 
@@ -71,12 +70,11 @@ Result<Value> callBuiltin(const Builtin &builtin, const Value &self, const Argum
   return builtin.apply(call);
 }
 
-Result<Value> toText(const Value &value, Allowance &allowance) {
-  if (value.isText())
-    return value;
-  TextBuilder text(allowance);
-  MOERT_RETURN_IF_ERROR(appendText(value, text));
-  return std::move(text).finish();
+const Builtin *findBuiltin(std::span<const Builtin> table, std::string_view name) {
+  for (const Builtin &builtin : table)
+    if (builtin.name == name)
+      return &builtin;
+  return nullptr;
 }
 
 } // namespace moert::chat

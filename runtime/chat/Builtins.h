@@ -4,13 +4,15 @@
 
 #include "runtime/chat/Evaluator.h"
 #include "runtime/chat/Object.h"
+#include "runtime/chat/PythonText.h"
 
 #include <array>
 #include <optional>
+#include <span>
 
 namespace moert::chat {
 
-inline constexpr size_t kMaxParameters = 5;
+inline constexpr size_t kMaxParameters = 4;
 
 /// One call of a builtin: what it is applied to, and its arguments by parameter.
 struct BuiltinCall {
@@ -39,25 +41,30 @@ struct Builtin {
 };
 
 /// Null if there is none by that name.
+const Builtin *findBuiltin(std::span<const Builtin> table, std::string_view name);
 const Builtin *findFilter(std::string_view name);
 const Builtin *findTest(std::string_view name);
 /// A global function.
 const Builtin *findGlobal(std::string_view name);
 
-/// An attribute of one of Python's types.
-struct MethodEntry {
-  const Builtin *method = nullptr;
-  bool isUnsafe = false;      // It would change its object: undefined, as in jinja2's sandbox.
-  bool isUnsupported = false; // Python has it and this interpreter does not.
-};
-MethodEntry findMethod(const Value &object, std::string_view name);
+// The tables, by what they are applied to.
+std::span<const Builtin> textFilters();
+std::span<const Builtin> listFilters();
+std::span<const Builtin> textMethods();
+
+/// The method of a value. Null if Python has no such attribute; an error if only this interpreter
+/// does not have it.
+Result<const Builtin *> findMethod(const Value &object, const std::string &name);
 
 /// Calls it with its arguments in place. Fails if they do not fit its parameters.
 Result<Value> callBuiltin(const Builtin &builtin, const Value &self, const Arguments &arguments,
                           Evaluator &evaluator);
 
-/// The value as a text: Python's str().
-Result<Value> toText(const Value &value, Allowance &allowance);
+/// `text` with at most `count` occurrences of `from` replaced; a negative count means all.
+Result<Value> replaceText(const std::string &text, const std::string &from, const std::string &to,
+                          int64_t count, Allowance &allowance);
+/// `text` without white space, or the characters of the first argument, at those ends.
+Result<Value> stripText(const BuiltinCall &call, const std::string &text, StripSide side);
 
 /// A builtin as a value, such as `range` or `text.strip`.
 class BoundBuiltin final : public Object {
@@ -66,7 +73,6 @@ public:
       : builtin(boundBuiltin), self(std::move(boundSelf)) {}
 
   std::string typeName() const override { return "builtin_function_or_method"; }
-  bool isCallable() const override { return true; }
   Result<Value> call(const Arguments &arguments, Evaluator &evaluator) override {
     return callBuiltin(builtin, self, arguments, evaluator);
   }

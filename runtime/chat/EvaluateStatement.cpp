@@ -2,8 +2,6 @@
 #include "runtime/base/Excerpt.h"
 #include "runtime/chat/Builtins.h"
 #include "runtime/chat/Evaluator.h"
-#include "runtime/chat/Loop.h"
-#include "runtime/chat/Macro.h"
 #include "runtime/chat/Printing.h"
 
 #include <algorithm>
@@ -11,26 +9,21 @@
 
 namespace moert::chat {
 
-/// A scope while it is the current one. Afterwards it is kept if a macro needs it.
+/// A scope while it is the current one.
 class Evaluator::Block {
 public:
   Block(Evaluator &renderingEvaluator, Scope *parent)
-      : evaluator(renderingEvaluator), outer(evaluator.scope), own(std::make_unique<Scope>()) {
-    own->parent = parent;
-    evaluator.scope = own.get();
+      : evaluator(renderingEvaluator), outer(evaluator.scope), own{parent} {
+    evaluator.scope = &own;
   }
-  ~Block() {
-    evaluator.scope = outer;
-    if (own->isCaptured)
-      evaluator.keptScopes.push_back(std::move(own));
-  }
+  ~Block() { evaluator.scope = outer; }
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
 
 private:
   Evaluator &evaluator;
   Scope *const outer;
-  std::unique_ptr<Scope> own;
+  Scope own;
 };
 
 Evaluator::Evaluator(const Dict &contextVariables, const TemplateLimits &limits,
@@ -47,6 +40,7 @@ Result<std::string> Evaluator::run(const Body &body) {
   std::string text;
   out = &text;
   const Block block(*this, nullptr);
+  topScope = scope;
   Result<Flow> flow = execute(body);
   out = nullptr;
   return flow.isOk() ? Result<std::string>(std::move(text)) : Result<std::string>(flow.status());
@@ -90,7 +84,7 @@ Result<Flow> Evaluator::executeInScope(const Body &body) {
 
 Result<Flow> Evaluator::capture(const Body &body, std::string &text) {
   std::string *const outer = std::exchange(out, &text);
-  Result<Flow> flow = executeInScope(body);
+  Result<Flow> flow = execute(body);
   out = outer;
   return flow;
 }
@@ -126,37 +120,12 @@ Result<Flow> Evaluator::executeNode(const Set &set) {
 
 Result<Flow> Evaluator::executeNode(const SetBlock &set) {
   std::string text;
-  MOERT_ASSIGN_OR_RETURN(const Flow flow, capture(set.body, text));
-  if (flow != Flow::kNext)
-    return flow;
-  MOERT_ASSIGN_OR_RETURN(const Value value,
-                         applyFilters(set.filters, Value::ofText(std::move(text))));
-  MOERT_RETURN_IF_ERROR(assign(set.target, value));
-  return Flow::kNext;
-}
-
-Result<Flow> Evaluator::executeNode(const FilterBlock &block) {
-  std::string text;
-  MOERT_ASSIGN_OR_RETURN(const Flow flow, capture(block.body, text));
-  if (flow != Flow::kNext)
-    return flow;
-  MOERT_ASSIGN_OR_RETURN(const Value value,
-                         applyFilters(block.filters, Value::ofText(std::move(text))));
-  MOERT_ASSIGN_OR_RETURN(const Value shown, toText(value, allowance));
-  MOERT_RETURN_IF_ERROR(write(shown.text()));
-  return Flow::kNext;
-}
-
-Result<Flow> Evaluator::executeNode(const With &with) {
-  std::vector<Value> values;
-  for (const auto &[target, expression] : with.assignments) {
-    MOERT_ASSIGN_OR_RETURN(Value value, evaluate(*expression));
-    values.push_back(std::move(value));
+  {
+    const Block block(*this, scope);
+    MOERT_RETURN_IF_ERROR(capture(set.body, text).status());
   }
-  const Block block(*this, scope);
-  for (size_t i = 0; i < values.size(); ++i)
-    MOERT_RETURN_IF_ERROR(assign(with.assignments[i].first, values[i]));
-  return execute(with.body);
+  MOERT_RETURN_IF_ERROR(assign(set.target, Value::ofText(std::move(text))));
+  return Flow::kNext;
 }
 
 Result<Flow> Evaluator::executeNode(const Generation &generation) {
@@ -167,7 +136,7 @@ Result<Flow> Evaluator::executeNode(const Generation &generation) {
 
 Result<Flow> Evaluator::executeNode(const For &loop) {
   MOERT_ASSIGN_OR_RETURN(const Value iterable, evaluate(*loop.iterable));
-  MOERT_RETURN_IF_ERROR(executeLoop(loop, iterable, 0));
+  MOERT_RETURN_IF_ERROR(executeLoop(loop, iterable));
   return Flow::kNext;
 }
 
@@ -191,7 +160,7 @@ Result<SequencePtr> Evaluator::selectItems(const For &loop, SequencePtr items) {
 
 // Without `loop` in its body, the condition of an element is evaluated right before its iteration,
 // so that it sees what earlier iterations changed. `loop.length` and others need all conditions.
-Status Evaluator::executeLoop(const For &loop, const Value &iterable, uint32_t loopDepth) {
+Status Evaluator::executeLoop(const For &loop, const Value &iterable) {
   MOERT_ASSIGN_OR_RETURN(SequencePtr items, iterate(iterable, allowance));
   const bool selectsFirst = loop.condition && loop.usesLoop;
   if (selectsFirst) {
@@ -199,8 +168,7 @@ Status Evaluator::executeLoop(const For &loop, const Value &iterable, uint32_t l
   }
   std::shared_ptr<Loop> variable;
   if (loop.usesLoop)
-    variable = std::make_shared<Loop>(items, loopDepth, loop.isRecursive ? &loop : nullptr,
-                                      loop.isRecursive ? captureScope() : *scope);
+    variable = std::make_shared<Loop>(items);
   bool hasIterated = false;
   for (size_t i = 0; i < items->items.size(); ++i) {
     MOERT_RETURN_IF_ERROR(allowance.spend(2));
@@ -226,57 +194,20 @@ Status Evaluator::executeLoop(const For &loop, const Value &iterable, uint32_t l
   return executeInScope(loop.otherwise).status();
 }
 
-Result<Value> Evaluator::repeatLoop(const For &loop, Scope &definedIn, const Value &iterable,
-                                    uint32_t loopDepth) {
-  std::string text;
-  std::string *const outer = std::exchange(out, &text);
-  Scope *const outerScope = std::exchange(scope, &definedIn);
-  const Status status = executeLoop(loop, iterable, loopDepth);
-  scope = outerScope;
-  out = outer;
-  return status.isOk() ? Result<Value>(Value::ofText(std::move(text))) : Result<Value>(status);
-}
-
 // Macros -----------------------------------------------------------------------------------------
 
-Scope &Evaluator::captureScope() {
-  for (Scope *captured = scope; captured && !captured->isCaptured; captured = captured->parent)
-    captured->isCaptured = true;
-  return *scope;
-}
-
-Value Evaluator::makeMacro(const MacroDefinition &definition) {
-  return Value(ObjectPtr(std::make_shared<Macro>(definition, captureScope())));
-}
-
-Result<Flow> Evaluator::executeNode(const MacroStatement &statement) {
-  setVariable(statement.macro.name, makeMacro(statement.macro));
+Result<Flow> Evaluator::executeNode(const MacroDefinition &macro) {
+  setVariable(macro.name, Value(ObjectPtr(std::make_shared<Macro>(macro))));
   return Flow::kNext;
 }
 
-Result<Flow> Evaluator::executeNode(const CallStatement &statement) {
-  const CallExpression &expression = std::get<CallExpression>(statement.call->node);
-  MOERT_RETURN_IF_ERROR(allowance.spend(8)); // The scope is kept.
-  MOERT_ASSIGN_OR_RETURN(const Value callee, evaluate(*expression.callee));
-  MOERT_ASSIGN_OR_RETURN(Arguments arguments, evaluateArguments(expression.arguments));
-  arguments.named.emplace_back("caller", makeMacro(statement.caller));
-  MOERT_ASSIGN_OR_RETURN(const Value result, call(callee, arguments));
-  MOERT_ASSIGN_OR_RETURN(const Value shown, toText(result, allowance));
-  MOERT_RETURN_IF_ERROR(write(shown.text()));
-  return Flow::kNext;
-}
-
-Result<Value> Evaluator::callMacro(const MacroDefinition &macro, Scope &definedIn,
-                                   const Arguments &arguments) {
+Result<Value> Evaluator::callMacro(const MacroDefinition &macro, const Arguments &arguments) {
   MOERT_RETURN_IF_ERROR(allowance.spend(8));
   const uint32_t callLine = line;
   std::string text;
-  const Block block(*this, &definedIn);
+  const Block block(*this, topScope);
   MOERT_RETURN_IF_ERROR(bindParameters(macro, arguments));
-  std::string *const outer = std::exchange(out, &text);
-  const Result<Flow> flow = execute(macro.body);
-  out = outer;
-  MOERT_RETURN_IF_ERROR(flow.status());
+  MOERT_RETURN_IF_ERROR(capture(macro.body, text).status());
   line = callLine;
   return Value::ofText(std::move(text));
 }
@@ -307,38 +238,12 @@ Status Evaluator::bindParameters(const MacroDefinition &macro, const Arguments &
     setVariable(name, value ? *value
                             : Value::undefined(strCat("parameter '", name, "' was not provided")));
   }
-  return bindSpecialNames(macro, arguments, named);
-}
-
-Status Evaluator::bindSpecialNames(const MacroDefinition &macro, const Arguments &arguments,
-                                   std::vector<std::pair<std::string, Value>> &named) {
-  const std::vector<std::string> &parameters = macro.parameters;
-  const bool hasOwnCaller =
-      std::find(parameters.begin(), parameters.end(), "caller") != parameters.end();
-  if (macro.usesCaller && !hasOwnCaller)
-    setVariable("caller",
-                takeNamed(named, "caller").value_or(Value::undefined("No caller defined")));
-  if (macro.usesExtraNamed) {
-    Dict extra;
-    for (auto &[name, value] : named)
-      extra.set(textKey(name), Value::ofText(name), std::move(value));
-    MOERT_ASSIGN_OR_RETURN(Value names, allowance.dict(std::move(extra)));
-    setVariable("kwargs", std::move(names));
-  } else if (!named.empty()) {
+  if (!named.empty())
     return invalidInput("macro '", excerpt(macro.name), "' takes no keyword argument '",
                         excerpt(named[0].first), "'");
-  }
-  if (!macro.usesExtraPositional && arguments.positional.size() > parameters.size())
-    return invalidInput("macro '", excerpt(macro.name), "' takes not more than ", parameters.size(),
+  if (arguments.positional.size() > count)
+    return invalidInput("macro '", excerpt(macro.name), "' takes not more than ", count,
                         " argument(s)");
-  if (macro.usesExtraPositional) {
-    const size_t used = std::min(parameters.size(), arguments.positional.size());
-    std::vector<Value> extra(arguments.positional.begin() + static_cast<ptrdiff_t>(used),
-                             arguments.positional.end());
-    MOERT_ASSIGN_OR_RETURN(Value values,
-                           allowance.sequence(SequenceKind::kTuple, std::move(extra)));
-    setVariable("varargs", std::move(values));
-  }
   return {};
 }
 
@@ -349,30 +254,27 @@ void Evaluator::setVariable(const std::string &name, Value value) {
 }
 
 Status Evaluator::assign(const Target &target, const Value &value) {
-  if (!target.parts.empty())
-    return assignParts(target.parts, value);
-  if (target.member.empty()) {
-    setVariable(target.name, value);
+  if (!target.member.empty()) {
+    MOERT_ASSIGN_OR_RETURN(const Value object, lookUp(target.names[0]));
+    auto *space =
+        object.kind() == Kind::kObject ? dynamic_cast<Namespace *>(object.object().get()) : nullptr;
+    if (!space)
+      return invalidInput("cannot assign attribute on non-namespace object");
+    MOERT_RETURN_IF_ERROR(allowance.spend(4));
+    space->members.set(textKey(target.member), Value::ofText(target.member), value);
     return {};
   }
-  MOERT_ASSIGN_OR_RETURN(const Value object, evaluateNode(Name{target.name}));
-  auto *space =
-      object.kind() == Kind::kObject ? dynamic_cast<Namespace *>(object.object().get()) : nullptr;
-  if (!space)
-    return invalidInput("cannot assign attribute on non-namespace object");
-  MOERT_RETURN_IF_ERROR(allowance.spend(4));
-  space->members.set(textKey(target.member), Value::ofText(target.member), value);
-  return {};
-}
-
-Status Evaluator::assignParts(const std::vector<Target> &targets, const Value &value) {
+  if (!target.isTuple) {
+    setVariable(target.names[0], value);
+    return {};
+  }
   MOERT_RETURN_IF_ERROR(requireDefined(value));
   MOERT_ASSIGN_OR_RETURN(const SequencePtr parts, iterate(value, allowance));
-  if (parts->items.size() != targets.size())
+  if (parts->items.size() != target.names.size())
     return invalidInput("found ", parts->items.size(), " values to unpack, expected ",
-                        targets.size());
-  for (size_t i = 0; i < targets.size(); ++i)
-    MOERT_RETURN_IF_ERROR(assign(targets[i], parts->items[i]));
+                        target.names.size());
+  for (size_t i = 0; i < target.names.size(); ++i)
+    setVariable(target.names[i], parts->items[i]);
   return {};
 }
 

@@ -8,15 +8,14 @@
 
 #include <map>
 #include <memory>
+#include <span>
 
 namespace moert::chat {
 
-/// The variables of one block. A macro is evaluated inside the scope that defines it, so such a
-/// scope lives until the end of the rendering.
+/// The variables of one block. A macro is evaluated inside the template's scope, the outermost.
 struct Scope {
   Scope *parent = nullptr;
   std::map<std::string, Value, std::less<>> variables = {};
-  bool isCaptured = false;
 };
 
 /// What a statement does to the loop around it.
@@ -41,36 +40,31 @@ public:
   Result<Value> member(const Value &object, const std::string &name);
   /// object[index]: an element, otherwise an attribute.
   Result<Value> element(const Value &object, const Value &index);
-  Result<Value> call(const Value &callee, const Arguments &arguments);
-  Result<Value> callMacro(const MacroDefinition &macro, Scope &definedIn,
-                          const Arguments &arguments);
-  /// The text of a recursive loop over other elements.
-  Result<Value> repeatLoop(const For &loop, Scope &definedIn, const Value &iterable,
-                           uint32_t depth);
+  Result<Value> callMacro(const MacroDefinition &macro, const Arguments &arguments);
   /// Keeps an object that may come to refer to itself, until the end of the rendering.
   void keep(ObjectPtr object) { keptObjects.push_back(std::move(object)); }
 
 private:
   // Expressions: EvaluateExpression.cpp.
   Result<Value> evaluate(const Expression &expression);
-  Result<Value> evaluateNode(const Literal &literal) { return literal.value; }
-  Result<Value> evaluateNode(const Name &name);
-  Result<Value> evaluateNode(const ListLiteral &list);
-  Result<Value> evaluateNode(const DictLiteral &dict);
-  Result<Value> evaluateNode(const Unary &unary);
-  Result<Value> evaluateNode(const Binary &binary);
-  Result<Value> evaluateNode(const Logical &logical);
-  Result<Value> evaluateNode(const Comparison &comparison);
-  Result<Value> evaluateNode(const Concatenation &concatenation);
-  Result<Value> evaluateNode(const Conditional &conditional);
-  Result<Value> evaluateNode(const Attribute &attribute);
-  Result<Value> evaluateNode(const Subscript &subscript);
-  Result<Value> evaluateNode(const Slice &slice);
-  Result<Value> evaluateNode(const CallExpression &expression);
-  Result<Value> evaluateNode(const FilterExpression &filter);
-  Result<Value> evaluateNode(const TestExpression &test);
-  Result<Arguments> evaluateArguments(const CallArguments &arguments);
-  Result<Value> applyFilters(const std::vector<FilterStep> &filters, Value value);
+  Result<std::vector<Value>> evaluateAll(std::span<const ExpressionPtr> expressions);
+  /// A variable, a global function, or an undefined value.
+  Result<Value> lookUp(const std::string &name);
+  Result<Value> evaluateNode(const Literal &literal, const Expressions &) { return literal.value; }
+  Result<Value> evaluateNode(const Name &name, const Expressions &);
+  Result<Value> evaluateNode(const UnsupportedName &name, const Expressions &);
+  Result<Value> evaluateNode(const ListLiteral &list, const Expressions &items);
+  Result<Value> evaluateNode(const DictLiteral &dict, const Expressions &entries);
+  Result<Value> evaluateNode(const Operation &operation, const Expressions &operands);
+  Result<Value> evaluateNode(const Conditional &conditional, const Expressions &children);
+  Result<Value> evaluateNode(const Attribute &attribute, const Expressions &children);
+  Result<Value> evaluateNode(const Subscript &subscript, const Expressions &children);
+  Result<Value> evaluateNode(const Slice &slice, const Expressions &children);
+  Result<Value> evaluateNode(const CallExpression &call, const Expressions &children);
+  Result<Value> evaluateNode(const BuiltinExpression &node, const Expressions &children);
+  /// The children after the first, of which the last have these names.
+  Result<Arguments> evaluateArguments(const Expressions &children,
+                                      const std::vector<std::string> &names);
 
   // Statements: EvaluateStatement.cpp.
   Result<Flow> execute(const Body &body);
@@ -81,37 +75,27 @@ private:
   Result<Flow> executeNode(const If &statement);
   Result<Flow> executeNode(const Set &set);
   Result<Flow> executeNode(const SetBlock &set);
-  Result<Flow> executeNode(const MacroStatement &statement);
-  Result<Flow> executeNode(const CallStatement &statement);
-  Result<Flow> executeNode(const FilterBlock &block);
-  Result<Flow> executeNode(const With &with);
+  Result<Flow> executeNode(const MacroDefinition &macro);
   Result<Flow> executeNode(const Generation &generation);
   Result<Flow> executeNode(const Break &) { return Flow::kBreak; }
   Result<Flow> executeNode(const Continue &) { return Flow::kContinue; }
   Result<Flow> executeInScope(const Body &body);
-  /// Runs the body in a scope of its own, with its output going to `text`.
+  /// Runs `body` in the current scope, with its output going to `text`.
   Result<Flow> capture(const Body &body, std::string &text);
-  Status executeLoop(const For &loop, const Value &iterable, uint32_t loopDepth);
+  Status executeLoop(const For &loop, const Value &iterable);
   Result<bool> isSelected(const For &loop, const Value &item);
   Result<SequencePtr> selectItems(const For &loop, SequencePtr items);
   Status bindParameters(const MacroDefinition &macro, const Arguments &arguments);
-  /// Binds `caller`, `kwargs` and `varargs`; fails if there are arguments that the macro does not
-  /// take.
-  Status bindSpecialNames(const MacroDefinition &macro, const Arguments &arguments,
-                          std::vector<std::pair<std::string, Value>> &named);
   Status assign(const Target &target, const Value &value);
-  Status assignParts(const std::vector<Target> &targets, const Value &value);
   Status write(std::string_view text);
 
   // Scopes.
   class Block; // A scope while it is the current one.
-  Value makeMacro(const MacroDefinition &definition);
-  Scope &captureScope();
   void setVariable(const std::string &name, Value value);
 
   const Dict &context;
-  Scope *scope = nullptr;
-  std::vector<std::unique_ptr<Scope>> keptScopes;
+  Scope *scope = nullptr;    // The current one.
+  Scope *topScope = nullptr; // The template's.
   std::vector<ObjectPtr> keptObjects;
   std::string *out = nullptr;
   uint32_t depth = 0;

@@ -1,11 +1,8 @@
 #include "runtime/chat/ExpressionParser.h"
 
-#include "runtime/base/Excerpt.h"
-#include "runtime/chat/Arithmetic.h"
 #include "runtime/chat/Builtins.h"
 
 #include <algorithm>
-#include <array>
 
 namespace moert::chat {
 
@@ -23,212 +20,119 @@ private:
   uint32_t &count;
 };
 
-uint32_t depthOf(const ExpressionPtr &expression) {
-  return expression ? expression->depth : 0;
-}
-
-uint32_t depthOf(const std::vector<ExpressionPtr> &expressions) {
-  uint32_t depth = 0;
-  for (const ExpressionPtr &expression : expressions)
-    depth = std::max(depth, depthOf(expression));
-  return depth;
-}
-
-uint32_t depthOf(const CallArguments &arguments) {
-  uint32_t depth = std::max({depthOf(arguments.positional), depthOf(arguments.unpackedList),
-                             depthOf(arguments.unpackedDict)});
-  for (const auto &argument : arguments.named)
-    depth = std::max(depth, depthOf(argument.second));
-  return depth;
-}
-
 struct BinarySymbol {
+  uint32_t level; // How tightly it binds. Operators of one level join from the left.
   std::string_view symbol;
-  BinaryOperator op;
+  Operator op;
 };
-
-constexpr std::array<BinarySymbol, 2> kSums = {
-    {{"+", BinaryOperator::kAdd}, {"-", BinaryOperator::kSubtract}}};
-constexpr std::array<BinarySymbol, 4> kProducts = {{{"*", BinaryOperator::kMultiply},
-                                                    {"/", BinaryOperator::kDivide},
-                                                    {"//", BinaryOperator::kFloorDivide},
-                                                    {"%", BinaryOperator::kModulo}}};
-constexpr std::array<BinarySymbol, 1> kPowers = {{{"**", BinaryOperator::kPower}}};
-
-template <size_t n>
-const BinarySymbol *findSymbol(const std::array<BinarySymbol, n> &symbols, const Token &token) {
-  for (const BinarySymbol &symbol : symbols)
-    if (token.isOperator(symbol.symbol))
-      return &symbol;
-  return nullptr;
-}
-
-struct CompareSymbol {
-  std::string_view symbol;
-  CompareOperator op;
-};
-constexpr CompareSymbol kComparisons[] = {
-    {"==", CompareOperator::kEqual},        {"!=", CompareOperator::kNotEqual},
-    {"<=", CompareOperator::kLessEqual},    {"<", CompareOperator::kLess},
-    {">=", CompareOperator::kGreaterEqual}, {">", CompareOperator::kGreater},
+constexpr uint32_t kNotLevel = 2, kComparisonLevel = 3, kUnaryLevel = 7;
+constexpr BinarySymbol kBinarySymbols[] = {
+    {0, "or", Operator::kOr},           {1, "and", Operator::kAnd},
+    {3, "==", Operator::kEqual},        {3, "!=", Operator::kNotEqual},
+    {3, "<=", Operator::kLessEqual},    {3, "<", Operator::kLess},
+    {3, ">=", Operator::kGreaterEqual}, {3, ">", Operator::kGreater},
+    {3, "in", Operator::kIn},           {4, "+", Operator::kAdd},
+    {4, "-", Operator::kSubtract},      {5, "~", Operator::kConcatenate},
+    {6, "*", Operator::kMultiply},      {6, "/", Operator::kDivide},
+    {6, "//", Operator::kFloorDivide},  {6, "%", Operator::kModulo},
 };
 
 } // namespace
 
-Result<ExpressionPtr> ExpressionParser::make(uint32_t line, uint32_t childDepth,
-                                             Expression::Node node) const {
-  if (childDepth >= kMaxExpressionDepth)
+Status ExpressionParser::checkNesting() const {
+  return nesting > kMaxNesting
+             ? tokens.error("expressions are nested deeper than ", kMaxNesting, " levels")
+             : Status();
+}
+
+Result<ExpressionPtr> ExpressionParser::make(uint32_t line, Node node, Expressions children) const {
+  uint32_t depth = 0;
+  for (const ExpressionPtr &child : children)
+    depth = std::max(depth, child ? child->depth : 0);
+  if (depth >= kMaxExpressionDepth)
     return errorAtLine(line, "an expression of more than ", kMaxExpressionDepth,
                        " levels; expected fewer");
-  return std::make_unique<Expression>(Expression{line, childDepth + 1, std::move(node)});
+  return std::make_unique<Expression>(
+      Expression{line, depth + 1, std::move(node), std::move(children)});
 }
 
 Result<ExpressionPtr> ExpressionParser::parseExpression(bool withCondition) {
   const Nesting level(nesting);
-  if (nesting > kMaxNesting)
-    return tokens.error("expressions are nested deeper than ", kMaxNesting, " levels");
+  MOERT_RETURN_IF_ERROR(checkNesting());
   return withCondition ? parseConditional() : parseBinary(0);
 }
 
 Result<ExpressionPtr> ExpressionParser::parseConditional() {
   uint32_t line = tokens.line();
   MOERT_ASSIGN_OR_RETURN(ExpressionPtr value, parseBinary(0));
-  while (tokens.skipName("if")) {
+  while (tokens.skip("if")) {
     MOERT_ASSIGN_OR_RETURN(ExpressionPtr test, parseBinary(0));
     ExpressionPtr otherwise;
-    if (tokens.skipName("else")) {
+    if (tokens.skip("else")) {
       MOERT_ASSIGN_OR_RETURN(otherwise, parseExpression());
     }
-    const uint32_t depth = std::max({depthOf(value), depthOf(test), depthOf(otherwise)});
     MOERT_ASSIGN_OR_RETURN(
-        value,
-        make(line, depth, Conditional{std::move(test), std::move(value), std::move(otherwise)}));
+        value, make(line, Conditional{}, std::move(test), std::move(value), std::move(otherwise)));
     line = tokens.line();
   }
   return value;
 }
 
-/// Level 0 is `or`, level 1 `and`.
+std::optional<Operator> ExpressionParser::takeOperator(uint32_t level) {
+  for (const BinarySymbol &symbol : kBinarySymbols)
+    if (symbol.level == level && tokens.skip(symbol.symbol))
+      return symbol.op;
+  if (level != kComparisonLevel || !tokens.current().isName("not") || !tokens.next().isName("in"))
+    return std::nullopt;
+  tokens.advance();
+  tokens.advance();
+  return Operator::kNotIn;
+}
+
 Result<ExpressionPtr> ExpressionParser::parseBinary(uint32_t level) {
+  if (level == kUnaryLevel)
+    return parseUnary(true);
+  if (level == kNotLevel && tokens.current().isName("not"))
+    return parseNot();
   const uint32_t line = tokens.line();
-  auto parseOperand = [&] { return level == 0 ? parseBinary(1) : parseNot(); };
-  MOERT_ASSIGN_OR_RETURN(ExpressionPtr left, parseOperand());
-  while (tokens.skipName(level == 0 ? "or" : "and")) {
-    MOERT_ASSIGN_OR_RETURN(ExpressionPtr right, parseOperand());
-    const uint32_t depth = std::max(depthOf(left), depthOf(right));
-    MOERT_ASSIGN_OR_RETURN(
-        left, make(line, depth, Logical{level == 1, std::move(left), std::move(right)}));
+  MOERT_ASSIGN_OR_RETURN(ExpressionPtr left, parseBinary(level + 1));
+  bool isCompared = false;
+  while (const std::optional<Operator> op = takeOperator(level)) {
+    if (isCompared)
+      return tokens.notSupported("a chain of comparisons");
+    MOERT_ASSIGN_OR_RETURN(ExpressionPtr right, parseBinary(level + 1));
+    MOERT_ASSIGN_OR_RETURN(left, make(line, Operation{*op}, std::move(left), std::move(right)));
+    isCompared = level == kComparisonLevel;
   }
+  if (tokens.current().isOperator("**"))
+    return tokens.notSupported("the operator '**'");
   return left;
 }
 
 Result<ExpressionPtr> ExpressionParser::parseNot() {
-  const uint32_t line = tokens.line();
-  if (!tokens.skipName("not"))
-    return parseComparison();
   const Nesting level(nesting);
-  if (nesting > kMaxNesting)
-    return tokens.error("expressions are nested deeper than ", kMaxNesting, " levels");
-  MOERT_ASSIGN_OR_RETURN(ExpressionPtr operand, parseNot());
-  const uint32_t depth = depthOf(operand);
-  return make(line, depth, Unary{UnaryOperator::kNot, std::move(operand)});
-}
-
-namespace {
-
-std::optional<CompareOperator> takeComparison(TokenStream &tokens) {
-  for (const CompareSymbol &comparison : kComparisons)
-    if (tokens.skipOperator(comparison.symbol))
-      return comparison.op;
-  if (tokens.skipName("in"))
-    return CompareOperator::kIn;
-  if (!tokens.current().isName("not") || !tokens.next().isName("in"))
-    return std::nullopt;
+  MOERT_RETURN_IF_ERROR(checkNesting());
+  const uint32_t line = tokens.line();
   tokens.advance();
-  tokens.advance();
-  return CompareOperator::kNotIn;
-}
-
-/// A chain of operators of one precedence, from the left.
-template <size_t n, typename ParseOperand, typename Make>
-Result<ExpressionPtr> parseChain(TokenStream &tokens, const std::array<BinarySymbol, n> &symbols,
-                                 ParseOperand parseOperand, Make make) {
-  const uint32_t line = tokens.line();
-  MOERT_ASSIGN_OR_RETURN(ExpressionPtr left, parseOperand());
-  while (const BinarySymbol *symbol = findSymbol(symbols, tokens.current())) {
-    tokens.advance();
-    MOERT_ASSIGN_OR_RETURN(ExpressionPtr right, parseOperand());
-    const uint32_t depth = std::max(depthOf(left), depthOf(right));
-    MOERT_ASSIGN_OR_RETURN(
-        left, make(line, depth, Binary{symbol->op, std::move(left), std::move(right)}));
-  }
-  return left;
-}
-
-} // namespace
-
-Result<ExpressionPtr> ExpressionParser::parseComparison() {
-  auto makeNode = [&](uint32_t line, uint32_t depth, Expression::Node node) {
-    return make(line, depth, std::move(node));
-  };
-  auto parseSum = [&] {
-    return parseChain(
-        tokens, kSums, [&] { return parseConcatenation(); }, makeNode);
-  };
-  const uint32_t line = tokens.line();
-  MOERT_ASSIGN_OR_RETURN(ExpressionPtr first, parseSum());
-  Comparison comparison;
-  uint32_t depth = depthOf(first);
-  while (const std::optional<CompareOperator> op = takeComparison(tokens)) {
-    MOERT_ASSIGN_OR_RETURN(ExpressionPtr operand, parseSum());
-    depth = std::max(depth, depthOf(operand));
-    comparison.rest.emplace_back(*op, std::move(operand));
-  }
-  if (comparison.rest.empty())
-    return first;
-  comparison.first = std::move(first);
-  return make(line, depth, std::move(comparison));
-}
-
-Result<ExpressionPtr> ExpressionParser::parseConcatenation() {
-  auto makeNode = [&](uint32_t line, uint32_t depth, Expression::Node node) {
-    return make(line, depth, std::move(node));
-  };
-  auto parsePower = [&] {
-    return parseChain(
-        tokens, kPowers, [&] { return parseUnary(true); }, makeNode);
-  };
-  auto parseProduct = [&] { return parseChain(tokens, kProducts, parsePower, makeNode); };
-  const uint32_t line = tokens.line();
-  Concatenation concatenation;
-  do {
-    MOERT_ASSIGN_OR_RETURN(ExpressionPtr part, parseProduct());
-    concatenation.parts.push_back(std::move(part));
-  } while (tokens.skipOperator("~"));
-  if (concatenation.parts.size() == 1)
-    return std::move(concatenation.parts[0]);
-  const uint32_t depth = depthOf(concatenation.parts);
-  return make(line, depth, std::move(concatenation));
+  MOERT_ASSIGN_OR_RETURN(ExpressionPtr operand, parseBinary(kNotLevel));
+  return make(line, Operation{Operator::kNot}, std::move(operand));
 }
 
 Result<ExpressionPtr> ExpressionParser::parseUnary(bool withFilter) {
   const Nesting level(nesting);
-  if (nesting > kMaxNesting)
-    return tokens.error("expressions are nested deeper than ", kMaxNesting, " levels");
+  MOERT_RETURN_IF_ERROR(checkNesting());
   const uint32_t line = tokens.line();
-  const bool isMinus = tokens.current().isOperator("-");
-  if (!isMinus && !tokens.current().isOperator("+")) {
-    MOERT_ASSIGN_OR_RETURN(ExpressionPtr operand, parsePrimary());
-    return parsePostfix(std::move(operand), withFilter);
+  const bool isMinus = tokens.skip("-");
+  ExpressionPtr operand;
+  if (isMinus || tokens.skip("+")) {
+    MOERT_ASSIGN_OR_RETURN(operand, parseUnary(false));
+    MOERT_ASSIGN_OR_RETURN(
+        operand,
+        make(line, Operation{isMinus ? Operator::kMinus : Operator::kPlus}, std::move(operand)));
+  } else {
+    MOERT_ASSIGN_OR_RETURN(operand, parsePrimary());
   }
-  tokens.advance();
-  MOERT_ASSIGN_OR_RETURN(ExpressionPtr operand, parseUnary(false));
-  const uint32_t depth = depthOf(operand);
-  MOERT_ASSIGN_OR_RETURN(
-      ExpressionPtr signedOperand,
-      make(line, depth,
-           Unary{isMinus ? UnaryOperator::kMinus : UnaryOperator::kPlus, std::move(operand)}));
-  return parsePostfix(std::move(signedOperand), withFilter);
+  return parsePostfix(std::move(operand), withFilter);
 }
 
 Result<ExpressionPtr> ExpressionParser::parsePostfix(ExpressionPtr operand, bool withFilter) {
@@ -242,161 +146,110 @@ Result<ExpressionPtr> ExpressionParser::parsePostfix(ExpressionPtr operand, bool
       next = parseMember(std::move(operand));
     else if (!isFiltered && token.isOperator("["))
       next = parseSubscript(std::move(operand));
-    else if (withFilter && token.isOperator("|")) {
+    else if (withFilter && (token.isOperator("|") || token.isName("is"))) {
       isFiltered = true;
-      tokens.advance();
-      MOERT_ASSIGN_OR_RETURN(FilterStep step, parseFilterStep());
-      const uint32_t depth = std::max(depthOf(operand), depthOf(step.arguments));
-      next = make(step.line, depth, FilterExpression{std::move(operand), std::move(step)});
-    } else if (withFilter && token.isName("is")) {
-      isFiltered = true;
-      next = parseTest(std::move(operand));
-    } else {
+      next = token.isName("is") ? parseTest(std::move(operand)) : parseFilter(std::move(operand));
+    } else
       return operand;
-    }
     MOERT_ASSIGN_OR_RETURN(operand, std::move(next));
   }
 }
 
 Result<ExpressionPtr> ExpressionParser::parseMember(ExpressionPtr object) {
-  const uint32_t line = tokens.line(), depth = object->depth;
+  const uint32_t line = tokens.line();
   tokens.advance();
-  const Token token = tokens.current();
-  tokens.advance();
-  if (token.kind == TokenKind::kName)
-    return make(line, depth, Attribute{std::move(object), token.text});
-  if (token.kind != TokenKind::kInteger)
-    return errorAtLine(token.line, "expected a name or a number after '.'");
-  const std::optional<Result<int64_t>> index = parseInteger(token.text, 0);
-  if (!index || !index->isOk())
-    return errorAtLine(token.line, "'", token.text, "' is too large for an index");
-  MOERT_ASSIGN_OR_RETURN(ExpressionPtr place, make(line, 0, Literal{Value(index->value())}));
-  return make(line, depth, Subscript{std::move(object), std::move(place)});
+  if (tokens.current().kind == TokenKind::kNumber)
+    return tokens.notSupported("a number after '.'");
+  MOERT_ASSIGN_OR_RETURN(std::string name, tokens.takeName());
+  return make(line, Attribute{std::move(name)}, std::move(object));
 }
 
 Result<ExpressionPtr> ExpressionParser::parseSubscript(ExpressionPtr object) {
   const uint32_t line = tokens.line();
   tokens.advance();
   ExpressionPtr bounds[3];
-  uint32_t depth = object->depth;
   size_t colons = 0;
   for (; !tokens.current().isOperator("]"); ++colons) {
     if (!tokens.current().isOperator(":")) {
       MOERT_ASSIGN_OR_RETURN(bounds[colons], parseExpression());
-      depth = std::max(depth, depthOf(bounds[colons]));
     }
-    if (colons == 2 || !tokens.skipOperator(":"))
+    if (colons == 2 || !tokens.skip(":"))
       break;
   }
   if (tokens.current().isOperator(","))
-    return tokens.error("a subscript of several values is not supported");
-  MOERT_RETURN_IF_ERROR(tokens.expectOperator("]"));
+    return tokens.notSupported("a subscript of several values");
+  MOERT_RETURN_IF_ERROR(tokens.expect("]"));
   if (colons > 0)
-    return make(line, depth,
-                Slice{std::move(object),
-                      {std::move(bounds[0]), std::move(bounds[1]), std::move(bounds[2])}});
+    return make(line, Slice{}, std::move(object), std::move(bounds[0]), std::move(bounds[1]),
+                std::move(bounds[2]));
   if (!bounds[0])
     return errorAtLine(line, "an empty subscript, expected a value between the brackets");
-  return make(line, depth, Subscript{std::move(object), std::move(bounds[0])});
+  return make(line, Subscript{}, std::move(object), std::move(bounds[0]));
 }
 
 Result<ExpressionPtr> ExpressionParser::parseCall(ExpressionPtr callee) {
   const uint32_t line = tokens.line();
-  MOERT_ASSIGN_OR_RETURN(CallArguments arguments, parseArguments());
-  const uint32_t depth = std::max(depthOf(callee), depthOf(arguments));
-  return make(line, depth, CallExpression{std::move(callee), std::move(arguments)});
+  Expressions children;
+  children.push_back(std::move(callee));
+  MOERT_ASSIGN_OR_RETURN(std::vector<std::string> names, parseArguments(children));
+  return make(line, CallExpression{std::move(names)}, std::move(children));
 }
 
-Status ExpressionParser::parseArgument(CallArguments &arguments) {
-  const bool isNamed = tokens.current().kind == TokenKind::kName && tokens.next().isOperator("=");
-  if (tokens.skipOperator("**")) {
-    if (arguments.unpackedDict)
-      return tokens.error("a second ** in a call");
-    MOERT_ASSIGN_OR_RETURN(arguments.unpackedDict, parseExpression());
-    return {};
-  }
-  if (arguments.unpackedDict || (arguments.unpackedList && !isNamed))
-    return tokens.error("an argument after * or **");
-  if (tokens.skipOperator("*")) {
-    MOERT_ASSIGN_OR_RETURN(arguments.unpackedList, parseExpression());
-    return {};
-  }
-  if (!isNamed && !arguments.named.empty())
-    return tokens.error("a positional argument after a named one");
-  std::string name;
-  if (isNamed) {
-    MOERT_ASSIGN_OR_RETURN(name, tokens.takeName());
-    tokens.advance();
-  }
-  MOERT_ASSIGN_OR_RETURN(ExpressionPtr value, parseExpression());
-  if (isNamed)
-    arguments.named.emplace_back(std::move(name), std::move(value));
-  else
-    arguments.positional.push_back(std::move(value));
-  return {};
-}
-
-Result<CallArguments> ExpressionParser::parseArguments() {
-  CallArguments arguments;
-  MOERT_RETURN_IF_ERROR(tokens.expectOperator("("));
-  while (!tokens.skipOperator(")")) {
-    MOERT_RETURN_IF_ERROR(parseArgument(arguments));
+Result<std::vector<std::string>> ExpressionParser::parseArguments(Expressions &children) {
+  std::vector<std::string> names;
+  MOERT_RETURN_IF_ERROR(tokens.expect("("));
+  while (!tokens.skip(")")) {
+    if (tokens.current().isOperator("*") || tokens.current().isOperator("**"))
+      return tokens.notSupported("unpacking arguments with '", tokens.current().text, "'");
+    const bool isNamed = tokens.current().kind == TokenKind::kName && tokens.next().is("=");
+    if (!isNamed && !names.empty())
+      return tokens.error("a positional argument after a named one");
+    if (isNamed) {
+      MOERT_ASSIGN_OR_RETURN(names.emplace_back(), tokens.takeName());
+      tokens.advance();
+    }
+    MOERT_ASSIGN_OR_RETURN(children.emplace_back(), parseExpression());
     if (!tokens.current().isOperator(")"))
-      MOERT_RETURN_IF_ERROR(tokens.expectOperator(","));
+      MOERT_RETURN_IF_ERROR(tokens.expect(","));
   }
-  return arguments;
+  return names;
 }
 
-Result<FilterStep> ExpressionParser::parseFilterStep() {
-  FilterStep step;
-  step.line = tokens.line();
+Result<ExpressionPtr> ExpressionParser::parseFilter(ExpressionPtr input) {
+  tokens.advance();
+  const uint32_t line = tokens.line();
   MOERT_ASSIGN_OR_RETURN(const std::string name, tokens.takeName());
-  step.filter = findFilter(name);
-  if (!step.filter)
-    step.unknownName = name;
+  BuiltinExpression filter{"filter", name, findFilter(name), {}};
+  Expressions children;
+  children.push_back(std::move(input));
   if (tokens.current().isOperator("(")) {
-    MOERT_ASSIGN_OR_RETURN(step.arguments, parseArguments());
+    MOERT_ASSIGN_OR_RETURN(filter.argumentNames, parseArguments(children));
   }
-  return step;
-}
-
-Result<std::vector<FilterStep>> ExpressionParser::parseFilters(bool startsWithName) {
-  std::vector<FilterStep> steps;
-  while (startsWithName || tokens.skipOperator("|")) {
-    startsWithName = false;
-    MOERT_ASSIGN_OR_RETURN(FilterStep step, parseFilterStep());
-    steps.push_back(std::move(step));
-  }
-  return steps;
+  return make(line, std::move(filter), std::move(children));
 }
 
 Result<ExpressionPtr> ExpressionParser::parseTest(ExpressionPtr input) {
   const uint32_t line = tokens.line();
   tokens.advance();
-  const bool isNegated = tokens.skipName("not");
+  const bool isNegated = tokens.skip("not");
   MOERT_ASSIGN_OR_RETURN(const std::string name, tokens.takeName());
-  const Builtin *test = findTest(name);
-  CallArguments arguments;
+  BuiltinExpression test{"test", name, findTest(name), {}};
+  Expressions children;
+  children.push_back(std::move(input));
   const Token &token = tokens.current();
-  const bool isLiteral = token.kind >= TokenKind::kName && token.kind <= TokenKind::kFloat;
+  const bool isLiteral = token.kind >= TokenKind::kName && token.kind <= TokenKind::kNumber;
   if (token.isOperator("(")) {
-    MOERT_ASSIGN_OR_RETURN(arguments, parseArguments());
+    MOERT_ASSIGN_OR_RETURN(test.argumentNames, parseArguments(children));
   } else if ((isLiteral || token.isOperator("[") || token.isOperator("{")) &&
              !token.isName("else") && !token.isName("or") && !token.isName("and")) {
     if (token.isName("is"))
       return tokens.error("tests cannot be chained with 'is'");
     MOERT_ASSIGN_OR_RETURN(ExpressionPtr operand, parsePrimary());
-    MOERT_ASSIGN_OR_RETURN(operand, parsePostfix(std::move(operand), false));
-    arguments.positional.push_back(std::move(operand));
+    MOERT_ASSIGN_OR_RETURN(children.emplace_back(), parsePostfix(std::move(operand), false));
   }
-  const uint32_t depth = std::max(depthOf(input), depthOf(arguments));
-  MOERT_ASSIGN_OR_RETURN(ExpressionPtr result,
-                         make(line, depth,
-                              TestExpression{std::move(input), test, std::move(arguments),
-                                             test ? std::string() : name}));
-  if (!isNegated)
-    return result;
-  return make(line, depth + 1, Unary{UnaryOperator::kNot, std::move(result)});
+  MOERT_ASSIGN_OR_RETURN(ExpressionPtr result, make(line, std::move(test), std::move(children)));
+  return isNegated ? make(line, Operation{Operator::kNot}, std::move(result))
+                   : Result<ExpressionPtr>(std::move(result));
 }
 
 } // namespace moert::chat

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "runtime/chat/Ast.h"
-#include "runtime/chat/Lexer.h"
+#include "runtime/chat/TokenStream.h"
+
+#include <optional>
 
 namespace moert::chat {
 
@@ -10,71 +12,26 @@ namespace moert::chat {
 inline constexpr uint32_t kMaxNesting = 100;
 inline constexpr uint32_t kMaxExpressionDepth = 200;
 
-/// The tokens of a template, read once. Never moves past the last, kEnd.
-class TokenStream {
-public:
-  explicit TokenStream(std::vector<Token> templateTokens) : tokens(std::move(templateTokens)) {}
-
-  const Token &current() const { return tokens[place]; }
-  const Token &next() const { return tokens[std::min(place + 1, tokens.size() - 1)]; }
-  void advance() { place = std::min(place + 1, tokens.size() - 1); }
-  uint32_t line() const { return current().line; }
-
-  bool skipName(std::string_view name);
-  bool skipOperator(std::string_view symbol);
-  Status expectName(std::string_view name);
-  Status expectOperator(std::string_view symbol);
-  Status expect(TokenKind kind);
-  /// Any name.
-  Result<std::string> takeName();
-
-  template <typename... Parts> Status error(const Parts &...parts) const {
-    return errorAtLine(line(), parts...);
-  }
-  /// "found this, expected that".
-  Status unexpected(std::string_view expected) const;
-
-private:
-  std::vector<Token> tokens;
-  size_t place = 0;
-};
-
-/// Which of the names that need extra work in a macro or a loop its body reads.
-struct SpecialNames {
-  bool loop = false;
-  bool caller = false;
-  bool extraPositional = false;
-  bool extraNamed = false;
-
-  SpecialNames &operator|=(const SpecialNames &other) {
-    loop |= other.loop;
-    caller |= other.caller;
-    extraPositional |= other.extraPositional;
-    extraNamed |= other.extraNamed;
-    return *this;
-  }
-};
-
 class ExpressionParser {
 public:
   explicit ExpressionParser(TokenStream &tokenStream) : tokens(tokenStream) {}
 
   Result<ExpressionPtr> parseExpression(bool withCondition = true);
-  /// An expression, or several separated by commas: a tuple. It ends before the name `end`.
-  Result<ExpressionPtr> parseTuple(bool withCondition = true, std::string_view end = "");
-  /// A name, a namespace's member if allowed, or a tuple of these.
-  Result<Target> parseTarget(bool allowsMember, std::string_view end = "");
-  /// "| name(arguments) | name..."; the first bar is missing if `startsWithName`.
-  Result<std::vector<FilterStep>> parseFilters(bool startsWithName);
+  /// An expression, or several separated by commas: a tuple. It ends before a tag's end or ')'.
+  Result<ExpressionPtr> parseTuple(bool withCondition = true);
+  /// A name, a namespace's member if allowed, or several names.
+  Result<Target> parseTarget(bool allowsMember);
 
-  SpecialNames usedNames; // Since the caller last cleared it.
+  bool usesLoop = false; // Whether `loop` was read since the caller last cleared it.
 
 private:
+  using Node = Expression::Node;
+
   Result<ExpressionPtr> parseConditional();
+  /// Operators of two values that bind at least as tightly as those of `level`.
   Result<ExpressionPtr> parseBinary(uint32_t level);
+  std::optional<Operator> takeOperator(uint32_t level);
   Result<ExpressionPtr> parseNot();
-  Result<ExpressionPtr> parseComparison();
-  Result<ExpressionPtr> parseConcatenation();
   Result<ExpressionPtr> parseUnary(bool withFilter);
   Result<ExpressionPtr> parsePrimary();
   Result<ExpressionPtr> parseName();
@@ -87,14 +44,21 @@ private:
   Result<ExpressionPtr> parseMember(ExpressionPtr object);
   Result<ExpressionPtr> parseSubscript(ExpressionPtr object);
   Result<ExpressionPtr> parseCall(ExpressionPtr callee);
+  Result<ExpressionPtr> parseFilter(ExpressionPtr input);
   Result<ExpressionPtr> parseTest(ExpressionPtr input);
-  Result<FilterStep> parseFilterStep();
-  Result<CallArguments> parseArguments();
-  Result<Target> parseTargetPart(bool allowsMember);
-  Status parseArgument(CallArguments &arguments);
+  /// "(value, name=value)": appends the values to `children` and returns the names.
+  Result<std::vector<std::string>> parseArguments(Expressions &children);
+  Result<std::string> parseTargetName();
 
-  /// Wraps a node; its depth is one more than that of `children`.
-  Result<ExpressionPtr> make(uint32_t line, uint32_t childDepth, Expression::Node node) const;
+  /// An error if expressions or targets are nested too deep.
+  Status checkNesting() const;
+  Result<ExpressionPtr> make(uint32_t line, Node node, Expressions children) const;
+  template <typename... Children>
+  Result<ExpressionPtr> make(uint32_t line, Node node, Children... children) const {
+    Expressions list;
+    (list.push_back(std::move(children)), ...);
+    return make(line, std::move(node), std::move(list));
+  }
 
   TokenStream &tokens;
   uint32_t nesting = 0;

@@ -1,44 +1,27 @@
 // JSON as Python's json.dumps() writes it; declared in Printing.h.
-#include "runtime/base/Utf8.h"
-#include "runtime/chat/Operators.h"
 #include "runtime/chat/Printing.h"
 
-#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <optional>
 
 namespace moert::chat {
 
 namespace {
 
-void appendUnicodeEscape(uint32_t unit, std::string &out) {
-  char text[8];
-  std::snprintf(text, sizeof text, "\\u%04x", unit);
-  out += text;
-}
-
-void appendCharacter(std::string_view bytes, uint32_t value, bool isAscii, std::string &out) {
+std::string quotedJson(std::string_view text) {
   static constexpr std::string_view kEscaped = "\"\\\n\r\t\f\b", kLetters = "\"\\nrtfb";
-  const size_t place = value < 0x80 ? kEscaped.find(static_cast<char>(value)) : kEscaped.npos;
-  if (place != kEscaped.npos)
-    out.append(1, '\\').append(1, kLetters[place]);
-  else if (value < 0x20)
-    appendUnicodeEscape(value, out);
-  else if (!isAscii || value < 0x7F)
-    out.append(bytes);
-  else if (value < 0x10000)
-    appendUnicodeEscape(value, out);
-  else { // A surrogate pair.
-    appendUnicodeEscape(0xD800 + ((value - 0x10000) >> 10), out);
-    appendUnicodeEscape(0xDC00 + ((value - 0x10000) & 0x3FF), out);
-  }
-}
-
-std::string quotedJson(std::string_view text, bool isAscii) {
   std::string quoted = "\"";
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint character = firstCodePoint(text.substr(at));
-    appendCharacter(text.substr(at, character.length), character.value, isAscii, quoted);
-    at += character.length;
+  for (const char c : text) {
+    const size_t place = kEscaped.find(c);
+    char escape[8];
+    if (place != std::string_view::npos)
+      quoted.append(1, '\\').append(1, kLetters[place]);
+    else if (static_cast<unsigned char>(c) < 0x20)
+      quoted.append(escape, static_cast<size_t>(
+                                std::snprintf(escape, sizeof escape, "\\u%04x", unsigned(c))));
+    else
+      quoted += c;
   }
   return quoted += '"';
 }
@@ -52,7 +35,7 @@ std::string jsonNumber(double number) {
 }
 
 /// What is no collection; null for the others.
-std::optional<std::string> scalarJson(const Value &value, bool isAscii) {
+std::optional<std::string> scalarJson(const Value &value) {
   switch (value.kind()) {
   case Kind::kNone:
     return "null";
@@ -63,7 +46,7 @@ std::optional<std::string> scalarJson(const Value &value, bool isAscii) {
   case Kind::kFloat:
     return jsonNumber(value.number());
   case Kind::kText:
-    return quotedJson(value.text(), isAscii);
+    return quotedJson(value.text());
   default:
     return std::nullopt;
   }
@@ -74,7 +57,7 @@ public:
   JsonText(const JsonStyle &jsonStyle, TextBuilder &builder) : style(jsonStyle), out(builder) {}
 
   Status append(const Value &value) {
-    if (std::optional<std::string> scalar = scalarJson(value, style.isAscii))
+    if (std::optional<std::string> scalar = scalarJson(value))
       return out.append(*scalar);
     if (value.isDict())
       return appendObject(*value.dict());
@@ -93,7 +76,7 @@ private:
     if (!style.isIndented)
       return {};
     MOERT_RETURN_IF_ERROR(out.append("\n"));
-    return out.repeat(style.indent, level);
+    return out.repeat(" ", style.indent * level);
   }
 
   Status appendArray(const std::vector<Value> &items) {
@@ -113,13 +96,12 @@ private:
   Status appendObject(const Dict &dict) {
     if (dict.entries.empty())
       return out.append("{}");
-    MOERT_ASSIGN_OR_RETURN(std::vector<size_t> order, entryOrder(dict));
     MOERT_RETURN_IF_ERROR(out.append("{"));
     ++level;
-    for (size_t i = 0; i < order.size(); ++i) {
-      const auto &[name, value] = dict.entries[order[i]];
+    for (size_t i = 0; i < dict.entries.size(); ++i) {
+      const auto &[name, value] = dict.entries[i];
       MOERT_RETURN_IF_ERROR(beginItem(i == 0));
-      std::optional<std::string> key = scalarJson(name, style.isAscii);
+      std::optional<std::string> key = scalarJson(name);
       if (!key)
         return invalidInput("keys must be str, int, float, bool or None, not ", name.typeName());
       MOERT_RETURN_IF_ERROR(out.append(name.isText() ? *key : '"' + *key + '"'));
@@ -129,18 +111,6 @@ private:
     --level;
     MOERT_RETURN_IF_ERROR(newLine());
     return out.append("}");
-  }
-
-  Result<std::vector<size_t>> entryOrder(const Dict &dict) {
-    std::vector<Value> names;
-    for (const auto &entry : dict.entries)
-      names.push_back(entry.first);
-    if (style.isSorted)
-      return sortedOrder(names, false, out.allowance);
-    std::vector<size_t> order(names.size());
-    for (size_t i = 0; i < order.size(); ++i)
-      order[i] = i;
-    return order;
   }
 
   const JsonStyle &style;

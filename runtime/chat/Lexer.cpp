@@ -3,10 +3,9 @@
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/chat/PythonText.h"
-#include "runtime/chat/StringLiteral.h"
 
 #include <algorithm>
-#include <optional>
+#include <charconv>
 
 namespace moert::chat {
 
@@ -18,16 +17,6 @@ bool isDigit(char c) {
 bool isNameCharacter(char c) {
   return isDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
-bool isHexDigit(char c) {
-  return isDigit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
-}
-bool isOctalDigit(char c) {
-  return c >= '0' && c <= '7';
-}
-bool isBinaryDigit(char c) {
-  return c == '0' || c == '1';
-}
-
 /// All line breaks as \n, without one at the end.
 std::string normalizeLines(std::string_view source) {
   std::string text;
@@ -43,57 +32,36 @@ std::string normalizeLines(std::string_view source) {
   return text;
 }
 
-/// Length of the digits at the start of text, with single underscores between them; an underscore
-/// may come first too if `afterPrefix`.
-template <typename IsDigit>
-size_t digitsLength(std::string_view text, IsDigit isWanted, bool afterPrefix) {
-  size_t length = 0;
-  while (length < text.size()) {
-    const size_t underscore = text[length] == '_' && (length > 0 || afterPrefix);
-    if (length + underscore >= text.size() || !isWanted(text[length + underscore]))
-      break;
-    length += underscore + 1;
-  }
-  return length;
+/// Length of the name, number or digits at the start of text.
+template <typename IsPart> size_t lengthOf(std::string_view text, IsPart isPart) {
+  return static_cast<size_t>(std::find_if_not(text.begin(), text.end(), isPart) - text.begin());
 }
 
-/// Length of a float at the start of text; 0 if there is none.
-size_t floatLength(std::string_view text) {
-  auto digitsAt = [&](size_t from) {
-    return digitsLength(text.substr(std::min(from, text.size())), isDigit, false);
-  };
-  size_t length = digitsAt(0);
-  if (length == 0)
-    return 0;
-  const size_t whole = length;
-  if (length < text.size() && text[length] == '.' && digitsAt(length + 1) > 0)
-    length += 1 + digitsAt(length + 1);
-  if (length < text.size() && (text[length] | 0x20) == 'e') {
-    const size_t sign =
-        length + 1 < text.size() && (text[length + 1] == '+' || text[length + 1] == '-');
-    if (const size_t digits = digitsAt(length + 1 + sign); digits > 0)
-      length += 1 + sign + digits;
+/// Replaces an escape of a string literal by what it stands for. `escape` starts after the
+/// backslash. Returns its length.
+Result<size_t> appendEscape(std::string_view escape, std::string &out) {
+  static constexpr std::string_view kSimple = "\\'\"abfnrtv", kReplacements = "\\'\"\a\b\f\n\r\t\v";
+  const char c = escape[0];
+  if (const size_t simple = kSimple.find(c); simple != std::string_view::npos) {
+    out += kReplacements[simple];
+  } else if (c == 'x' || c == 'u') {
+    const size_t digits = c == 'x' ? 2 : 4;
+    const std::string_view number = escape.substr(1, digits);
+    uint32_t value = 0;
+    const auto end = std::from_chars(number.data(), number.data() + number.size(), value, 16);
+    if (end.ptr != number.data() + digits)
+      return invalidInput("a truncated \\", escape.substr(0, 1), " escape, expected ", digits,
+                          " hexadecimal digits");
+    if (value >= 0xD800 && value <= 0xDFFF)
+      return invalidInput("the escape \\", escape.substr(0, 5), " is no character");
+    appendCodePoint(value, out);
+    return 1 + digits;
+  } else if (isDigit(c) || c == 'U' || c == 'N' || static_cast<unsigned char>(c) >= 0x80) {
+    return invalidInput("the escape \\", escape.substr(0, utf8Length(c)), " is not supported");
+  } else if (c != '\n') { // Python keeps an unknown escape, and removes that of a line break.
+    out.append(1, '\\').append(1, c);
   }
-  return length == whole ? 0 : length;
-}
-
-size_t integerLength(std::string_view text) {
-  if (text.empty() || !isDigit(text[0]))
-    return 0;
-  if (text[0] != '0')
-    return digitsLength(text, isDigit, false);
-  if (text.size() > 1) {
-    const char letter = static_cast<char>(text[1] | 0x20);
-    const std::string_view rest = text.substr(2);
-    const size_t digits = letter == 'x'   ? digitsLength(rest, isHexDigit, true)
-                          : letter == 'o' ? digitsLength(rest, isOctalDigit, true)
-                          : letter == 'b' ? digitsLength(rest, isBinaryDigit, true)
-                                          : 0;
-    if (digits > 0)
-      return 2 + digits;
-  }
-  return digitsLength(
-      text, [](char c) { return c == '0'; }, false);
+  return size_t(1);
 }
 
 constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
@@ -169,22 +137,6 @@ private:
     return length;
   }
 
-  /// Length of "{% NAME %}" at `place`, or 0. Sets the sign that comes first.
-  size_t wordTagLength(size_t place, std::string_view word, std::string_view signs, bool trimsLine,
-                       char &sign) const {
-    if (std::string_view(source).substr(place, 2) != "{%")
-      return 0;
-    sign = signAt(place + 2);
-    size_t end = place + 2 + (sign != 0);
-    end += spaceAt(end);
-    if (std::string_view(source).substr(end, word.size()) != word)
-      return 0;
-    end += word.size();
-    end += spaceAt(end);
-    const size_t length = tagEndLength(end, "%}", signs, trimsLine);
-    return length == 0 ? 0 : end + length - place;
-  }
-
   /// The place of the next tag of any kind.
   size_t nextTag() const {
     for (size_t place = source.find('{', at); place != std::string::npos;
@@ -204,14 +156,8 @@ private:
       advance(text.size());
       return {};
     }
-    char sign = '\0';
-    if (const size_t length = wordTagLength(tag, "raw", "-", false, sign); length > 0) {
-      addText(text, sign, false);
-      advance(text.size() + length);
-      return lexRaw();
-    }
     const char kind = source[tag + 1];
-    sign = signAt(tag + 2);
+    const char sign = signAt(tag + 2);
     addText(text, sign, kind == '{');
     advance(text.size());
     const size_t beginLength = 2 + (sign != 0);
@@ -221,6 +167,8 @@ private:
     }
     add(kind == '{' ? TokenKind::kVariableBegin : TokenKind::kBlockBegin, "");
     advance(beginLength);
+    if (kind == '%' && rest().substr(spaceAt(at)).starts_with("raw"))
+      return error("the tag 'raw' is not supported");
     return lexTag(kind == '{');
   }
 
@@ -233,21 +181,6 @@ private:
     const size_t tagBegin = end - hasSign;
     advance(tagBegin - at + tagEndLength(tagBegin, "#}", "+-", true));
     return {};
-  }
-
-  Status lexRaw() {
-    const uint32_t beginLine = line;
-    for (size_t place = source.find("{%", at); place != std::string::npos;
-         place = source.find("{%", place + 1)) {
-      char sign = '\0';
-      const size_t length = wordTagLength(place, "endraw", "+-", true, sign);
-      if (length == 0)
-        continue;
-      addText(rest().substr(0, place - at), sign, false);
-      advance(place - at + length);
-      return {};
-    }
-    return errorAtLine(beginLine, "missing end of raw directive");
   }
 
   /// From after the begin of a tag to its end.
@@ -272,17 +205,10 @@ private:
   }
 
   Status lexToken(std::string &open) {
-    const bool isAfterDot = at > 0 && source[at - 1] == '.'; // As in items.0.1.
-    if (const size_t length = isAfterDot ? 0 : floatLength(rest()); length > 0)
-      return addToken(TokenKind::kFloat, length);
-    if (const size_t length = integerLength(rest()); length > 0)
-      return addToken(TokenKind::kInteger, length);
-    if (isNameCharacter(source[at])) {
-      size_t length = 1;
-      while (at + length < source.size() && isNameCharacter(source[at + length]))
-        ++length;
+    if (isDigit(source[at]))
+      return lexNumber();
+    if (const size_t length = lengthOf(rest(), isNameCharacter); length > 0)
       return addToken(TokenKind::kName, length);
-    }
     if (source[at] == '\'' || source[at] == '"')
       return lexString();
     for (std::string_view symbol : kOperators) {
@@ -298,6 +224,20 @@ private:
     add(kind, std::string(rest().substr(0, length)));
     advance(length);
     return {};
+  }
+
+  /// Digits, and perhaps a point and more of them.
+  Status lexNumber() {
+    const size_t whole = lengthOf(rest(), isDigit);
+    size_t length = whole;
+    if (at + whole + 1 < source.size() && source[at + whole] == '.' &&
+        isDigit(source[at + whole + 1]))
+      length += 1 + lengthOf(rest().substr(whole + 1), isDigit);
+    const bool hasZero = length == whole && whole > 1 && source[at] == '0';
+    if (const size_t more = lengthOf(rest().substr(length), isNameCharacter); more > 0 || hasZero)
+      return error("the number '", excerpt(rest().substr(0, length + more)),
+                   "' is not supported; expected decimal digits");
+    return addToken(TokenKind::kNumber, length);
   }
 
   Status balance(char bracket, std::string &open) const {
@@ -319,10 +259,19 @@ private:
       length += source[at + length] == '\\' ? 2 : 1;
     if (at + length >= source.size())
       return error("a string without its closing quote");
-    Result<std::string> text = unescapeString(rest().substr(1, length - 1));
-    if (!text.isOk())
-      return error(text.status().message());
-    add(TokenKind::kString, std::move(text).value());
+    const std::string_view literal = rest().substr(1, length - 1);
+    std::string text;
+    for (size_t begin = 0; begin < literal.size();) {
+      if (literal[begin] != '\\') {
+        text += literal[begin++];
+        continue;
+      }
+      Result<size_t> escapeLength = appendEscape(literal.substr(begin + 1), text);
+      if (!escapeLength.isOk())
+        return error(escapeLength.status().message());
+      begin += 1 + escapeLength.value();
+    }
+    add(TokenKind::kString, std::move(text));
     advance(length + 1);
     return {};
   }

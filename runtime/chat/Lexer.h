@@ -19,8 +19,7 @@ enum class TokenKind : uint8_t {
   kBlockEnd,
   kName,
   kString, // Its characters, with the escapes replaced.
-  kInteger,
-  kFloat,
+  kNumber, // In decimals.
   kOperator,
   kEnd, // The template's end; always the last token.
 };
@@ -33,6 +32,10 @@ struct Token {
   bool isName(std::string_view name) const { return kind == TokenKind::kName && text == name; }
   bool isOperator(std::string_view symbol) const {
     return kind == TokenKind::kOperator && text == symbol;
+  }
+  /// Either of the two.
+  bool is(std::string_view symbol) const {
+    return (kind == TokenKind::kName || kind == TokenKind::kOperator) && text == symbol;
   }
 };
 

@@ -1,93 +1,71 @@
+// The filters on lists and dictionaries; declared in Builtins.h.
+#include "runtime/base/Excerpt.h"
 #include "runtime/chat/Arithmetic.h"
-#include "runtime/chat/FilterFunctions.h"
+#include "runtime/chat/Builtins.h"
 #include "runtime/chat/Printing.h"
-#include "runtime/chat/PythonText.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace moert::chat {
 
 namespace {
 
-/// What sort, unique, min and max compare: the item or its attribute, in lower case unless they
-/// respect case.
-Result<Value> sortKey(const Value &item, const Value *attribute, bool isCaseSensitive,
-                      Evaluator &evaluator) {
-  Value key = item;
-  if (attribute && !attribute->isNone()) {
-    MOERT_ASSIGN_OR_RETURN(key, attributePath(item, *attribute, evaluator));
+// Paths of attributes -----------------------------------------------------------------------------
+
+/// item.a.b of an attribute path "a.b".
+Result<Value> attributePath(const Value &item, const Value &path, Evaluator &evaluator) {
+  if (!path.isText())
+    return notSupported("an attribute path of type ", path.typeName());
+  Value value = item;
+  const std::string &text = path.text();
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('.', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    if (!part.empty() && part.find_first_not_of("0123456789") == std::string::npos)
+      return notSupported("the attribute path '", excerpt(text), "' with a number");
+    MOERT_ASSIGN_OR_RETURN(value, evaluator.element(value, Value::ofText(part)));
+    begin = end + 1;
   }
-  if (isCaseSensitive || !key.isText())
-    return key;
-  return evaluator.allowance.text(toLower(key.text()));
+  return value;
 }
 
-Result<std::vector<Value>> sortKeys(const Sequence &items, const Value *attribute,
-                                    bool isCaseSensitive, Evaluator &evaluator) {
-  std::vector<Value> keys;
-  for (const Value &item : items.items) {
-    MOERT_ASSIGN_OR_RETURN(Value key, sortKey(item, attribute, isCaseSensitive, evaluator));
-    keys.push_back(std::move(key));
+/// The items, or an attribute of each if that argument is set.
+Result<std::vector<Value>> elementsOf(const BuiltinCall &call, const std::vector<Value> &items,
+                                      size_t attributeParameter) {
+  MOERT_RETURN_IF_ERROR(call.allowance().spend(items.size()));
+  std::vector<Value> elements = items;
+  if (!call.isSet(attributeParameter))
+    return elements;
+  for (Value &element : elements) {
+    MOERT_ASSIGN_OR_RETURN(
+        element, attributePath(element, call.argument(attributeParameter), call.evaluator));
   }
-  return keys;
+  return elements;
 }
 
-Result<Value> reordered(const std::vector<Value> &items, const std::vector<size_t> &order,
-                        Allowance &allowance) {
-  std::vector<Value> sorted;
-  for (size_t place : order)
-    sorted.push_back(items[place]);
-  return allowance.list(std::move(sorted));
-}
+// Elements ----------------------------------------------------------------------------------------
 
-// min(case_sensitive=false, attribute=none): the first of the smallest or largest.
-Result<Value> extreme(const BuiltinCall &call, bool wantsLargest) {
+Result<Value> endElement(const BuiltinCall &call, bool isLast) {
+  if (call.self.isText() && !call.self.text().empty())
+    return call.evaluator.element(call.self, Value(int64_t(isLast ? -1 : 0)));
+  if (call.self.isSequence() && !call.self.sequence()->hasLength()) {
+    const Sequence &generator = *call.self.sequence();
+    if (isLast)
+      return invalidInput("'generator' object is not reversible");
+    if (generator.position < generator.items.size())
+      return generator.items[generator.position++]; // Reads one item only.
+  }
   MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
   if (items->items.empty())
-    return Value::undefined("No aggregated item, sequence was empty.");
-  MOERT_ASSIGN_OR_RETURN(
-      const std::vector<Value> keys,
-      sortKeys(*items, call.has(1) ? &call.argument(1) : nullptr, call.flag(0), call.evaluator));
-  size_t best = 0;
-  for (size_t i = 1; i < keys.size(); ++i) {
-    MOERT_ASSIGN_OR_RETURN(const bool isBetter,
-                           wantsLargest ? isLess(keys[best], keys[i], call.allowance())
-                                        : isLess(keys[i], keys[best], call.allowance()));
-    if (isBetter)
-      best = i;
-  }
-  return items->items[best];
+    return Value::undefined(strCat("No ", isLast ? "last" : "first", " item, sequence was empty."));
+  return isLast ? items->items.back() : items->items.front();
 }
-
-Result<Value> generator(std::vector<Value> items, Allowance &allowance) {
-  return allowance.sequence(SequenceKind::kGenerator, std::move(items));
-}
-
-} // namespace
 
 Result<Value> filterFirst(const BuiltinCall &call) {
-  if (call.self.isSequence() && !call.self.sequence()->hasLength()) { // Reads one item only.
-    const Sequence &sequence = *call.self.sequence();
-    if (sequence.position < sequence.items.size())
-      return sequence.items[sequence.position++];
-    return Value::undefined("No first item, sequence was empty.");
-  }
-  if (call.self.isText() && !call.self.text().empty())
-    return call.evaluator.element(call.self, Value(int64_t(0)));
-  MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
-  return items->items.empty() ? Value::undefined("No first item, sequence was empty.")
-                              : items->items.front();
+  return endElement(call, false);
 }
-
 Result<Value> filterLast(const BuiltinCall &call) {
-  if (call.self.isSequence() && !call.self.sequence()->hasLength())
-    return invalidInput("'generator' object is not reversible");
-  if (call.self.isText() && !call.self.text().empty())
-    return call.evaluator.element(call.self, Value(int64_t(-1)));
-  MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
-  return items->items.empty() ? Value::undefined("No last item, sequence was empty.")
-                              : items->items.back();
+  return endElement(call, true);
 }
 
 // join(d='', attribute=none)
@@ -96,16 +74,13 @@ Result<Value> filterJoin(const BuiltinCall &call) {
   if (call.has(0)) {
     MOERT_ASSIGN_OR_RETURN(separator, toText(call.argument(0), call.allowance()));
   }
-  MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
+  MOERT_ASSIGN_OR_RETURN(const SequencePtr sequence, iterate(call.self, call.allowance()));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Value> items, elementsOf(call, sequence->items, 1));
   TextBuilder out(call.allowance());
-  for (size_t i = 0; i < items->items.size(); ++i) {
+  for (size_t i = 0; i < items.size(); ++i) {
     if (i > 0)
       MOERT_RETURN_IF_ERROR(out.append(separator.text()));
-    Value item = items->items[i];
-    if (call.isSet(1)) {
-      MOERT_ASSIGN_OR_RETURN(item, attributePath(item, call.argument(1), call.evaluator));
-    }
-    MOERT_RETURN_IF_ERROR(appendText(item, out));
+    MOERT_RETURN_IF_ERROR(appendText(items[i], out));
   }
   return std::move(out).finish();
 }
@@ -116,153 +91,173 @@ Result<Value> filterList(const BuiltinCall &call) {
 }
 
 Result<Value> filterReverse(const BuiltinCall &call) {
-  if (call.self.isText()) {
-    MOERT_ASSIGN_OR_RETURN(const SequencePtr characters, iterate(call.self, call.allowance()));
-    std::string reversed;
-    for (auto item = characters->items.rbegin(); item != characters->items.rend(); ++item)
-      reversed += item->text();
-    return call.allowance().text(std::move(reversed));
-  }
+  if (call.self.isText())
+    return notSupported("reversing a text");
   const bool isGenerator = call.self.isSequence() && !call.self.sequence()->hasLength();
   MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
   std::vector<Value> reversed(items->items.rbegin(), items->items.rend());
-  return isGenerator ? call.allowance().list(std::move(reversed))
-                     : generator(std::move(reversed), call.allowance());
+  return call.allowance().sequence(isGenerator ? SequenceKind::kList : SequenceKind::kGenerator,
+                                   std::move(reversed));
 }
 
-// sort(reverse=false, case_sensitive=false, attribute=none): the attribute may be several, "a,b".
+/// The items in the order of their keys, whose case counts only if that is wanted.
+Result<Value> sorted(const BuiltinCall &call, const std::vector<Value> &items,
+                     std::vector<Value> keys, bool isCaseSensitive, bool reverse) {
+  for (Value &key : keys) {
+    if (isCaseSensitive || !key.isText())
+      continue;
+    MOERT_ASSIGN_OR_RETURN(key, call.allowance().text(toLower(key.text())));
+  }
+  MOERT_ASSIGN_OR_RETURN(const std::vector<size_t> order,
+                         sortedOrder(keys, reverse, call.allowance()));
+  std::vector<Value> ordered;
+  for (const size_t place : order)
+    ordered.push_back(items[place]);
+  return call.allowance().list(std::move(ordered));
+}
+
+// sort(reverse=false, case_sensitive=false, attribute=none)
 Result<Value> filterSort(const BuiltinCall &call) {
-  MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
-  std::vector<Value> keys;
   const bool hasSeveral = call.isSet(2) && call.argument(2).isText() &&
                           call.argument(2).text().find(',') != std::string::npos;
   if (hasSeveral)
-    return invalidInput("sort by several attributes is not supported");
-  MOERT_ASSIGN_OR_RETURN(keys, sortKeys(*items, call.has(2) ? &call.argument(2) : nullptr,
-                                        call.flag(1), call.evaluator));
-  MOERT_ASSIGN_OR_RETURN(const std::vector<size_t> order,
-                         sortedOrder(keys, call.flag(0), call.allowance()));
-  return reordered(items->items, order, call.allowance());
+    return notSupported("sort by several attributes");
+  MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
+  MOERT_ASSIGN_OR_RETURN(std::vector<Value> keys, elementsOf(call, items->items, 2));
+  return sorted(call, items->items, std::move(keys), call.flag(1), call.flag(0));
 }
 
-// dictsort(case_sensitive=false, by='key', reverse=false)
-Result<Value> filterDictsort(const BuiltinCall &call) {
-  MOERT_RETURN_IF_ERROR(requireDefined(call.self));
-  MOERT_ASSIGN_OR_RETURN(const std::string by, call.text(1, "key"));
-  if (by != "key" && by != "value")
-    return invalidInput("dictsort: found by='", by, "', expected 'key' or 'value'");
-  if (!call.self.isDict())
-    return invalidInput("dictsort of a value of type ", call.self.typeName(), ", expected dict");
-  std::vector<Value> keys, pairs;
+/// The keys and values of the dictionary.
+Result<std::vector<Value>> entriesOf(const BuiltinCall &call) {
+  std::vector<Value> pairs;
   for (const auto &[name, value] : call.self.dict()->entries) {
-    MOERT_ASSIGN_OR_RETURN(
-        Value key, sortKey(by == "key" ? name : value, nullptr, call.flag(0), call.evaluator));
     MOERT_ASSIGN_OR_RETURN(Value pair,
                            call.allowance().sequence(SequenceKind::kTuple, {name, value}));
-    keys.push_back(std::move(key));
     pairs.push_back(std::move(pair));
   }
-  MOERT_ASSIGN_OR_RETURN(const std::vector<size_t> order,
-                         sortedOrder(keys, call.flag(2), call.allowance()));
-  return reordered(pairs, order, call.allowance());
+  return pairs;
 }
 
-// unique(case_sensitive=false, attribute=none)
-Result<Value> filterUnique(const BuiltinCall &call) {
-  MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
-  MOERT_ASSIGN_OR_RETURN(
-      const std::vector<Value> keys,
-      sortKeys(*items, call.has(1) ? &call.argument(1) : nullptr, call.flag(0), call.evaluator));
-  std::unordered_set<std::string> seen;
-  std::vector<Value> unique;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    MOERT_ASSIGN_OR_RETURN(std::string key, hashKey(keys[i], call.allowance()));
-    if (seen.insert(std::move(key)).second)
-      unique.push_back(items->items[i]);
-  }
-  return generator(std::move(unique), call.allowance());
-}
-
-Result<Value> filterMin(const BuiltinCall &call) {
-  return extreme(call, false);
-}
-Result<Value> filterMax(const BuiltinCall &call) {
-  return extreme(call, true);
-}
-
-// sum(attribute=none, start=0)
-Result<Value> filterSum(const BuiltinCall &call) {
-  MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
-  Value sum = call.has(1) ? call.argument(1) : Value(int64_t(0));
-  if (sum.isText())
-    return invalidInput("sum() can't sum strings [use ''.join(seq) instead]");
-  for (Value item : items->items) {
-    if (call.isSet(0)) {
-      MOERT_ASSIGN_OR_RETURN(item, attributePath(item, call.argument(0), call.evaluator));
-    }
-    MOERT_ASSIGN_OR_RETURN(sum, applyBinary(BinaryOperator::kAdd, sum, item, call.allowance()));
-  }
-  return sum;
+Result<Value> filterDictsort(const BuiltinCall &call) {
+  MOERT_RETURN_IF_ERROR(requireDefined(call.self));
+  if (!call.self.isDict())
+    return invalidInput("dictsort of a value of type ", call.self.typeName(), ", expected dict");
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Value> pairs, entriesOf(call));
+  std::vector<Value> keys;
+  for (const auto &entry : call.self.dict()->entries)
+    keys.push_back(entry.first);
+  return sorted(call, pairs, std::move(keys), false, false);
 }
 
 Result<Value> filterItems(const BuiltinCall &call) {
-  std::vector<Value> pairs;
   if (!call.self.isUndefined() && !call.self.isDict())
     return invalidInput("Can only get item pairs from a mapping.");
+  std::vector<Value> pairs;
   if (call.self.isDict()) {
-    for (const auto &[name, value] : call.self.dict()->entries) {
-      MOERT_ASSIGN_OR_RETURN(Value pair,
-                             call.allowance().sequence(SequenceKind::kTuple, {name, value}));
-      pairs.push_back(std::move(pair));
-    }
+    MOERT_ASSIGN_OR_RETURN(pairs, entriesOf(call));
   }
-  return generator(std::move(pairs), call.allowance());
+  return call.allowance().sequence(SequenceKind::kGenerator, std::move(pairs));
 }
 
-// batch(linecount, fill_with=none)
-Result<Value> filterBatch(const BuiltinCall &call) {
-  MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
-  MOERT_ASSIGN_OR_RETURN(const int64_t size, call.integer(0, 1));
-  if (size < 1)
-    return invalidInput("batch: found a size of ", size, ", expected at least 1");
-  std::vector<Value> batches;
-  for (size_t begin = 0; begin < items->items.size();) {
-    const size_t count =
-        static_cast<size_t>(std::min<uint64_t>(uint64_t(size), items->items.size() - begin));
-    const auto first = items->items.begin() + static_cast<ptrdiff_t>(begin);
-    std::vector<Value> batch(first, first + static_cast<ptrdiff_t>(count));
-    if (call.isSet(1) && count < static_cast<uint64_t>(size)) {
-      MOERT_RETURN_IF_ERROR(call.allowance().spend(static_cast<uint64_t>(size)));
-      batch.resize(static_cast<size_t>(size), call.argument(1));
-    }
-    MOERT_ASSIGN_OR_RETURN(Value row, call.allowance().list(std::move(batch)));
-    batches.push_back(std::move(row));
-    begin += count;
-  }
-  return generator(std::move(batches), call.allowance());
+// Other filters and tests for each element --------------------------------------------------------
+
+/// The other filter or test, by its name, with the rest of the arguments.
+struct NamedCall {
+  const Builtin *builtin = nullptr;
+  Arguments arguments = {};
+};
+
+Result<NamedCall> namedCall(const BuiltinCall &call, size_t place, const char *kind,
+                            const Builtin *(*find)(std::string_view)) {
+  const std::vector<Value> &given = call.given.positional;
+  if (!given[place].isText())
+    return invalidInput("found a value of type ", given[place].typeName(),
+                        ", expected the name of a ", kind);
+  const std::string &name = given[place].text();
+  NamedCall named{find(name)};
+  if (!named.builtin)
+    return notSupported("the ", kind, " '", excerpt(name), "'");
+  named.arguments.positional.assign(given.begin() + static_cast<ptrdiff_t>(place) + 1, given.end());
+  named.arguments.named = call.given.named;
+  return named;
 }
 
-// slice(slices, fill_with=none): that many lists, the first ones one longer.
-Result<Value> filterSlice(const BuiltinCall &call) {
-  MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
-  MOERT_ASSIGN_OR_RETURN(const int64_t slices, call.integer(0, 1));
-  if (slices < 1)
-    return invalidInput("slice: found ", slices, " slices, expected at least 1");
-  const size_t count = static_cast<size_t>(slices);
-  MOERT_RETURN_IF_ERROR(call.allowance().spend(count));
-  const size_t each = items->items.size() / count, longer = items->items.size() % count;
-  std::vector<Value> lists;
-  auto next = items->items.begin();
-  for (size_t i = 0; i < count; ++i) {
-    const auto end = next + static_cast<ptrdiff_t>(each + (i < longer));
-    std::vector<Value> list(next, end);
-    next = end;
-    if (call.isSet(1) && i >= longer)
-      list.push_back(call.argument(1));
-    MOERT_ASSIGN_OR_RETURN(Value row, call.allowance().list(std::move(list)));
-    lists.push_back(std::move(row));
+/// Keeps the items whose test, applied to the item or its attribute, gives `wanted`.
+template <bool usesAttribute, bool wanted> Result<Value> filterSelect(const BuiltinCall &call) {
+  const std::vector<Value> &given = call.given.positional;
+  std::vector<Value> selected;
+  // As jinja2: what is false is not read further.
+  if (call.self.isTrue()) {
+    if (usesAttribute && given.empty())
+      return invalidInput("Missing parameter for attribute name");
+    const size_t testPlace = usesAttribute ? 1 : 0;
+    NamedCall test;
+    if (given.size() > testPlace) {
+      MOERT_ASSIGN_OR_RETURN(test, namedCall(call, testPlace, "test", findTest));
+    }
+    MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
+    for (const Value &item : items->items) {
+      Value tested = item;
+      if (usesAttribute) {
+        MOERT_ASSIGN_OR_RETURN(tested, attributePath(item, given[0], call.evaluator));
+      }
+      if (test.builtin) {
+        MOERT_ASSIGN_OR_RETURN(tested,
+                               callBuiltin(*test.builtin, tested, test.arguments, call.evaluator));
+      }
+      MOERT_RETURN_IF_ERROR(call.allowance().spend(1));
+      if (tested.isTrue() == wanted)
+        selected.push_back(item);
+    }
   }
-  return generator(std::move(lists), call.allowance());
+  return call.allowance().sequence(SequenceKind::kGenerator, std::move(selected));
+}
+
+// map('filter', ...) or map(attribute='name')
+Result<Value> filterMap(const BuiltinCall &call) {
+  const Arguments &given = call.given;
+  std::vector<Value> mapped;
+  if (call.self.isTrue()) {
+    const bool isAttribute =
+        given.positional.empty() && given.named.size() == 1 && given.named[0].first == "attribute";
+    if (!isAttribute && given.positional.empty())
+      return invalidInput("map: expected a filter's name, or only attribute='name'");
+    NamedCall filter;
+    if (!isAttribute) {
+      MOERT_ASSIGN_OR_RETURN(filter, namedCall(call, 0, "filter", findFilter));
+    }
+    MOERT_ASSIGN_OR_RETURN(const SequencePtr items, iterate(call.self, call.allowance()));
+    for (const Value &item : items->items) {
+      MOERT_ASSIGN_OR_RETURN(
+          Value value, isAttribute
+                           ? attributePath(item, given.named[0].second, call.evaluator)
+                           : callBuiltin(*filter.builtin, item, filter.arguments, call.evaluator));
+      mapped.push_back(std::move(value));
+    }
+  }
+  return call.allowance().sequence(SequenceKind::kGenerator, std::move(mapped));
+}
+
+constexpr Builtin kListFilters[] = {
+    {"dictsort", filterDictsort},
+    {"first", filterFirst},
+    {"items", filterItems},
+    {"join", filterJoin, {"d", "attribute"}},
+    {"last", filterLast},
+    {"list", filterList},
+    {"map", filterMap, {}, 0, true},
+    {"reject", filterSelect<false, false>, {}, 0, true},
+    {"rejectattr", filterSelect<true, false>, {}, 0, true},
+    {"reverse", filterReverse},
+    {"select", filterSelect<false, true>, {}, 0, true},
+    {"selectattr", filterSelect<true, true>, {}, 0, true},
+    {"sort", filterSort, {"reverse", "case_sensitive", "attribute"}},
+};
+
+} // namespace
+
+std::span<const Builtin> listFilters() {
+  return kListFilters;
 }
 
 } // namespace moert::chat

@@ -30,17 +30,11 @@ Result<std::optional<Value>> attributeOf(const Value &object, const std::string 
                                          object.typeName(), "' object is unsafe.")));
   if (object.kind() == Kind::kObject)
     return object.object()->attribute(name);
-  const MethodEntry entry = findMethod(object, name);
-  if (entry.isUnsupported)
-    return invalidInput("the attribute '", name, "' of type ", object.typeName(),
-                        " is not supported");
-  if (entry.isUnsafe)
-    return Found(Value::undefined(
-        strCat("access to attribute '", name, "' of '", object.typeName(), "' object is unsafe.")));
-  if (!entry.method)
+  MOERT_ASSIGN_OR_RETURN(const Builtin *method, findMethod(object, name));
+  if (!method)
     return Found();
   MOERT_ASSIGN_OR_RETURN(Value bound,
-                         allowance.object(std::make_shared<BoundBuiltin>(*entry.method, object)));
+                         allowance.object(std::make_shared<BoundBuiltin>(*method, object)));
   return Found(std::move(bound));
 }
 
@@ -87,7 +81,6 @@ Result<std::optional<Value>> elementOf(const Value &object, const Value &index,
 /// What a slice takes: elements begin, begin + step, ... `count` of them.
 struct SliceRange {
   int64_t begin;
-  int64_t end; // Not taken.
   int64_t step;
   size_t count;
 };
@@ -111,7 +104,7 @@ SliceRange sliceRange(const std::optional<int64_t> (&bounds)[3], size_t size) {
   const size_t count =
       distance <= 0 ? 0
                     : static_cast<size_t>((static_cast<uint64_t>(distance) - 1) / magnitude + 1);
-  return {begin, end, step, count};
+  return {begin, step, count};
 }
 
 Result<Value> sliceText(const Text &text, const SliceRange &range, Allowance &allowance) {
@@ -137,19 +130,6 @@ Result<Value> sliceText(const Text &text, const SliceRange &range, Allowance &al
   return Value::ofText(std::move(sliced));
 }
 
-Status sliceBounds(const Sequence &source, const SliceRange &range, Sequence &sliced) {
-  const auto &[start, stop, step] = source.bounds;
-  auto placeToNumber = [&start = start, &step = step](int64_t place, int64_t &number) {
-    return !__builtin_mul_overflow(place, step, &number) &&
-           !__builtin_add_overflow(start, number, &number);
-  };
-  if (!placeToNumber(range.begin, sliced.bounds[0]) ||
-      !placeToNumber(range.end, sliced.bounds[1]) ||
-      __builtin_mul_overflow(step, range.step, &sliced.bounds[2]))
-    return integerOverflow();
-  return {};
-}
-
 Result<Value> sliceSequence(const Sequence &source, const SliceRange &range, Allowance &allowance) {
   MOERT_RETURN_IF_ERROR(allowance.spend(1 + range.count));
   auto sliced = std::make_shared<Sequence>();
@@ -161,8 +141,6 @@ Result<Value> sliceSequence(const Sequence &source, const SliceRange &range, All
     if (i + 1 < range.count)
       place += range.step;
   }
-  if (source.kind == SequenceKind::kRange)
-    MOERT_RETURN_IF_ERROR(sliceBounds(source, range, *sliced));
   return Value(SequencePtr(std::move(sliced)));
 }
 
@@ -191,13 +169,13 @@ Result<Value> Evaluator::element(const Value &object, const Value &index) {
   return value ? *value : missing(object, "attribute", "'" + excerpt(index.text()) + "'");
 }
 
-Result<Value> Evaluator::evaluateNode(const Slice &slice) {
-  MOERT_ASSIGN_OR_RETURN(const Value object, evaluate(*slice.object));
+Result<Value> Evaluator::evaluateNode(const Slice &, const Expressions &children) {
+  MOERT_ASSIGN_OR_RETURN(const Value object, evaluate(*children[0]));
   std::optional<int64_t> bounds[3];
   for (size_t i = 0; i < 3; ++i) {
-    if (!slice.bounds[i])
+    if (!children[i + 1])
       continue;
-    MOERT_ASSIGN_OR_RETURN(const Value bound, evaluate(*slice.bounds[i]));
+    MOERT_ASSIGN_OR_RETURN(const Value bound, evaluate(*children[i + 1]));
     if (!bound.isIntegral() && !bound.isNone())
       return invalidInput("slice indices must be integers or None, not ", bound.typeName());
     if (bound.isIntegral())

@@ -1,39 +1,56 @@
 #include "runtime/chat/Object.h"
 
-#include "runtime/chat/Macro.h"
-#include "runtime/chat/Printing.h"
+#include "runtime/base/Excerpt.h"
+#include "runtime/chat/Evaluator.h"
 
 namespace moert::chat {
+
+using Found = std::optional<Value>;
+
+static Status unsupportedAttribute(const Object &object, const std::string &name) {
+  return notSupported("the attribute '", excerpt(name), "' of type ", object.typeName());
+}
 
 Result<Value> Object::call(const Arguments &, Evaluator &) {
   return invalidInput("'", typeName(), "' object is not callable");
 }
 
-Status Object::describe(TextBuilder &) const {
-  return invalidInput("a value of type ", typeName(), " cannot be printed");
-}
-
-Result<std::optional<Value>> Namespace::attribute(std::string_view name) const {
+Result<Found> Namespace::attribute(const std::string &name) const {
   const Value *value = members.findText(name);
-  return value ? std::optional(*value) : std::nullopt;
+  return value ? Found(*value) : Found();
 }
 
-Status Namespace::describe(TextBuilder &out) const {
-  MOERT_RETURN_IF_ERROR(out.append("<Namespace "));
-  // A copy on purpose: printing takes a value, and the namespace's members are not shared.
-  MOERT_RETURN_IF_ERROR(out.allowance.spend(4 * members.entries.size()));
-  MOERT_RETURN_IF_ERROR(appendRepr(Value(std::make_shared<const Dict>(members)), out));
-  return out.append(">");
+Result<Found> Loop::attribute(const std::string &name) const {
+  const size_t length = items->items.size();
+  const std::pair<const char *, size_t> numbers[] = {
+      {"index", index + 1},         {"index0", index},
+      {"revindex", length - index}, {"revindex0", length - index - 1},
+      {"length", length},
+  };
+  for (const auto &[known, number] : numbers)
+    if (name == known)
+      return Found(Value(static_cast<int64_t>(number)));
+  if (name == "first")
+    return Found(Value(index == 0));
+  if (name == "last")
+    return Found(Value(index + 1 == length));
+  if (name == "previtem")
+    return Found(index == 0 ? Value::undefined("there is no previous item")
+                            : items->items[index - 1]);
+  if (name == "nextitem")
+    return Found(index + 1 == length ? Value::undefined("there is no next item")
+                                     : items->items[index + 1]);
+  if (name == "cycle" || name == "changed" || name == "depth" || name == "depth0")
+    return unsupportedAttribute(*this, name);
+  return Found();
 }
 
-Result<std::optional<Value>> Macro::attribute(std::string_view name) const {
-  return name == "name" ? std::optional(Value::ofText(definition.name)) : std::nullopt;
+Result<Found> Macro::attribute(const std::string &name) const {
+  return unsupportedAttribute(*this, name);
 }
 
-Status Macro::describe(TextBuilder &out) const {
-  MOERT_RETURN_IF_ERROR(out.append("<Macro "));
-  MOERT_RETURN_IF_ERROR(appendRepr(Value::ofText(definition.name), out));
-  return out.append(">");
+Result<Value> Macro::call(const Arguments &arguments, Evaluator &evaluator) {
+  return evaluator.callMacro(definition, arguments);
 }
 
 } // namespace moert::chat

@@ -1,5 +1,5 @@
-// Values with identity or behaviour: namespaces, macros, bound methods, global functions, and the
-// `loop` of a for statement.
+// Values with identity or behaviour: namespaces, macros, the `loop` of a for statement, bound
+// methods and global functions.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -11,7 +11,7 @@
 namespace moert::chat {
 
 class Evaluator;
-class TextBuilder;
+struct MacroDefinition;
 
 /// The arguments of a call, evaluated.
 struct Arguments {
@@ -20,7 +20,7 @@ struct Arguments {
 };
 
 /// Owned by the values that refer to it. Used by the thread that renders.
-class Object : public std::enable_shared_from_this<Object> {
+class Object {
 public:
   Object() = default;
   Object(const Object &) = delete;
@@ -29,13 +29,10 @@ public:
 
   virtual std::string typeName() const = 0;
   /// A member, or null if there is none by that name.
-  virtual Result<std::optional<Value>> attribute(std::string_view) const {
+  virtual Result<std::optional<Value>> attribute(const std::string &) const {
     return std::optional<Value>();
   }
-  virtual bool isCallable() const { return false; }
   virtual Result<Value> call(const Arguments &arguments, Evaluator &evaluator);
-  /// What Python prints, if that is the same each time.
-  virtual Status describe(TextBuilder &out) const;
   /// Drops what the object refers to: it may refer to itself.
   virtual void clear() {}
   /// Levels of lists, dictionaries and objects below this one. 0 for objects that the evaluator
@@ -47,11 +44,38 @@ public:
 class Namespace final : public Object {
 public:
   std::string typeName() const override { return "Namespace"; }
-  Result<std::optional<Value>> attribute(std::string_view name) const override;
-  Status describe(TextBuilder &out) const override;
+  Result<std::optional<Value>> attribute(const std::string &name) const override;
   void clear() override { members = {}; }
 
   Dict members;
+};
+
+/// The variable `loop` in the body of a for statement.
+class Loop final : public Object {
+public:
+  explicit Loop(SequencePtr loopItems) : items(std::move(loopItems)) {}
+
+  std::string typeName() const override { return "LoopContext"; }
+  Result<std::optional<Value>> attribute(const std::string &name) const override;
+  uint32_t depth() const override { return items->depth + 1; }
+
+  size_t index = 0; // The current element.
+
+private:
+  const SequencePtr items;
+};
+
+/// Refers to the template, which outlives the rendering's values.
+class Macro final : public Object {
+public:
+  explicit Macro(const MacroDefinition &macroDefinition) : definition(macroDefinition) {}
+
+  std::string typeName() const override { return "Macro"; }
+  Result<std::optional<Value>> attribute(const std::string &name) const override;
+  Result<Value> call(const Arguments &arguments, Evaluator &evaluator) override;
+
+private:
+  const MacroDefinition &definition;
 };
 
 } // namespace moert::chat

@@ -2,22 +2,25 @@
 
 #include "runtime/chat/Arithmetic.h"
 #include "runtime/chat/Object.h"
-#include "runtime/chat/Printing.h"
 #include "runtime/chat/PythonText.h"
 
 #include "runtime/base/Utf8.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <optional>
 
 namespace moert::chat {
 
 namespace {
 
 Result<bool> areEqualLists(const Sequence &left, const Sequence &right, Allowance &allowance) {
-  // Views and generators are compared by identity in Python; lists, tuples and ranges by content.
+  // Generators are compared by identity in Python; lists, tuples and ranges by content.
   if (&left == &right)
     return true;
+  if (left.kind == SequenceKind::kView && right.kind == SequenceKind::kView)
+    return notSupported("comparing what keys(), values() and items() return");
   if (left.kind != right.kind || !left.hasSubscripts() || left.items.size() != right.items.size())
     return false;
   for (size_t i = 0; i < left.items.size(); ++i) {
@@ -42,37 +45,13 @@ Result<bool> areEqualDicts(const Dict &left, const Dict &right, Allowance &allow
   return true;
 }
 
-Result<bool> isLessList(const Sequence &left, const Sequence &right, Allowance &allowance) {
-  const size_t common = std::min(left.items.size(), right.items.size());
-  for (size_t i = 0; i < common; ++i) {
-    MOERT_ASSIGN_OR_RETURN(bool isSame, isEqual(left.items[i], right.items[i], allowance));
-    if (!isSame)
-      return isLess(left.items[i], right.items[i], allowance);
-  }
-  return left.items.size() < right.items.size();
-}
-
-bool isOrderedSequence(const Value &left, const Value &right) {
-  return left.isSequence() && right.isSequence() &&
-         left.sequence()->kind == right.sequence()->kind &&
-         left.sequence()->kind <= SequenceKind::kTuple;
-}
-
-// Merges two sorted runs of `from` into `to`; equal values keep their order, also in reverse.
-Status mergeRuns(const std::vector<Value> &values, bool reverse, const std::vector<size_t> &from,
-                 size_t begin, size_t middle, size_t end, std::vector<size_t> &to,
-                 Allowance &allowance) {
-  size_t left = begin, right = middle;
-  for (size_t out = begin; out < end; ++out) {
-    bool takesRight = left == middle;
-    if (left < middle && right < end) {
-      const Value &first = values[from[left]], &second = values[from[right]];
-      MOERT_ASSIGN_OR_RETURN(takesRight, reverse ? isLess(first, second, allowance)
-                                                 : isLess(second, first, allowance));
-    }
-    to[out] = from[takesRight ? right++ : left++];
-  }
-  return {};
+/// left < right of two numbers or two texts; null for others.
+std::optional<bool> isBefore(const Value &left, const Value &right) {
+  if (left.isNumber() && right.isNumber())
+    return compareNumbers(left, right) == std::partial_ordering::less;
+  if (left.isText() && right.isText())
+    return left.text() < right.text(); // The order of UTF-8 is that of code points.
+  return std::nullopt;
 }
 
 } // namespace
@@ -105,12 +84,10 @@ Result<bool> isLess(const Value &left, const Value &right, Allowance &allowance)
   MOERT_RETURN_IF_ERROR(allowance.spend(1 + std::min(left.weight(), right.weight())));
   MOERT_RETURN_IF_ERROR(requireDefined(left));
   MOERT_RETURN_IF_ERROR(requireDefined(right));
-  if (left.isNumber() && right.isNumber())
-    return compareNumbers(left, right) == std::partial_ordering::less;
-  if (left.isText() && right.isText())
-    return left.text() < right.text(); // The order of UTF-8 is that of code points.
-  if (isOrderedSequence(left, right))
-    return isLessList(*left.sequence(), *right.sequence(), allowance);
+  if (const std::optional<bool> isLeftFirst = isBefore(left, right))
+    return *isLeftFirst;
+  if (left.isSequence() && right.isSequence())
+    return notSupported("the order of lists");
   return invalidInput("'<' not supported between instances of '", left.typeName(), "' and '",
                       right.typeName(), "'");
 }
@@ -137,54 +114,25 @@ Result<bool> contains(const Value &container, const Value &item, Allowance &allo
   return false;
 }
 
-Result<bool> compare(CompareOperator op, const Value &left, const Value &right,
-                     Allowance &allowance) {
-  switch (op) {
-  case CompareOperator::kEqual:
-    return isEqual(left, right, allowance);
-  case CompareOperator::kNotEqual: {
-    MOERT_ASSIGN_OR_RETURN(bool isSame, isEqual(left, right, allowance));
-    return !isSame;
-  }
-  case CompareOperator::kLess:
-    return isLess(left, right, allowance);
-  case CompareOperator::kGreater:
-    return isLess(right, left, allowance);
-  case CompareOperator::kIn:
-    return contains(right, left, allowance);
-  case CompareOperator::kNotIn: {
-    MOERT_ASSIGN_OR_RETURN(bool isIn, contains(right, left, allowance));
-    return !isIn;
-  }
-  case CompareOperator::kLessEqual:
-  case CompareOperator::kGreaterEqual:
-    break;
-  }
-  // Not the negation of the opposite: NaN is neither less nor greater nor equal.
-  const bool isLessEqual = op == CompareOperator::kLessEqual;
-  MOERT_ASSIGN_OR_RETURN(bool isBefore, isLessEqual ? isLess(left, right, allowance)
-                                                    : isLess(right, left, allowance));
-  return isBefore ? Result<bool>(true) : isEqual(left, right, allowance);
-}
-
 Result<std::vector<size_t>> sortedOrder(const std::vector<Value> &values, bool reverse,
                                         Allowance &allowance) {
-  std::vector<size_t> order(values.size()), merged(values.size());
-  for (size_t i = 0; i < order.size(); ++i)
+  std::vector<size_t> order(values.size());
+  for (size_t i = 0; i < order.size(); ++i) {
     order[i] = i;
-  for (size_t run = 1; run < order.size(); run *= 2) {
-    for (size_t begin = 0; begin < order.size(); begin += 2 * run) {
-      const size_t middle = std::min(begin + run, order.size());
-      const size_t end = std::min(begin + 2 * run, order.size());
-      MOERT_RETURN_IF_ERROR(
-          mergeRuns(values, reverse, order, begin, middle, end, merged, allowance));
-    }
-    order.swap(merged);
+    // Merging compares each value once in each of log2(size) rounds. All are of the first's kind.
+    MOERT_RETURN_IF_ERROR(
+        allowance.spend((1 + values[i].weight()) * std::bit_width(values.size())));
+    MOERT_RETURN_IF_ERROR(isLess(values[0], values[i], allowance).status());
+    if (values[i].isNumber() && std::isnan(values[i].number()))
+      return notSupported("the order of a NaN");
   }
+  std::stable_sort(order.begin(), order.end(), [&](size_t left, size_t right) {
+    return *isBefore(values[reverse ? right : left], values[reverse ? left : right]);
+  });
   return order;
 }
 
-// The first letter keeps kinds apart. An integral float equals the integer.
+// The first letter keeps kinds apart.
 Result<std::string> hashKey(const Value &value, Allowance &allowance) {
   MOERT_RETURN_IF_ERROR(allowance.spendBytes(value.isText() ? value.text().size() : 0));
   switch (value.kind()) {
@@ -195,23 +143,14 @@ Result<std::string> hashKey(const Value &value, Allowance &allowance) {
   case Kind::kBoolean:
   case Kind::kInteger:
     return "i" + std::to_string(value.integer());
-  case Kind::kFloat: {
-    const std::optional<int64_t> whole = wholeNumber(value.number());
-    return whole ? "i" + std::to_string(*whole) : "f" + floatText(value.number());
-  }
   case Kind::kText:
     return textKey(value.text());
-  case Kind::kSequence: {
-    if (value.sequence()->kind != SequenceKind::kTuple)
-      break;
-    std::string key = "t";
-    for (const Value &item : value.sequence()->items) {
-      MOERT_ASSIGN_OR_RETURN(std::string part, hashKey(item, allowance));
-      MOERT_RETURN_IF_ERROR(allowance.spendBytes(part.size()));
-      key += std::to_string(part.size()) + ":" + part;
-    }
-    return key;
-  }
+  case Kind::kFloat:
+    return notSupported("a float as a key");
+  case Kind::kSequence:
+    if (value.sequence()->kind == SequenceKind::kTuple)
+      return notSupported("a tuple as a key");
+    break;
   default:
     break;
   }

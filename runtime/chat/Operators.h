@@ -6,8 +6,10 @@
 
 namespace moert::chat {
 
-enum class BinaryOperator { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower };
-enum class CompareOperator {
+enum class Operator {
+  kOr,
+  kAnd,
+  kNot,
   kEqual,
   kNotEqual,
   kLess,
@@ -15,14 +17,21 @@ enum class CompareOperator {
   kGreater,
   kGreaterEqual,
   kIn,
-  kNotIn
+  kNotIn,
+  kAdd,
+  kSubtract,
+  kConcatenate,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kMinus, // This and the next take one value.
+  kPlus,
 };
 
-Result<Value> applyBinary(BinaryOperator op, const Value &left, const Value &right,
-                          Allowance &allowance);
+/// An operator of two values other than `or` and `and`, which may not need the second.
+Result<Value> applyBinary(Operator op, const Value &left, const Value &right, Allowance &allowance);
 Result<Value> negate(const Value &value);
-Result<bool> compare(CompareOperator op, const Value &left, const Value &right,
-                     Allowance &allowance);
 
 Result<bool> isEqual(const Value &left, const Value &right, Allowance &allowance);
 /// Whether left < right; an error if they have no order.
@@ -30,22 +39,27 @@ Result<bool> isLess(const Value &left, const Value &right, Allowance &allowance)
 /// Whether Python's `item in container` holds.
 Result<bool> contains(const Value &container, const Value &item, Allowance &allowance);
 
-/// The stable order of values: the places of the smallest, the next, and so on.
+/// The stable order of values that are all numbers or all texts: the places of the smallest, the
+/// next, and so on.
 Result<std::vector<size_t>> sortedOrder(const std::vector<Value> &values, bool reverse,
                                         Allowance &allowance);
 
-/// Equal for equal values: what a dictionary finds its entries by. Lists and dictionaries have
-/// none.
+/// Equal for equal values: what a dictionary finds its entries by. Only texts, integers, booleans
+/// and None may be keys.
 Result<std::string> hashKey(const Value &value, Allowance &allowance);
 
 /// The elements of anything that can be iterated over. Reads a generator to its end.
 Result<SequencePtr> iterate(const Value &value, Allowance &allowance);
 
+/// The value as a text: Python's str().
+Result<Value> toText(const Value &value, Allowance &allowance);
+
 /// Fails if the value is undefined.
 Status requireDefined(const Value &value);
 
-/// printf-style formatting: format % values. `values` are taken in order, or by name from `named`.
-Result<Value> formatPercent(const std::string &format, const std::vector<Value> &values,
-                            const Dict *named, Allowance &allowance);
+/// The error for what jinja2 has and this interpreter does not: `what` names it.
+template <typename... Parts> Status notSupported(const Parts &...what) {
+  return invalidInput(what..., " is not supported");
+}
 
 } // namespace moert::chat

@@ -14,10 +14,7 @@ class Parser {
 public:
   explicit Parser(TokenStream &tokenStream) : tokens(tokenStream), expressions(tokenStream) {}
 
-  Result<Body> parseAll() {
-    MOERT_ASSIGN_OR_RETURN(Body body, parseUntil({}));
-    return body;
-  }
+  Result<Body> parseAll() { return parseUntil({}); }
 
 private:
   using Names = std::initializer_list<std::string_view>;
@@ -28,12 +25,13 @@ private:
 
   const Tag *findTag(std::string_view name) const {
     static constexpr Tag kTags[] = {
-        {"for", &Parser::parseFor},     {"if", &Parser::parseIf},
-        {"set", &Parser::parseSet},     {"macro", &Parser::parseMacro},
-        {"call", &Parser::parseCall},   {"filter", &Parser::parseFilter},
-        {"with", &Parser::parseWith},   {"generation", &Parser::parseGeneration},
-        {"break", &Parser::parseBreak}, {"continue", &Parser::parseContinue},
-        {"print", &Parser::parsePrint},
+        {"for", &Parser::parseFor},
+        {"if", &Parser::parseIf},
+        {"set", &Parser::parseSet},
+        {"macro", &Parser::parseMacro},
+        {"generation", &Parser::parseGeneration},
+        {"break", &Parser::parseJump<Break>},
+        {"continue", &Parser::parseJump<Continue>},
     };
     for (const Tag &tag : kTags)
       if (tag.name == name)
@@ -92,33 +90,42 @@ private:
 
   /// The rest of the opening tag, the statements, and the closing name.
   Result<Body> parseBody(Names ends) {
-    tokens.skipOperator(":");
+    tokens.skip(":");
     MOERT_RETURN_IF_ERROR(tokens.expect(TokenKind::kBlockEnd));
     return parseUntil(ends);
   }
-  Result<Body> parseWholeBody(std::string_view end) {
+
+  /// A body that is a scope of its own, and that a jump in it does not leave unless it is a loop's.
+  Result<Body> parseScope(std::string_view end) {
+    const uint32_t outerLoops = std::exchange(loops, 0);
+    ++scopes;
     MOERT_ASSIGN_OR_RETURN(Body body, parseBody({end}));
+    --scopes;
+    loops = outerLoops;
     tokens.advance();
     return body;
   }
 
   Result<Statement::Node> parseFor() {
     For loop;
-    MOERT_ASSIGN_OR_RETURN(loop.target, expressions.parseTarget(false, "in"));
-    MOERT_RETURN_IF_ERROR(tokens.expectName("in"));
-    MOERT_ASSIGN_OR_RETURN(loop.iterable, expressions.parseTuple(false, "recursive"));
-    if (tokens.skipName("if")) {
+    MOERT_ASSIGN_OR_RETURN(loop.target, expressions.parseTarget(false));
+    MOERT_RETURN_IF_ERROR(tokens.expect("in"));
+    MOERT_ASSIGN_OR_RETURN(loop.iterable, expressions.parseTuple(false));
+    if (tokens.skip("if")) {
       MOERT_ASSIGN_OR_RETURN(loop.condition, expressions.parseExpression());
     }
-    loop.isRecursive = tokens.skipName("recursive");
+    if (tokens.current().isName("recursive"))
+      return tokens.notSupported("a recursive loop");
     ++loops;
-    const bool outerUsesLoop = std::exchange(expressions.usedNames.loop, false);
+    ++scopes;
+    const bool outerUsesLoop = std::exchange(expressions.usesLoop, false);
     MOERT_ASSIGN_OR_RETURN(loop.body, parseBody({"else", "endfor"}));
-    loop.usesLoop = std::exchange(expressions.usedNames.loop, outerUsesLoop);
+    loop.usesLoop = std::exchange(expressions.usesLoop, outerUsesLoop);
     --loops;
-    if (tokens.skipName("else")) {
+    if (tokens.skip("else")) {
       MOERT_ASSIGN_OR_RETURN(loop.otherwise, parseBody({"endfor"}));
     }
+    --scopes;
     tokens.advance();
     return Statement::Node(std::move(loop));
   }
@@ -129,8 +136,8 @@ private:
       MOERT_ASSIGN_OR_RETURN(ExpressionPtr test, expressions.parseTuple(false));
       MOERT_ASSIGN_OR_RETURN(Body body, parseBody({"elif", "else", "endif"}));
       statement.branches.emplace_back(std::move(test), std::move(body));
-    } while (tokens.skipName("elif"));
-    if (tokens.skipName("else")) {
+    } while (tokens.skip("elif"));
+    if (tokens.skip("else")) {
       MOERT_ASSIGN_OR_RETURN(statement.otherwise, parseBody({"endif"}));
     }
     tokens.advance();
@@ -139,115 +146,61 @@ private:
 
   Result<Statement::Node> parseSet() {
     MOERT_ASSIGN_OR_RETURN(Target target, expressions.parseTarget(true));
-    if (tokens.skipOperator("=")) {
+    if (tokens.skip("=")) {
       MOERT_ASSIGN_OR_RETURN(ExpressionPtr value, expressions.parseTuple());
       return Statement::Node(Set{std::move(target), std::move(value)});
     }
-    MOERT_ASSIGN_OR_RETURN(std::vector<FilterStep> filters, expressions.parseFilters(false));
-    MOERT_ASSIGN_OR_RETURN(Body body, parseWholeBody("endset"));
-    return Statement::Node(SetBlock{std::move(target), std::move(filters), std::move(body)});
+    if (tokens.current().isOperator("|"))
+      return tokens.notSupported("a filter of a set block");
+    MOERT_ASSIGN_OR_RETURN(Body body, parseScope("endset"));
+    return Statement::Node(SetBlock{std::move(target), std::move(body)});
   }
 
   Status parseParameters(MacroDefinition &macro) {
-    MOERT_RETURN_IF_ERROR(tokens.expectOperator("("));
-    while (!tokens.skipOperator(")")) {
+    MOERT_RETURN_IF_ERROR(tokens.expect("("));
+    while (!tokens.skip(")")) {
       MOERT_ASSIGN_OR_RETURN(std::string name, tokens.takeName());
       if (std::find(macro.parameters.begin(), macro.parameters.end(), name) !=
           macro.parameters.end())
         return tokens.error("the parameter '", excerpt(name), "' twice, expected each once");
       macro.parameters.push_back(std::move(name));
-      if (tokens.skipOperator("=")) {
-        MOERT_ASSIGN_OR_RETURN(ExpressionPtr value, expressions.parseExpression());
-        macro.defaults.push_back(std::move(value));
+      if (tokens.skip("=")) {
+        MOERT_ASSIGN_OR_RETURN(macro.defaults.emplace_back(), expressions.parseExpression());
       } else if (!macro.defaults.empty()) {
         return tokens.error("a parameter without a default after one with a default");
       }
       if (!tokens.current().isOperator(")"))
-        MOERT_RETURN_IF_ERROR(tokens.expectOperator(","));
+        MOERT_RETURN_IF_ERROR(tokens.expect(","));
     }
-    return {};
-  }
-
-  /// A macro's statements. They cannot end a loop that is around the macro.
-  Status parseMacroBody(std::string_view end, MacroDefinition &macro) {
-    const uint32_t outerLoops = std::exchange(loops, 0);
-    const SpecialNames outerNames = std::exchange(expressions.usedNames, {});
-    MOERT_ASSIGN_OR_RETURN(macro.body, parseWholeBody(end));
-    const SpecialNames names = expressions.usedNames;
-    expressions.usedNames |= outerNames; // As jinja2: a name in an inner macro counts for both.
-    loops = outerLoops;
-    macro.usesCaller = names.caller;
-    macro.usesExtraPositional = names.extraPositional;
-    macro.usesExtraNamed = names.extraNamed;
     return {};
   }
 
   Result<Statement::Node> parseMacro() {
-    MacroStatement statement;
-    MOERT_ASSIGN_OR_RETURN(statement.macro.name, tokens.takeName());
-    MOERT_RETURN_IF_ERROR(parseParameters(statement.macro));
-    MOERT_RETURN_IF_ERROR(parseMacroBody("endmacro", statement.macro));
-    return Statement::Node(std::move(statement));
-  }
-
-  Result<Statement::Node> parseCall() {
-    CallStatement statement;
-    statement.caller.name = "caller";
-    if (tokens.current().isOperator("("))
-      MOERT_RETURN_IF_ERROR(parseParameters(statement.caller));
-    const uint32_t line = tokens.line();
-    MOERT_ASSIGN_OR_RETURN(statement.call, expressions.parseExpression());
-    if (!std::holds_alternative<CallExpression>(statement.call->node))
-      return errorAtLine(line, "found another expression after 'call', expected a call");
-    MOERT_RETURN_IF_ERROR(parseMacroBody("endcall", statement.caller));
-    return Statement::Node(std::move(statement));
-  }
-
-  Result<Statement::Node> parseFilter() {
-    FilterBlock block;
-    MOERT_ASSIGN_OR_RETURN(block.filters, expressions.parseFilters(true));
-    MOERT_ASSIGN_OR_RETURN(block.body, parseWholeBody("endfilter"));
-    return Statement::Node(std::move(block));
-  }
-
-  Result<Statement::Node> parseWith() {
-    With statement;
-    while (tokens.current().kind != TokenKind::kBlockEnd) {
-      if (!statement.assignments.empty())
-        MOERT_RETURN_IF_ERROR(tokens.expectOperator(","));
-      MOERT_ASSIGN_OR_RETURN(Target target, expressions.parseTarget(false));
-      MOERT_RETURN_IF_ERROR(tokens.expectOperator("="));
-      MOERT_ASSIGN_OR_RETURN(ExpressionPtr value, expressions.parseExpression());
-      statement.assignments.emplace_back(std::move(target), std::move(value));
-    }
-    MOERT_ASSIGN_OR_RETURN(statement.body, parseWholeBody("endwith"));
-    return Statement::Node(std::move(statement));
+    if (scopes > 0)
+      return tokens.notSupported("a macro inside a loop, a block or another macro");
+    MacroDefinition macro;
+    MOERT_ASSIGN_OR_RETURN(macro.name, tokens.takeName());
+    MOERT_RETURN_IF_ERROR(parseParameters(macro));
+    MOERT_ASSIGN_OR_RETURN(macro.body, parseScope("endmacro"));
+    return Statement::Node(std::move(macro));
   }
 
   Result<Statement::Node> parseGeneration() {
-    const uint32_t outerLoops = std::exchange(loops, 0); // As jinja2: its body is a function.
-    MOERT_ASSIGN_OR_RETURN(Body body, parseWholeBody("endgeneration"));
-    loops = outerLoops;
+    MOERT_ASSIGN_OR_RETURN(Body body, parseScope("endgeneration"));
     return Statement::Node(Generation{std::move(body)});
   }
 
-  Result<Statement::Node> parsePrint() {
-    MOERT_ASSIGN_OR_RETURN(ExpressionPtr value, expressions.parseExpression());
-    return Statement::Node(Print{std::move(value)});
-  }
-
-  Result<Statement::Node> parseBreak() { return parseJump(Break{}, "break"); }
-  Result<Statement::Node> parseContinue() { return parseJump(Continue{}, "continue"); }
-  Result<Statement::Node> parseJump(Statement::Node jump, std::string_view name) const {
+  template <typename Jump> Result<Statement::Node> parseJump() {
     if (loops == 0)
-      return tokens.error("'", name, "' outside of a loop");
-    return jump;
+      return tokens.error("'break' or 'continue' outside of a loop");
+    return Statement::Node(Jump{});
   }
 
   TokenStream &tokens;
   ExpressionParser expressions;
   uint32_t nesting = 0;
-  uint32_t loops = 0; // Around the current statement, which may end them.
+  uint32_t loops = 0;  // Around the current statement, which may end them.
+  uint32_t scopes = 0; // Around the current statement.
 };
 
 } // namespace

@@ -2,7 +2,7 @@
 
 #include "runtime/base/ShortestDecimal.h"
 #include "runtime/base/Utf8.h"
-#include "runtime/chat/Object.h"
+#include "runtime/chat/Operators.h"
 #include "runtime/chat/PythonText.h"
 
 #include <algorithm>
@@ -53,27 +53,17 @@ Status appendItems(const std::vector<Value> &items, std::string_view open, std::
   return out.append(close);
 }
 
-Status appendSequence(const Sequence &sequence, TextBuilder &out) {
+Status appendSequence(const Value &value, TextBuilder &out) {
+  const Sequence &sequence = *value.sequence();
   switch (sequence.kind) {
   case SequenceKind::kList:
     return appendItems(sequence.items, "[", "]", out);
   case SequenceKind::kTuple:
     return appendItems(sequence.items, "(", sequence.items.size() == 1 ? ",)" : ")", out);
-  case SequenceKind::kRange: {
-    const auto &[start, stop, step] = sequence.bounds;
-    return out.append(step == 1 ? strCat("range(", start, ", ", stop, ")")
-                                : strCat("range(", start, ", ", stop, ", ", step, ")"));
-  }
-  case SequenceKind::kKeys:
-    return appendItems(sequence.items, "dict_keys([", "])", out);
-  case SequenceKind::kValues:
-    return appendItems(sequence.items, "dict_values([", "])", out);
-  case SequenceKind::kItems:
-    return appendItems(sequence.items, "dict_items([", "])", out);
-  case SequenceKind::kGenerator:
+  default:
     break;
   }
-  return invalidInput("a generator cannot be printed; the list filter makes a list of it");
+  return notSupported("printing a value of type ", value.typeName(), " without the filter 'list'");
 }
 
 Status appendDict(const Dict &dict, TextBuilder &out) {
@@ -132,17 +122,13 @@ Status appendRepr(const Value &value, TextBuilder &out) {
   case Kind::kText:
     return appendQuoted(value.text(), out);
   case Kind::kSequence:
-    return appendSequence(*value.sequence(), out);
+    return appendSequence(value, out);
   case Kind::kDict:
     return appendDict(*value.dict(), out);
   case Kind::kObject:
     break;
   }
-  if (++out.objectDepth > kMaxValueDepth) // A namespace may hold itself.
-    return invalidInput("objects are nested deeper than ", kMaxValueDepth, " levels");
-  MOERT_RETURN_IF_ERROR(value.object()->describe(out));
-  --out.objectDepth;
-  return {};
+  return notSupported("printing a value of type ", value.typeName());
 }
 
 Status appendText(const Value &value, TextBuilder &out) {

@@ -16,11 +16,9 @@ std::string floatText(double number);
 
 struct JsonStyle {
   bool isIndented = false;
-  std::string indent; // For one level.
+  uint64_t indent = 0; // Spaces for one level.
   std::string itemSeparator = ", ";
   std::string keySeparator = ": ";
-  bool isAscii = false; // Other characters as \uXXXX.
-  bool isSorted = false;
 };
 Status appendJson(const Value &value, const JsonStyle &style, TextBuilder &out);
 

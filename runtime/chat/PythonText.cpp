@@ -198,13 +198,13 @@ std::vector<Line> splitLines(std::string_view text) {
     if (isBreak) {
       if (value == '\r' && next < text.size() && text[next] == '\n')
         ++next;
-      lines.push_back({begin, at, next});
+      lines.push_back({begin, at});
       begin = next;
     }
     at = next;
   }
   if (begin < text.size())
-    lines.push_back({begin, text.size(), text.size()});
+    lines.push_back({begin, text.size()});
   return lines;
 }
 
@@ -215,39 +215,6 @@ size_t findText(std::string_view text, std::string_view wanted, size_t from) {
   const void *found = memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
   return found ? static_cast<size_t>(static_cast<const char *>(found) - text.data())
                : std::string_view::npos;
-}
-
-bool isInClass(uint32_t codePoint, CharacterClass wanted) {
-  const utf8proc_category_t kind = category(codePoint);
-  switch (wanted) {
-  case CharacterClass::kAlpha:
-    return isLetter(codePoint);
-  case CharacterClass::kDecimal:
-    return kind == UTF8PROC_CATEGORY_ND;
-  case CharacterClass::kDigit: // And the superscripts one to three.
-    return kind == UTF8PROC_CATEGORY_ND || codePoint == 0xB2 || codePoint == 0xB3 ||
-           codePoint == 0xB9;
-  case CharacterClass::kNumeric:
-    return kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO;
-  case CharacterClass::kAlnum:
-    return isLetter(codePoint) || (kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO);
-  case CharacterClass::kSpace:
-    break;
-  }
-  return isPythonSpace(codePoint);
-}
-
-bool isCased(std::string_view text, bool upper) {
-  bool hasWanted = false;
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint character = firstCodePoint(text.substr(at));
-    const bool isUpper = isUpperOrTitle(character.value), isLower = isLowerCase(character.value);
-    if (upper ? isLower : isUpper)
-      return false;
-    hasWanted |= upper ? isUpper : isLower;
-    at += character.length;
-  }
-  return hasWanted;
 }
 
 bool isPrintable(uint32_t codePoint) {

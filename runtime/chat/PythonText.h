@@ -32,22 +32,16 @@ std::string capitalize(std::string_view text);
 /// Each run of letters capitalized: str.title().
 std::string titleCase(std::string_view text);
 
-/// Where a line ends, and where the next begins. Python's str.splitlines() ends lines at more than
-/// line feeds.
+/// Python's str.splitlines() ends lines at more than line feeds.
 struct Line {
   size_t begin;
-  size_t end;  // Without the line break.
-  size_t next; // After the line break.
+  size_t end; // Without the line break.
 };
 std::vector<Line> splitLines(std::string_view text);
 
 /// The place of the first occurrence from byte `from`, or npos. Takes linear time.
 size_t findText(std::string_view text, std::string_view wanted, size_t from = 0);
 
-enum class CharacterClass { kAlpha, kDecimal, kDigit, kNumeric, kAlnum, kSpace };
-bool isInClass(uint32_t codePoint, CharacterClass wanted);
-/// str.isupper() and str.islower().
-bool isCased(std::string_view text, bool upper);
 /// Whether repr() shows the character itself.
 bool isPrintable(uint32_t codePoint);
 

@@ -1,7 +1,9 @@
+// The filters on texts; declared in Builtins.h.
 #include "runtime/base/Utf8.h"
-#include "runtime/chat/FilterFunctions.h"
+#include "runtime/chat/Builtins.h"
 #include "runtime/chat/Printing.h"
-#include "runtime/chat/PythonText.h"
+
+#include <algorithm>
 
 namespace moert::chat {
 
@@ -39,59 +41,17 @@ std::string titleWords(std::string_view text) {
   return out;
 }
 
-} // namespace
-
-Result<Value> filterUpper(const BuiltinCall &call) {
-  return convertCase<toUpper>(call);
-}
-Result<Value> filterLower(const BuiltinCall &call) {
-  return convertCase<toLower>(call);
-}
-Result<Value> filterCapitalize(const BuiltinCall &call) {
-  return convertCase<capitalize>(call);
-}
-Result<Value> filterTitle(const BuiltinCall &call) {
-  return convertCase<titleWords>(call);
-}
-
 Result<Value> filterString(const BuiltinCall &call) {
   return toText(call.self, call.allowance());
 }
 
+// trim(chars=none)
 Result<Value> filterTrim(const BuiltinCall &call) {
   MOERT_ASSIGN_OR_RETURN(const Value text, toText(call.self, call.allowance()));
-  static const Builtin &method = *findMethod(Value::ofText(""), "strip").method;
-  return callBuiltin(method, text, call.given, call.evaluator);
+  return stripText(call, text.text(), StripSide::kBoth);
 }
 
-Result<Value> replaceText(const std::string &text, const std::string &from, const std::string &to,
-                          int64_t count, Allowance &allowance) {
-  TextBuilder out(allowance);
-  uint64_t remaining = count < 0 ? UINT64_MAX : static_cast<uint64_t>(count);
-  size_t copied = 0;
-  if (from.empty()) { // Before each character and at the end.
-    for (size_t at = 0; remaining > 0; --remaining) {
-      MOERT_RETURN_IF_ERROR(out.append(to));
-      if (at == text.size())
-        break;
-      const uint32_t length = utf8Length(text[at]);
-      MOERT_RETURN_IF_ERROR(out.append(std::string_view(text).substr(at, length)));
-      copied = at += length;
-    }
-  } else {
-    for (; remaining > 0; --remaining) {
-      const size_t found = findText(text, from, copied);
-      if (found == std::string_view::npos)
-        break;
-      MOERT_RETURN_IF_ERROR(out.append(std::string_view(text).substr(copied, found - copied)));
-      MOERT_RETURN_IF_ERROR(out.append(to));
-      copied = found + from.size();
-    }
-  }
-  MOERT_RETURN_IF_ERROR(out.append(std::string_view(text).substr(copied)));
-  return std::move(out).finish();
-}
-
+// replace(old, new, count=none)
 Result<Value> filterReplace(const BuiltinCall &call) {
   Allowance &allowance = call.allowance();
   MOERT_ASSIGN_OR_RETURN(const Value text, toText(call.self, allowance));
@@ -101,22 +61,14 @@ Result<Value> filterReplace(const BuiltinCall &call) {
   return replaceText(text.text(), from.text(), to.text(), count, allowance);
 }
 
-// indent(width=4, first=false, blank=false)
+// indent(width=4, first=false)
 Result<Value> filterIndent(const BuiltinCall &call) {
   if (!call.self.isText())
     return invalidInput("indent of a value of type ", call.self.typeName(), ", expected str");
-  TextBuilder indentation(call.allowance());
-  if (call.has(0) && call.argument(0).isText()) {
-    MOERT_RETURN_IF_ERROR(indentation.append(call.argument(0).text()));
-  } else {
-    if (call.has(0) && !call.argument(0).isIntegral())
-      return invalidInput("indent: found a width of type ", call.argument(0).typeName(),
-                          ", expected int or str");
-    MOERT_ASSIGN_OR_RETURN(const int64_t width, call.integer(0, 4));
-    MOERT_RETURN_IF_ERROR(
-        indentation.repeat(" ", static_cast<uint64_t>(std::max<int64_t>(width, 0))));
-  }
-  const Value indent = std::move(indentation).finish();
+  if (call.has(0) && !call.argument(0).isIntegral())
+    return notSupported("indent with a width of type ", call.argument(0).typeName());
+  MOERT_ASSIGN_OR_RETURN(const int64_t width, call.integer(0, 4));
+  const uint64_t spaces = static_cast<uint64_t>(std::max<int64_t>(width, 0));
   const std::string text = call.self.text() + "\n"; // As jinja2: then the last line counts too.
   MOERT_RETURN_IF_ERROR(call.allowance().spend(text.size() / 4)); // The lines' table.
   const std::vector<Line> lines = splitLines(text);
@@ -125,72 +77,29 @@ Result<Value> filterIndent(const BuiltinCall &call) {
     const bool isBlank = lines[i].begin == lines[i].end;
     if (i > 0)
       MOERT_RETURN_IF_ERROR(out.append("\n"));
-    if (i == 0 ? call.flag(1) : !isBlank || call.flag(2))
-      MOERT_RETURN_IF_ERROR(out.append(indent.text()));
+    MOERT_RETURN_IF_ERROR(out.repeat(" ", (i == 0 ? call.flag(1) : !isBlank) ? spaces : 0));
     MOERT_RETURN_IF_ERROR(
         out.append(std::string_view(text).substr(lines[i].begin, lines[i].end - lines[i].begin)));
   }
   return std::move(out).finish();
 }
 
-Result<Value> filterCenter(const BuiltinCall &call) {
-  MOERT_ASSIGN_OR_RETURN(const Value text, toText(call.self, call.allowance()));
-  MOERT_ASSIGN_OR_RETURN(const int64_t width, call.integer(0, 80));
-  static const Builtin &method = *findMethod(Value::ofText(""), "center").method;
-  return callBuiltin(method, text, {{Value(width)}, {}}, call.evaluator);
-}
+constexpr Builtin kTextFilters[] = {
+    {"capitalize", convertCase<capitalize>},
+    {"indent", filterIndent, {"width", "first"}},
+    {"lower", convertCase<toLower>},
+    {"replace", filterReplace, {"old", "new", "count"}, 2},
+    {"safe", filterString},
+    {"string", filterString},
+    {"title", convertCase<titleWords>},
+    {"trim", filterTrim, {"chars"}},
+    {"upper", convertCase<toUpper>},
+};
 
-Result<Value> filterEscape(const BuiltinCall &call) {
-  MOERT_ASSIGN_OR_RETURN(const Value text, toText(call.self, call.allowance()));
-  static constexpr std::string_view kSpecial = "&<>\"'";
-  static constexpr std::string_view kEscapes[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
-  TextBuilder out(call.allowance());
-  std::string_view rest = text.text();
-  while (!rest.empty()) {
-    const size_t special = std::min(rest.find_first_of(kSpecial), rest.size());
-    MOERT_RETURN_IF_ERROR(out.append(rest.substr(0, special)));
-    rest.remove_prefix(special);
-    if (rest.empty())
-      break;
-    MOERT_RETURN_IF_ERROR(out.append(kEscapes[kSpecial.find(rest[0])]));
-    rest.remove_prefix(1);
-  }
-  return std::move(out).finish();
-}
+} // namespace
 
-Result<Value> filterFormat(const BuiltinCall &call) {
-  MOERT_ASSIGN_OR_RETURN(const Value format, toText(call.self, call.allowance()));
-  const Arguments &given = call.given;
-  if (!given.positional.empty() && !given.named.empty())
-    return invalidInput("format: positional and named arguments at the same time");
-  Dict named;
-  for (const auto &[name, value] : given.named)
-    named.set(textKey(name), Value::ofText(name), value);
-  return formatPercent(format.text(), given.positional, given.named.empty() ? nullptr : &named,
-                       call.allowance());
-}
-
-// truncate(length=255, killwords=false, end='...', leeway=5)
-Result<Value> filterTruncate(const BuiltinCall &call) {
-  MOERT_ASSIGN_OR_RETURN(const Value text, toText(call.self, call.allowance()));
-  MOERT_ASSIGN_OR_RETURN(const int64_t length, call.integer(0, 255));
-  MOERT_ASSIGN_OR_RETURN(const std::string end, call.text(2, "..."));
-  MOERT_ASSIGN_OR_RETURN(const int64_t leeway, call.integer(3, 5));
-  const int64_t endLength = static_cast<int64_t>(characterCount(end));
-  if (length < endLength || leeway < 0)
-    return invalidInput("truncate: expected a length of at least ", endLength,
-                        " and a leeway of at least 0");
-  const Text &whole = text.textValue();
-  int64_t longest = 0;
-  if (__builtin_add_overflow(length, leeway, &longest) ||
-      static_cast<uint64_t>(longest) >= whole.length)
-    return text;
-  const std::string_view bytes = whole.bytes;
-  std::string_view kept =
-      bytes.substr(0, byteOfCharacter(bytes, static_cast<size_t>(length - endLength)));
-  if (!call.flag(1))
-    kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
-  return call.allowance().text(std::string(kept) + end);
+std::span<const Builtin> textFilters() {
+  return kTextFilters;
 }
 
 } // namespace moert::chat

@@ -1,9 +1,7 @@
-#include "runtime/chat/TextMethods.h"
-
+// The methods of Python's str; declared in Builtins.h.
 #include "runtime/base/Utf8.h"
-#include "runtime/chat/FilterFunctions.h"
-#include "runtime/chat/PythonText.h"
-#include "runtime/chat/TextSplit.h"
+#include "runtime/chat/Builtins.h"
+#include "runtime/chat/Operators.h"
 
 #include <algorithm>
 
@@ -13,103 +11,50 @@ namespace {
 
 constexpr size_t kNotFound = std::string_view::npos;
 
-Result<Value> textOf(std::string_view text, const BuiltinCall &call) {
-  return call.allowance().text(std::string(text));
-}
-
 template <std::string (*convert)(std::string_view)>
 Result<Value> convertCase(const BuiltinCall &call) {
   return call.allowance().text(convert(call.self.text()));
 }
 
-template <StripSide side> Result<Value> stripText(const BuiltinCall &call) {
-  constexpr size_t kMaxSet = 1024; // Each character is searched for in the set.
-  MOERT_ASSIGN_OR_RETURN(const std::string set, call.text(0));
-  if (set.size() > kMaxSet)
-    return invalidInput("strip: found a set of ", set.size(), " bytes, expected at most ", kMaxSet);
-  const std::string_view characters = set;
-  MOERT_RETURN_IF_ERROR(
-      call.allowance().spend(call.self.text().size() / 64 * (1 + set.size() / 64)));
-  return textOf(strip(call.self.text(), call.isSet(0) ? &characters : nullptr, side), call);
+template <StripSide side> Result<Value> stripSelf(const BuiltinCall &call) {
+  return stripText(call, call.self.text(), side);
 }
 
-/// The part of the text between the optional character indices of two arguments.
-struct Part {
-  std::string_view text;
-  size_t firstCharacter;
-  bool isValid; // False if it starts after the end.
-};
-
-Result<Part> partOf(const BuiltinCall &call, size_t firstParameter) {
-  const Text &whole = call.self.textValue();
-  const int64_t length = static_cast<int64_t>(whole.length);
-  MOERT_ASSIGN_OR_RETURN(int64_t begin, call.integer(firstParameter, 0));
-  MOERT_ASSIGN_OR_RETURN(int64_t end, call.integer(firstParameter + 1, length));
-  begin = begin < 0 ? std::max<int64_t>(begin + length, 0) : begin;
-  end = end < 0 ? std::max<int64_t>(end + length, 0) : std::min(end, length);
-  const std::string_view bytes = whole.bytes;
-  if (begin > end || begin > length)
-    return Part{"", static_cast<size_t>(std::min(begin, length)), false};
-  MOERT_RETURN_IF_ERROR(call.allowance().spend(call.self.weight()));
-  const size_t from = byteOfCharacter(bytes, static_cast<size_t>(begin));
-  const size_t count = byteOfCharacter(bytes.substr(from), static_cast<size_t>(end - begin));
-  return Part{bytes.substr(from, count), static_cast<size_t>(begin), true};
-}
-
-/// The byte of the last occurrence. Reversed texts keep the search linear.
-size_t findLast(std::string_view text, std::string_view wanted) {
-  const std::string reversed(text.rbegin(), text.rend());
-  const std::string reversedWanted(wanted.rbegin(), wanted.rend());
-  const size_t place = findText(reversed, reversedWanted);
-  return place == kNotFound ? kNotFound : text.size() - place - wanted.size();
-}
-
-template <bool fromEnd, bool mustExist> Result<Value> findPlace(const BuiltinCall &call) {
+// find(sub)
+Result<Value> findPlace(const BuiltinCall &call) {
   MOERT_ASSIGN_OR_RETURN(const std::string wanted, call.text(0));
-  MOERT_ASSIGN_OR_RETURN(const Part part, partOf(call, 1));
-  MOERT_RETURN_IF_ERROR(call.allowance().spendBytes(fromEnd ? part.text.size() : 0));
-  const size_t place = !part.isValid ? kNotFound
-                       : fromEnd     ? findLast(part.text, wanted)
-                                     : findText(part.text, wanted);
-  if (place == kNotFound && mustExist)
-    return invalidInput("substring not found");
-  if (place == kNotFound)
-    return Value(int64_t(-1));
-  return Value(
-      static_cast<int64_t>(part.firstCharacter + characterCount(part.text.substr(0, place))));
+  const std::string_view text = call.self.text();
+  const size_t place = findText(text, wanted);
+  return Value(place == kNotFound ? int64_t(-1)
+                                  : static_cast<int64_t>(characterCount(text.substr(0, place))));
 }
 
+// count(sub)
 Result<Value> countText(const BuiltinCall &call) {
   MOERT_ASSIGN_OR_RETURN(const std::string wanted, call.text(0));
-  MOERT_ASSIGN_OR_RETURN(const Part part, partOf(call, 1));
-  if (!part.isValid)
-    return Value(int64_t(0));
+  const std::string_view text = call.self.text();
   if (wanted.empty())
-    return Value(static_cast<int64_t>(characterCount(part.text) + 1));
+    return notSupported("counting an empty text");
   int64_t count = 0;
-  for (size_t at = findText(part.text, wanted); at != kNotFound;
-       at = findText(part.text, wanted, at + wanted.size()))
+  for (size_t at = findText(text, wanted); at != kNotFound;
+       at = findText(text, wanted, at + wanted.size()))
     ++count;
   return Value(count);
 }
 
-/// startswith and endswith: a text or a tuple of them, within two optional indices.
+/// startswith and endswith: a text or a tuple of them.
 template <bool atEnd> Result<Value> hasAffix(const BuiltinCall &call) {
+  const std::string_view text = call.self.text();
   const Value &affixes = call.argument(0);
   MOERT_RETURN_IF_ERROR(requireDefined(affixes));
-  MOERT_ASSIGN_OR_RETURN(const Part part, partOf(call, 1));
   const bool isTuple = affixes.isSequence() && affixes.sequence()->kind == SequenceKind::kTuple;
-  if (!isTuple && !affixes.isText())
-    return invalidInput(atEnd ? "endswith" : "startswith",
-                        " first arg must be str or a tuple of str, not ", affixes.typeName());
   const std::vector<Value> single = {affixes};
   for (const Value &affix : isTuple ? affixes.sequence()->items : single) {
     if (!affix.isText())
-      return invalidInput("a tuple for startswith or endswith must only contain str, not ",
-                          affix.typeName());
+      return invalidInput(atEnd ? "endswith" : "startswith",
+                          " first arg must be str or a tuple of str, not ", affix.typeName());
     MOERT_RETURN_IF_ERROR(call.allowance().spend(1 + affix.weight()));
-    if (part.isValid &&
-        (atEnd ? part.text.ends_with(affix.text()) : part.text.starts_with(affix.text())))
+    if (atEnd ? text.ends_with(affix.text()) : text.starts_with(affix.text()))
       return Value(true);
   }
   return Value(false);
@@ -118,11 +63,11 @@ template <bool atEnd> Result<Value> hasAffix(const BuiltinCall &call) {
 template <bool atEnd> Result<Value> removeAffix(const BuiltinCall &call) {
   MOERT_ASSIGN_OR_RETURN(const std::string affix, call.text(0));
   std::string_view text = call.self.text();
-  if (atEnd && !affix.empty() && text.ends_with(affix))
+  if (atEnd && text.ends_with(affix))
     text.remove_suffix(affix.size());
   else if (!atEnd && text.starts_with(affix))
     text.remove_prefix(affix.size());
-  return textOf(text, call);
+  return call.allowance().text(std::string(text));
 }
 
 Result<Value> replaceInText(const BuiltinCall &call) {
@@ -147,103 +92,161 @@ Result<Value> joinTexts(const BuiltinCall &call) {
   return std::move(out).finish();
 }
 
-enum class Padding { kLeft, kRight, kBoth, kZeros };
+// Parts -------------------------------------------------------------------------------------------
 
-// ljust, rjust, center and zfill: (width, fillchar=' ')
-template <Padding padding> Result<Value> pad(const BuiltinCall &call) {
-  MOERT_ASSIGN_OR_RETURN(const int64_t width, call.integer(0, 0));
-  std::string fill = "0";
-  if constexpr (padding != Padding::kZeros) {
-    MOERT_ASSIGN_OR_RETURN(fill, call.text(1, " "));
+/// Makes a list of parts of a text, counting each.
+class PartList {
+public:
+  explicit PartList(Allowance &renderingAllowance) : allowance(renderingAllowance) {}
+
+  Status add(std::string_view part) {
+    MOERT_RETURN_IF_ERROR(allowance.spend(4)); // A value of its own.
+    MOERT_ASSIGN_OR_RETURN(Value value, allowance.text(std::string(part)));
+    parts.push_back(std::move(value));
+    return {};
   }
-  if (characterCount(fill) != 1)
-    return invalidInput("the fill character must be exactly one character long");
-  const Text &text = call.self.textValue();
-  const uint64_t missing =
-      width > static_cast<int64_t>(text.length) ? static_cast<uint64_t>(width) - text.length : 0;
-  // CPython's center() puts the odd one to the left if the width is odd.
-  const uint64_t left = padding == Padding::kRight  ? 0
-                        : padding == Padding::kBoth ? missing / 2 + (missing & uint64_t(width) & 1)
-                                                    : missing;
-  std::string_view rest = text.bytes;
-  TextBuilder out(call.allowance());
-  const bool hasSign = !rest.empty() && (rest[0] == '-' || rest[0] == '+');
-  if (padding == Padding::kZeros && hasSign) {
-    MOERT_RETURN_IF_ERROR(out.append(rest.substr(0, 1)));
-    rest.remove_prefix(1);
+  size_t size() const { return parts.size(); }
+  Result<Value> finish(bool isReversed = false) {
+    if (isReversed)
+      std::reverse(parts.begin(), parts.end());
+    return allowance.list(std::move(parts));
   }
-  MOERT_RETURN_IF_ERROR(out.repeat(fill, left));
-  MOERT_RETURN_IF_ERROR(out.append(rest));
-  MOERT_RETURN_IF_ERROR(out.repeat(fill, missing - left));
-  return std::move(out).finish();
+
+private:
+  Allowance &allowance;
+  std::vector<Value> parts;
+};
+
+/// The number of separators to split at: the second argument.
+Result<uint64_t> mostSplits(const BuiltinCall &call) {
+  MOERT_ASSIGN_OR_RETURN(const int64_t most, call.integer(1, -1));
+  return most < 0 ? UINT64_MAX : static_cast<uint64_t>(most);
 }
 
-template <CharacterClass wanted> Result<Value> areAll(const BuiltinCall &call) {
+Result<Value> splitAtWhiteSpace(std::string_view text, uint64_t most, Allowance &allowance) {
+  PartList parts(allowance);
+  text.remove_prefix(leadingSpace(text));
+  while (!text.empty()) {
+    size_t end = 0;
+    while (end < text.size() && !isPythonSpace(firstCodePoint(text.substr(end)).value))
+      end += utf8Length(text[end]);
+    if (parts.size() == most)
+      end = text.size(); // With its white space at the end, as Python.
+    MOERT_RETURN_IF_ERROR(parts.add(text.substr(0, end)));
+    text.remove_prefix(end);
+    text.remove_prefix(leadingSpace(text));
+  }
+  return parts.finish();
+}
+
+// split(sep=None, maxsplit=-1)
+Result<Value> splitText(const BuiltinCall &call) {
+  MOERT_ASSIGN_OR_RETURN(const uint64_t most, mostSplits(call));
   std::string_view text = call.self.text();
-  bool areAll = !text.empty();
-  while (areAll && !text.empty()) {
-    const CodePoint character = firstCodePoint(text);
-    areAll = isInClass(character.value, wanted);
-    text.remove_prefix(character.length);
+  if (!call.isSet(0))
+    return splitAtWhiteSpace(text, most, call.allowance());
+  MOERT_ASSIGN_OR_RETURN(const std::string separator, call.text(0));
+  if (separator.empty())
+    return invalidInput("empty separator");
+  PartList parts(call.allowance());
+  while (parts.size() < most) {
+    const size_t place = findText(text, separator);
+    if (place == kNotFound)
+      break;
+    MOERT_RETURN_IF_ERROR(parts.add(text.substr(0, place)));
+    text.remove_prefix(place + separator.size());
   }
-  return Value(areAll);
+  MOERT_RETURN_IF_ERROR(parts.add(text));
+  return parts.finish();
 }
 
-Result<Value> isAscii(const BuiltinCall &call) {
-  return Value(call.self.textValue().isAscii());
+// rsplit(sep, maxsplit=-1). Searches the reversed text, so that it takes linear time.
+Result<Value> splitTextFromEnd(const BuiltinCall &call) {
+  MOERT_ASSIGN_OR_RETURN(const uint64_t most, mostSplits(call));
+  if (!call.isSet(0))
+    return notSupported("rsplit without a separator");
+  MOERT_ASSIGN_OR_RETURN(const std::string separator, call.text(0));
+  if (separator.empty())
+    return invalidInput("empty separator");
+  std::string_view text = call.self.text();
+  MOERT_RETURN_IF_ERROR(call.allowance().spendBytes(text.size()));
+  const std::string reversed(text.rbegin(), text.rend());
+  const std::string wanted(separator.rbegin(), separator.rend());
+  PartList parts(call.allowance());
+  while (parts.size() < most) {
+    const size_t begin = reversed.size() - text.size();
+    const size_t place = findText(reversed, wanted, begin);
+    if (place == kNotFound)
+      break;
+    MOERT_RETURN_IF_ERROR(parts.add(text.substr(text.size() - (place - begin))));
+    text.remove_suffix(place - begin + separator.size());
+  }
+  MOERT_RETURN_IF_ERROR(parts.add(text));
+  return parts.finish(true);
 }
 
-template <bool upper> Result<Value> isCase(const BuiltinCall &call) {
-  return Value(isCased(call.self.text(), upper));
-}
-
-Result<Value> isTitle(const BuiltinCall &call) {
-  const std::string &text = call.self.text();
-  const bool hasCase = isCased(toLower(text), false);
-  return Value(hasCase && titleCase(text) == text);
+// splitlines()
+Result<Value> splitTextLines(const BuiltinCall &call) {
+  const std::string_view text = call.self.text();
+  MOERT_RETURN_IF_ERROR(call.allowance().spend(text.size() / 4)); // The lines' table.
+  PartList parts(call.allowance());
+  for (const Line &line : splitLines(text))
+    MOERT_RETURN_IF_ERROR(parts.add(text.substr(line.begin, line.end - line.begin)));
+  return parts.finish();
 }
 
 constexpr Builtin kMethods[] = {
     {"capitalize", convertCase<capitalize>},
-    {"center", pad<Padding::kBoth>, {"width", "fillchar"}, 1},
-    {"count", countText, {"sub", "start", "end"}, 1},
-    {"endswith", hasAffix<true>, {"suffix", "start", "end"}, 1},
-    {"find", findPlace<false, false>, {"sub", "start", "end"}, 1},
-    {"index", findPlace<false, true>, {"sub", "start", "end"}, 1},
-    {"isalnum", areAll<CharacterClass::kAlnum>},
-    {"isalpha", areAll<CharacterClass::kAlpha>},
-    {"isascii", isAscii},
-    {"isdecimal", areAll<CharacterClass::kDecimal>},
-    {"isdigit", areAll<CharacterClass::kDigit>},
-    {"islower", isCase<false>},
-    {"isnumeric", areAll<CharacterClass::kNumeric>},
-    {"isspace", areAll<CharacterClass::kSpace>},
-    {"istitle", isTitle},
-    {"isupper", isCase<true>},
+    {"count", countText, {"sub"}, 1},
+    {"endswith", hasAffix<true>, {"suffix"}, 1},
+    {"find", findPlace, {"sub"}, 1},
     {"join", joinTexts, {"iterable"}, 1},
-    {"ljust", pad<Padding::kRight>, {"width", "fillchar"}, 1},
     {"lower", convertCase<toLower>},
-    {"lstrip", stripText<StripSide::kLeft>, {"chars"}},
-    {"partition", partitionText, {"sep"}, 1},
+    {"lstrip", stripSelf<StripSide::kLeft>, {"chars"}},
     {"removeprefix", removeAffix<false>, {"prefix"}, 1},
     {"removesuffix", removeAffix<true>, {"suffix"}, 1},
     {"replace", replaceInText, {"old", "new", "count"}, 2},
-    {"rfind", findPlace<true, false>, {"sub", "start", "end"}, 1},
-    {"rindex", findPlace<true, true>, {"sub", "start", "end"}, 1},
-    {"rjust", pad<Padding::kLeft>, {"width", "fillchar"}, 1},
-    {"rpartition", partitionTextFromEnd, {"sep"}, 1},
     {"rsplit", splitTextFromEnd, {"sep", "maxsplit"}},
-    {"rstrip", stripText<StripSide::kRight>, {"chars"}},
+    {"rstrip", stripSelf<StripSide::kRight>, {"chars"}},
     {"split", splitText, {"sep", "maxsplit"}},
-    {"splitlines", splitTextLines, {"keepends"}},
-    {"startswith", hasAffix<false>, {"prefix", "start", "end"}, 1},
-    {"strip", stripText<StripSide::kBoth>, {"chars"}},
+    {"splitlines", splitTextLines},
+    {"startswith", hasAffix<false>, {"prefix"}, 1},
+    {"strip", stripSelf<StripSide::kBoth>, {"chars"}},
     {"title", convertCase<titleCase>},
     {"upper", convertCase<toUpper>},
-    {"zfill", pad<Padding::kZeros>, {"width"}, 1},
 };
 
 } // namespace
+
+Result<Value> stripText(const BuiltinCall &call, const std::string &text, StripSide side) {
+  constexpr size_t kMaxSet = 1024; // Each character is searched for in the set.
+  MOERT_ASSIGN_OR_RETURN(const std::string set, call.text(0));
+  if (set.size() > kMaxSet)
+    return invalidInput("strip: found a set of ", set.size(), " bytes, expected at most ", kMaxSet);
+  const std::string_view characters = set;
+  MOERT_RETURN_IF_ERROR(call.allowance().spend(text.size() / 64 * (1 + set.size() / 64)));
+  return call.allowance().text(
+      std::string(strip(text, call.isSet(0) ? &characters : nullptr, side)));
+}
+
+Result<Value> replaceText(const std::string &text, const std::string &from, const std::string &to,
+                          int64_t count, Allowance &allowance) {
+  if (from.empty())
+    return notSupported("replacing an empty text");
+  TextBuilder out(allowance);
+  size_t copied = 0;
+  // A negative count is a large one.
+  for (uint64_t remaining = static_cast<uint64_t>(count); remaining > 0; --remaining) {
+    const size_t found = findText(text, from, copied);
+    if (found == kNotFound)
+      break;
+    MOERT_RETURN_IF_ERROR(out.append(std::string_view(text).substr(copied, found - copied)));
+    MOERT_RETURN_IF_ERROR(out.append(to));
+    copied = found + from.size();
+  }
+  MOERT_RETURN_IF_ERROR(out.append(std::string_view(text).substr(copied)));
+  return std::move(out).finish();
+}
 
 std::span<const Builtin> textMethods() {
   return kMethods;

@@ -29,8 +29,8 @@ const std::string &Value::text() const {
 }
 
 std::string Value::typeName() const {
-  static constexpr const char *kSequenceNames[] = {
-      "list", "tuple", "range", "dict_keys", "dict_values", "dict_items", "generator"};
+  static constexpr const char *kSequenceNames[] = {"list", "tuple", "range", "dictionary view",
+                                                   "generator"};
   switch (kind()) {
   case Kind::kUndefined:
     return "Undefined";

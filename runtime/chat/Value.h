@@ -106,9 +106,7 @@ enum class SequenceKind : uint8_t {
   kList,
   kTuple,
   kRange,
-  kKeys, // Views of a dictionary: no subscripts.
-  kValues,
-  kItems,
+  kView,      // The keys, values or entries of a dictionary: no subscripts.
   kGenerator, // The result of a lazy filter: no length, no subscripts, and read only once.
 };
 
@@ -116,8 +114,7 @@ struct Sequence {
   SequenceKind kind = SequenceKind::kList;
   std::vector<Value> items;
   uint32_t depth = 1;
-  mutable size_t position = 0;   // In a generator: the items before it were read.
-  int64_t bounds[3] = {0, 0, 1}; // For a range: start, stop, step; it is printed with them.
+  mutable size_t position = 0; // In a generator: the items before it were read.
 
   bool hasLength() const { return kind != SequenceKind::kGenerator; }
   bool hasSubscripts() const { return kind <= SequenceKind::kRange; }

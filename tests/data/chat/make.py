@@ -73,8 +73,9 @@ def expressions():
     content = json.loads(path.read_text())
     for case in content["cases"]:
         template = case["template"]
+        refused = {"refused": case["refused"]} if "refused" in case else {}
         case.clear()
-        case.update(template=template, **render(template, content["context"]))
+        case.update(template=template, **render(template, content["context"]), **refused)
     dump(path, content)
 
 

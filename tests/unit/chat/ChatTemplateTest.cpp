@@ -37,16 +37,13 @@ TEST_CASE("what is not supported is refused by its name and line") {
       {"{{ 'a'.format(1) }}", "test: line 1: the attribute 'format' of type str is not supported"},
       {"{{ (1).real }}", "test: line 1: the attribute 'real' of type int is not supported"},
       {"{{ lipsum() }}", "test: line 1: 'lipsum' is not supported"},
+      {"{{ super() }}", "test: line 1: 'super' is not supported"},
       {"{{ x[1, 2] }}", "test: line 1: a subscript of several values is not supported"},
       {"{{ '\\N{DASH}' }}", "test: line 1: the escape \\N is not supported"},
-      {"{{ '%a' % 1 }}",
-       "test: line 1: the format character 'a' is not supported; supported are s r "
-       "d i u x X o e E f F g G %"},
       {"{{ strftime_now('%s') }}",
        "test: line 1: strftime_now: the directive '%s' is not supported"},
       {"{{ [1]|map('nope')|list }}", "test: line 1: the filter 'nope' is not supported"},
-      {"{{ (-8) ** 0.5 }}", "test: line 1: a negative number to a fractional power is a complex "
-                            "number, which is not supported"},
+      {"{{ 1 < 2 < 3 }}", "test: line 1: a chain of comparisons is not supported"},
   };
   for (const auto &refused : cases) {
     CAPTURE(refused.first);
@@ -56,29 +53,24 @@ TEST_CASE("what is not supported is refused by its name and line") {
 
 TEST_CASE("an unknown filter or test matters only where it is reached") {
   const Result<std::string> text =
-      renderText("{% if false %}{{ x|from_json(1) }}{% filter other %}{% endfilter %}{% endif %}"
+      renderText("{% if false %}{{ x|from_json(1) }}{{ [1, 2]|map('abs') }}{% endif %}"
                  "{{ 1 if false and x is odder 3 else 2 }}",
                  Json::object());
   REQUIRE(text.isOk());
   CHECK(*text == "2");
   CHECK(messageOf("{% if true %}\n{{ x|from_json }}{% endif %}") ==
         "test: line 2: the filter 'from_json' is not supported");
-  CHECK(messageOf("{% set x | other %}a{% endset %}") ==
-        "test: line 1: the filter 'other' is not supported");
 }
 
 TEST_CASE("an integer of more than 64 bits is refused by name wherever it comes from") {
   const std::string overflow = "an integer needs more than 64 bits, which is not supported";
-  for (const char *source : {"{{ 9223372036854775807 + 1 }}", "{{ -9223372036854775807 - 2 }}",
-                             "{{ 4294967296 * 4294967296 }}", "{{ 2 ** 64 }}", "{{ 1e30|int }}",
-                             "{{ '9223372036854775808'|int }}", "{{ '%d' % 1e30 }}",
-                             "{{ (-9223372036854775807 - 1) // -1 }}"}) {
+  for (const char *source :
+       {"{{ 9223372036854775807 + 1 }}", "{{ -9223372036854775807 - 2 }}",
+        "{{ 4294967296 * 4294967296 }}", "{{ '1e30'|int }}", "{{ '9223372036854775808'|int }}",
+        "{{ 9223372036854775808 }}", "{{ (-9223372036854775807 - 1) // -1 }}"}) {
     CAPTURE(source);
     CHECK(messageOf(source) == "test: line 1: " + overflow);
   }
-  CHECK(messageOf("{{ 9223372036854775808 }}") ==
-        "test: line 1: the integer 9223372036854775808 needs more than 64 bits, which is not "
-        "supported");
   CHECK(messageOf("", {{"n", 18446744073709551615U}}) == "test: the variables: " + overflow);
 }
 
@@ -105,6 +97,6 @@ TEST_CASE("members of objects keep their order, and a repeated rendering gives t
           "{'z': 1, 'a': {'y': 2, 'b': 3}}{\"z\": 1, \"a\": {\"y\": 2, \"b\": 3}}");
 }
 
-TEST_CASE("a variable of the context hides a global function") {
-  CHECK(renderText("{{ range }}", {{"range", 5}}).value() == "5");
+TEST_CASE("a variable of the context hides a global function, supported or not") {
+  CHECK(renderText("{{ range }}{{ cycler }}", {{"range", 5}, {"cycler", 6}}).value() == "56");
 }
