@@ -62,15 +62,10 @@ struct BuiltinExpression {
   const Builtin *builtin;                 // Null: unknown.
   std::vector<std::string> argumentNames; // The last arguments' names.
 };
-/// A name that stands for something that is not supported; an error where it is reached.
-struct UnsupportedName {
-  std::string name;
-};
 
 struct Expression {
-  using Node =
-      std::variant<Literal, Name, ListLiteral, DictLiteral, Operation, Conditional, Attribute,
-                   Subscript, Slice, CallExpression, BuiltinExpression, UnsupportedName>;
+  using Node = std::variant<Literal, Name, ListLiteral, DictLiteral, Operation, Conditional,
+                            Attribute, Subscript, Slice, CallExpression, BuiltinExpression>;
   uint32_t line;
   uint32_t depth; // Levels of expressions; bounded by the parser.
   Node node;
@@ -134,5 +129,8 @@ struct Statement {
   uint32_t line;
   Node node;
 };
+
+/// Parser.cpp. The source is valid UTF-8. An error names the line.
+Result<Body> parseTemplate(std::string_view source);
 
 } // namespace moert::chat

@@ -47,10 +47,8 @@ const Builtin *findTest(std::string_view name);
 /// A global function.
 const Builtin *findGlobal(std::string_view name);
 
-// The tables, by what they are applied to.
+/// The filters on texts, of which many are methods too.
 std::span<const Builtin> textFilters();
-std::span<const Builtin> listFilters();
-std::span<const Builtin> textMethods();
 
 /// The method of a value. Null if Python has no such attribute; an error if only this interpreter
 /// does not have it.
@@ -59,12 +57,6 @@ Result<const Builtin *> findMethod(const Value &object, const std::string &name)
 /// Calls it with its arguments in place. Fails if they do not fit its parameters.
 Result<Value> callBuiltin(const Builtin &builtin, const Value &self, const Arguments &arguments,
                           Evaluator &evaluator);
-
-/// `text` with at most `count` occurrences of `from` replaced; a negative count means all.
-Result<Value> replaceText(const std::string &text, const std::string &from, const std::string &to,
-                          int64_t count, Allowance &allowance);
-/// `text` without white space, or the characters of the first argument, at those ends.
-Result<Value> stripText(const BuiltinCall &call, const std::string &text, StripSide side);
 
 /// A builtin as a value, such as `range` or `text.strip`.
 class BoundBuiltin final : public Object {

@@ -2,7 +2,6 @@
 #include "runtime/base/Excerpt.h"
 #include "runtime/chat/Builtins.h"
 #include "runtime/chat/Evaluator.h"
-#include "runtime/chat/Printing.h"
 
 #include <algorithm>
 #include <utility>
@@ -56,6 +55,15 @@ Status Evaluator::write(std::string_view text) {
   return {};
 }
 
+Status Evaluator::enter(uint32_t newLine) {
+  line = newLine;
+  MOERT_RETURN_IF_ERROR(allowance.spend(1));
+  return ++depth > allowance.limits.depth
+             ? invalidInput("statements and expressions are nested deeper than ",
+                            allowance.limits.depth, " levels")
+             : Status();
+}
+
 Result<Flow> Evaluator::execute(const Body &body) {
   for (const Statement &statement : body) {
     MOERT_ASSIGN_OR_RETURN(const Flow flow, execute(statement));
@@ -66,11 +74,7 @@ Result<Flow> Evaluator::execute(const Body &body) {
 }
 
 Result<Flow> Evaluator::execute(const Statement &statement) {
-  line = statement.line;
-  MOERT_RETURN_IF_ERROR(allowance.spend(1));
-  if (++depth > allowance.limits.depth)
-    return invalidInput("statements and expressions are nested deeper than ",
-                        allowance.limits.depth, " levels");
+  MOERT_RETURN_IF_ERROR(enter(statement.line));
   Result<Flow> flow =
       std::visit([this](const auto &node) { return executeNode(node); }, statement.node);
   --depth;
@@ -84,7 +88,7 @@ Result<Flow> Evaluator::executeInScope(const Body &body) {
 
 Result<Flow> Evaluator::capture(const Body &body, std::string &text) {
   std::string *const outer = std::exchange(out, &text);
-  Result<Flow> flow = execute(body);
+  Result<Flow> flow = executeInScope(body);
   out = outer;
   return flow;
 }
@@ -96,10 +100,8 @@ Result<Flow> Evaluator::executeNode(const TextOutput &output) {
 
 Result<Flow> Evaluator::executeNode(const Print &print) {
   MOERT_ASSIGN_OR_RETURN(const Value value, evaluate(*print.value));
-  TextBuilder shown(allowance);
-  if (!value.isText())
-    MOERT_RETURN_IF_ERROR(appendText(value, shown));
-  MOERT_RETURN_IF_ERROR(write(value.isText() ? value.text() : std::move(shown).finish().text()));
+  MOERT_ASSIGN_OR_RETURN(const Value shown, toText(value, allowance));
+  MOERT_RETURN_IF_ERROR(write(shown.text()));
   return Flow::kNext;
 }
 
@@ -120,10 +122,7 @@ Result<Flow> Evaluator::executeNode(const Set &set) {
 
 Result<Flow> Evaluator::executeNode(const SetBlock &set) {
   std::string text;
-  {
-    const Block block(*this, scope);
-    MOERT_RETURN_IF_ERROR(capture(set.body, text).status());
-  }
+  MOERT_RETURN_IF_ERROR(capture(set.body, text).status());
   MOERT_RETURN_IF_ERROR(assign(set.target, Value::ofText(std::move(text))));
   return Flow::kNext;
 }
@@ -147,24 +146,20 @@ Result<bool> Evaluator::isSelected(const For &loop, const Value &item) {
   return value.isTrue();
 }
 
-Result<SequencePtr> Evaluator::selectItems(const For &loop, SequencePtr items) {
-  auto selected = std::make_shared<Sequence>();
-  selected->depth = items->depth;
-  for (const Value &item : items->items) {
-    MOERT_ASSIGN_OR_RETURN(const bool isWanted, isSelected(loop, item));
-    if (isWanted)
-      selected->items.push_back(item);
-  }
-  return SequencePtr(std::move(selected));
-}
-
 // Without `loop` in its body, the condition of an element is evaluated right before its iteration,
 // so that it sees what earlier iterations changed. `loop.length` and others need all conditions.
 Status Evaluator::executeLoop(const For &loop, const Value &iterable) {
   MOERT_ASSIGN_OR_RETURN(SequencePtr items, iterate(iterable, allowance));
   const bool selectsFirst = loop.condition && loop.usesLoop;
   if (selectsFirst) {
-    MOERT_ASSIGN_OR_RETURN(items, selectItems(loop, std::move(items)));
+    auto selected = std::make_shared<Sequence>();
+    selected->depth = items->depth;
+    for (const Value &item : items->items) {
+      MOERT_ASSIGN_OR_RETURN(const bool isWanted, isSelected(loop, item));
+      if (isWanted)
+        selected->items.push_back(item);
+    }
+    items = std::move(selected);
   }
   std::shared_ptr<Loop> variable;
   if (loop.usesLoop)
@@ -212,38 +207,31 @@ Result<Value> Evaluator::callMacro(const MacroDefinition &macro, const Arguments
   return Value::ofText(std::move(text));
 }
 
-/// Takes the argument of that name out of `named`, if it is there.
-static std::optional<Value> takeNamed(std::vector<std::pair<std::string, Value>> &named,
-                                      std::string_view name) {
-  auto found = std::find_if(named.begin(), named.end(),
-                            [&](const auto &argument) { return argument.first == name; });
-  if (found == named.end())
-    return std::nullopt;
-  Value value = std::move(found->second);
-  named.erase(found);
-  return value;
-}
-
 Status Evaluator::bindParameters(const MacroDefinition &macro, const Arguments &arguments) {
-  const size_t count = macro.parameters.size();
-  const size_t firstDefault = count - macro.defaults.size();
-  std::vector<std::pair<std::string, Value>> named = arguments.named;
-  for (size_t i = 0; i < count; ++i) {
-    const std::string &name = macro.parameters[i];
-    std::optional<Value> value =
-        i < arguments.positional.size() ? arguments.positional[i] : takeNamed(named, name);
-    if (!value && i >= firstDefault) {
-      MOERT_ASSIGN_OR_RETURN(value, evaluate(*macro.defaults[i - firstDefault]));
+  const std::vector<std::string> &parameters = macro.parameters;
+  const size_t given = arguments.positional.size();
+  if (given > parameters.size())
+    return invalidInput("macro '", excerpt(macro.name), "' takes not more than ", parameters.size(),
+                        " argument(s); 'varargs' is not supported");
+  std::multimap<std::string, Value> named(arguments.named.begin(), arguments.named.end());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::string &name = parameters[i];
+    const size_t required = parameters.size() - macro.defaults.size();
+    const auto found = i < given ? named.end() : named.find(name);
+    Value value = Value::undefined(strCat("parameter '", name, "' was not provided"));
+    if (i < given) {
+      value = arguments.positional[i];
+    } else if (found != named.end()) {
+      value = found->second;
+      named.erase(found);
+    } else if (i >= required) {
+      MOERT_ASSIGN_OR_RETURN(value, evaluate(*macro.defaults[i - required]));
     }
-    setVariable(name, value ? *value
-                            : Value::undefined(strCat("parameter '", name, "' was not provided")));
+    setVariable(name, std::move(value));
   }
   if (!named.empty())
     return invalidInput("macro '", excerpt(macro.name), "' takes no keyword argument '",
-                        excerpt(named[0].first), "'");
-  if (arguments.positional.size() > count)
-    return invalidInput("macro '", excerpt(macro.name), "' takes not more than ", count,
-                        " argument(s)");
+                        excerpt(named.begin()->first), "'; 'kwargs' is not supported");
   return {};
 }
 

@@ -45,6 +45,9 @@ public:
   void keep(ObjectPtr object) { keptObjects.push_back(std::move(object)); }
 
 private:
+  /// Counts a step and a level of the depth, which the caller leaves again.
+  Status enter(uint32_t newLine);
+
   // Expressions: EvaluateExpression.cpp.
   Result<Value> evaluate(const Expression &expression);
   Result<std::vector<Value>> evaluateAll(std::span<const ExpressionPtr> expressions);
@@ -52,7 +55,6 @@ private:
   Result<Value> lookUp(const std::string &name);
   Result<Value> evaluateNode(const Literal &literal, const Expressions &) { return literal.value; }
   Result<Value> evaluateNode(const Name &name, const Expressions &);
-  Result<Value> evaluateNode(const UnsupportedName &name, const Expressions &);
   Result<Value> evaluateNode(const ListLiteral &list, const Expressions &items);
   Result<Value> evaluateNode(const DictLiteral &dict, const Expressions &entries);
   Result<Value> evaluateNode(const Operation &operation, const Expressions &operands);
@@ -80,11 +82,10 @@ private:
   Result<Flow> executeNode(const Break &) { return Flow::kBreak; }
   Result<Flow> executeNode(const Continue &) { return Flow::kContinue; }
   Result<Flow> executeInScope(const Body &body);
-  /// Runs `body` in the current scope, with its output going to `text`.
+  /// Runs the body in a scope of its own, with its output going to `text`.
   Result<Flow> capture(const Body &body, std::string &text);
   Status executeLoop(const For &loop, const Value &iterable);
   Result<bool> isSelected(const For &loop, const Value &item);
-  Result<SequencePtr> selectItems(const For &loop, SequencePtr items);
   Status bindParameters(const MacroDefinition &macro, const Arguments &arguments);
   Status assign(const Target &target, const Value &value);
   Status write(std::string_view text);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/chat/Ast.h"
-#include "runtime/chat/TokenStream.h"
+#include "runtime/chat/Lexer.h"
 
 #include <optional>
 
@@ -50,8 +50,8 @@ private:
   Result<std::vector<std::string>> parseArguments(Expressions &children);
   Result<std::string> parseTargetName();
 
-  /// An error if expressions or targets are nested too deep.
-  Status checkNesting() const;
+  /// What `parse` returns, one level of nesting deeper; an error if that is too deep.
+  template <typename Parse> Result<ExpressionPtr> nested(Parse parse);
   Result<ExpressionPtr> make(uint32_t line, Node node, Expressions children) const;
   template <typename... Children>
   Result<ExpressionPtr> make(uint32_t line, Node node, Children... children) const {

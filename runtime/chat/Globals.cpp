@@ -8,18 +8,6 @@ namespace moert::chat {
 
 namespace {
 
-uint64_t rangeLength(int64_t start, int64_t stop, int64_t step) {
-  const bool isEmpty = step > 0 ? start >= stop : start <= stop;
-  if (isEmpty)
-    return 0;
-  auto distance = [](int64_t from, int64_t to) {
-    return static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
-  };
-  const uint64_t width = step > 0 ? distance(start, stop) : distance(stop, start);
-  const uint64_t magnitude = step > 0 ? static_cast<uint64_t>(step) : distance(step, 0);
-  return (width - 1) / magnitude + 1;
-}
-
 // range(stop), range(start, stop) or range(start, stop, step)
 Result<Value> makeRange(const BuiltinCall &call) {
   constexpr uint64_t kMaxRange = 100000; // jinja2's sandbox refuses longer ones.
@@ -32,15 +20,16 @@ Result<Value> makeRange(const BuiltinCall &call) {
   }
   if (step == 0)
     return invalidInput("range() arg 3 must not be zero");
-  const uint64_t length = rangeLength(start, stop, step);
-  if (length > kMaxRange)
-    return invalidInput("Range too big. The sandbox blocks ranges larger than ", kMaxRange, ".");
-  MOERT_RETURN_IF_ERROR(call.allowance().spend(1 + length));
   auto range = std::make_shared<Sequence>();
   range->kind = SequenceKind::kRange;
-  for (uint64_t i = 0; i < length; ++i)
-    range->items.emplace_back(
-        static_cast<int64_t>(static_cast<uint64_t>(start) + i * static_cast<uint64_t>(step)));
+  bool overflows = false; // Then the numbers end.
+  for (int64_t number = start; !overflows && (step > 0 ? number < stop : number > stop);
+       overflows = __builtin_add_overflow(number, step, &number)) {
+    if (range->items.size() == kMaxRange)
+      return invalidInput("Range too big. The sandbox blocks ranges larger than ", kMaxRange, ".");
+    MOERT_RETURN_IF_ERROR(call.allowance().spend(1));
+    range->items.emplace_back(number);
+  }
   return Value(SequencePtr(std::move(range)));
 }
 

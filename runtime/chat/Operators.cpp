@@ -1,15 +1,12 @@
 #include "runtime/chat/Operators.h"
 
-#include "runtime/chat/Arithmetic.h"
 #include "runtime/chat/Object.h"
+#include "runtime/chat/Printing.h"
 #include "runtime/chat/PythonText.h"
 
 #include "runtime/base/Utf8.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <optional>
 
 namespace moert::chat {
 
@@ -45,19 +42,18 @@ Result<bool> areEqualDicts(const Dict &left, const Dict &right, Allowance &allow
   return true;
 }
 
-/// left < right of two numbers or two texts; null for others.
-std::optional<bool> isBefore(const Value &left, const Value &right) {
-  if (left.isNumber() && right.isNumber())
-    return compareNumbers(left, right) == std::partial_ordering::less;
-  if (left.isText() && right.isText())
-    return left.text() < right.text(); // The order of UTF-8 is that of code points.
-  return std::nullopt;
-}
-
 } // namespace
 
 Status requireDefined(const Value &value) {
   return value.isUndefined() ? invalidInput(value.undefinedReason()) : Status();
+}
+
+Result<Value> toText(const Value &value, Allowance &allowance) {
+  if (value.isText())
+    return value;
+  TextBuilder text(allowance);
+  MOERT_RETURN_IF_ERROR(appendText(value, text));
+  return std::move(text).finish();
 }
 
 Result<bool> isEqual(const Value &left, const Value &right, Allowance &allowance) {
@@ -78,6 +74,14 @@ Result<bool> isEqual(const Value &left, const Value &right, Allowance &allowance
   default:
     return true; // Both None, or both undefined.
   }
+}
+
+std::optional<bool> isBefore(const Value &left, const Value &right) {
+  if (left.isNumber() && right.isNumber())
+    return compareNumbers(left, right) == std::partial_ordering::less;
+  if (left.isText() && right.isText())
+    return left.text() < right.text(); // The order of UTF-8 is that of code points.
+  return std::nullopt;
 }
 
 Result<bool> isLess(const Value &left, const Value &right, Allowance &allowance) {
@@ -112,24 +116,6 @@ Result<bool> contains(const Value &container, const Value &item, Allowance &allo
       return true;
   }
   return false;
-}
-
-Result<std::vector<size_t>> sortedOrder(const std::vector<Value> &values, bool reverse,
-                                        Allowance &allowance) {
-  std::vector<size_t> order(values.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    order[i] = i;
-    // Merging compares each value once in each of log2(size) rounds. All are of the first's kind.
-    MOERT_RETURN_IF_ERROR(
-        allowance.spend((1 + values[i].weight()) * std::bit_width(values.size())));
-    MOERT_RETURN_IF_ERROR(isLess(values[0], values[i], allowance).status());
-    if (values[i].isNumber() && std::isnan(values[i].number()))
-      return notSupported("the order of a NaN");
-  }
-  std::stable_sort(order.begin(), order.end(), [&](size_t left, size_t right) {
-    return *isBefore(values[reverse ? right : left], values[reverse ? left : right]);
-  });
-  return order;
 }
 
 // The first letter keeps kinds apart.

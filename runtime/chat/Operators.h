@@ -4,6 +4,9 @@
 #include "runtime/chat/Allowance.h"
 #include "runtime/chat/Value.h"
 
+#include <compare>
+#include <optional>
+
 namespace moert::chat {
 
 enum class Operator {
@@ -34,15 +37,12 @@ Result<Value> applyBinary(Operator op, const Value &left, const Value &right, Al
 Result<Value> negate(const Value &value);
 
 Result<bool> isEqual(const Value &left, const Value &right, Allowance &allowance);
+/// Whether left < right of two numbers or two texts; null for others.
+std::optional<bool> isBefore(const Value &left, const Value &right);
 /// Whether left < right; an error if they have no order.
 Result<bool> isLess(const Value &left, const Value &right, Allowance &allowance);
 /// Whether Python's `item in container` holds.
 Result<bool> contains(const Value &container, const Value &item, Allowance &allowance);
-
-/// The stable order of values that are all numbers or all texts: the places of the smallest, the
-/// next, and so on.
-Result<std::vector<size_t>> sortedOrder(const std::vector<Value> &values, bool reverse,
-                                        Allowance &allowance);
 
 /// Equal for equal values: what a dictionary finds its entries by. Only texts, integers, booleans
 /// and None may be keys.
@@ -53,6 +53,18 @@ Result<SequencePtr> iterate(const Value &value, Allowance &allowance);
 
 /// The value as a text: Python's str().
 Result<Value> toText(const Value &value, Allowance &allowance);
+
+/// Compares two numbers, without rounding an integer.
+std::partial_ordering compareNumbers(const Value &left, const Value &right);
+
+/// What Python's int(text) or else float(text) reads; null if neither accepts it.
+Result<std::optional<Value>> parseNumber(std::string_view text);
+
+/// The integer part of a finite float.
+Result<int64_t> integerPart(double number);
+
+/// Integers have 64 bits; one that needs more is this error.
+Status integerOverflow();
 
 /// Fails if the value is undefined.
 Status requireDefined(const Value &value);

@@ -1,5 +1,4 @@
-#include "runtime/chat/Parser.h"
-
+// The statements of a template.
 #include "runtime/base/Excerpt.h"
 #include "runtime/chat/ExpressionParser.h"
 
@@ -18,27 +17,6 @@ public:
 
 private:
   using Names = std::initializer_list<std::string_view>;
-  struct Tag {
-    std::string_view name;
-    Result<Statement::Node> (Parser::*parse)();
-  };
-
-  const Tag *findTag(std::string_view name) const {
-    static constexpr Tag kTags[] = {
-        {"for", &Parser::parseFor},
-        {"if", &Parser::parseIf},
-        {"set", &Parser::parseSet},
-        {"macro", &Parser::parseMacro},
-        {"generation", &Parser::parseGeneration},
-        {"break", &Parser::parseJump<Break>},
-        {"continue", &Parser::parseJump<Continue>},
-    };
-    for (const Tag &tag : kTags)
-      if (tag.name == name)
-        return &tag;
-    return nullptr;
-  }
-
   /// Statements up to a tag with one of these names, which becomes the current token. Without
   /// names, up to the end of the template.
   Result<Body> parseUntil(Names ends) {
@@ -82,10 +60,21 @@ private:
   Result<Statement::Node> parseStatement() {
     const uint32_t line = tokens.line();
     MOERT_ASSIGN_OR_RETURN(const std::string name, tokens.takeName());
-    const Tag *tag = findTag(name);
-    if (!tag)
+    if (name == "for")
+      return parseFor();
+    if (name == "if")
+      return parseIf();
+    if (name == "set")
+      return parseSet();
+    if (name == "macro")
+      return parseMacro();
+    if (name == "generation")
+      return parseGeneration();
+    if (name != "break" && name != "continue")
       return errorAtLine(line, "the tag '", excerpt(name), "' is not supported here");
-    return (this->*tag->parse)();
+    if (loops == 0)
+      return errorAtLine(line, "'", name, "' outside of a loop");
+    return name == "break" ? Statement::Node(Break{}) : Statement::Node(Continue{});
   }
 
   /// The rest of the opening tag, the statements, and the closing name.
@@ -188,12 +177,6 @@ private:
   Result<Statement::Node> parseGeneration() {
     MOERT_ASSIGN_OR_RETURN(Body body, parseScope("endgeneration"));
     return Statement::Node(Generation{std::move(body)});
-  }
-
-  template <typename Jump> Result<Statement::Node> parseJump() {
-    if (loops == 0)
-      return tokens.error("'break' or 'continue' outside of a loop");
-    return Statement::Node(Jump{});
   }
 
   TokenStream &tokens;

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 namespace moert::chat {
 
@@ -135,6 +137,119 @@ Status appendText(const Value &value, TextBuilder &out) {
   if (value.isText())
     return out.append(value.text());
   return value.isUndefined() ? Status() : appendRepr(value, out);
+}
+
+// JSON --------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string quotedJson(std::string_view text) {
+  static constexpr std::string_view kEscaped = "\"\\\n\r\t\f\b", kLetters = "\"\\nrtfb";
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const size_t place = kEscaped.find(c);
+    char escape[8];
+    if (place != std::string_view::npos)
+      quoted.append(1, '\\').append(1, kLetters[place]);
+    else if (static_cast<unsigned char>(c) < 0x20)
+      quoted.append(escape, static_cast<size_t>(
+                                std::snprintf(escape, sizeof escape, "\\u%04x", unsigned(c))));
+    else
+      quoted += c;
+  }
+  return quoted += '"';
+}
+
+std::string jsonNumber(double number) {
+  if (std::isnan(number))
+    return "NaN";
+  if (std::isinf(number))
+    return number < 0 ? "-Infinity" : "Infinity";
+  return floatText(number);
+}
+
+/// What is no collection; null for the others.
+std::optional<std::string> scalarJson(const Value &value) {
+  switch (value.kind()) {
+  case Kind::kNone:
+    return "null";
+  case Kind::kBoolean:
+    return value.boolean() ? "true" : "false";
+  case Kind::kInteger:
+    return std::to_string(value.integer());
+  case Kind::kFloat:
+    return jsonNumber(value.number());
+  case Kind::kText:
+    return quotedJson(value.text());
+  default:
+    return std::nullopt;
+  }
+}
+
+class JsonText {
+public:
+  JsonText(const JsonStyle &jsonStyle, TextBuilder &builder) : style(jsonStyle), out(builder) {}
+
+  Status append(const Value &value) {
+    if (std::optional<std::string> scalar = scalarJson(value))
+      return out.append(*scalar);
+    if (value.isDict()) {
+      const auto &entries = value.dict()->entries;
+      return appendItems("{", "}", entries.size(), [&](size_t i) {
+        return appendEntry(entries[i].first, entries[i].second);
+      });
+    }
+    if (value.isSequence() && value.sequence()->kind <= SequenceKind::kTuple) {
+      const std::vector<Value> &items = value.sequence()->items;
+      return appendItems("[", "]", items.size(), [&](size_t i) { return append(items[i]); });
+    }
+    return invalidInput("Object of type ", value.typeName(), " is not JSON serializable");
+  }
+
+private:
+  Status newLine() {
+    if (!style.isIndented)
+      return {};
+    MOERT_RETURN_IF_ERROR(out.append("\n"));
+    return out.repeat(" ", style.indent * level);
+  }
+
+  /// `count` items between brackets, each of which `appendItem` appends.
+  template <typename AppendItem>
+  Status appendItems(std::string_view open, std::string_view close, size_t count,
+                     AppendItem appendItem) {
+    MOERT_RETURN_IF_ERROR(out.append(open));
+    ++level;
+    for (size_t i = 0; i < count; ++i) {
+      if (i > 0)
+        MOERT_RETURN_IF_ERROR(out.append(style.itemSeparator));
+      MOERT_RETURN_IF_ERROR(newLine());
+      MOERT_RETURN_IF_ERROR(appendItem(i));
+    }
+    --level;
+    if (count > 0)
+      MOERT_RETURN_IF_ERROR(newLine());
+    return out.append(close);
+  }
+
+  Status appendEntry(const Value &name, const Value &value) {
+    const std::optional<std::string> key = scalarJson(name);
+    if (!key)
+      return invalidInput("keys must be str, int, float, bool or None, not ", name.typeName());
+    MOERT_RETURN_IF_ERROR(out.append(name.isText() ? *key : '"' + *key + '"'));
+    MOERT_RETURN_IF_ERROR(out.append(style.keySeparator));
+    return append(value);
+  }
+
+  const JsonStyle &style;
+  TextBuilder &out;
+  uint64_t level = 0;
+};
+
+} // namespace
+
+Status appendJson(const Value &value, const JsonStyle &style, TextBuilder &out) {
+  return JsonText(style, out).append(value);
 }
 
 } // namespace moert::chat

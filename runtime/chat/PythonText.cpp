@@ -17,31 +17,24 @@ utf8proc_category_t category(uint32_t codePoint) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(codePoint));
 }
 
-bool isUpperOrTitle(uint32_t codePoint) {
+/// Whether it has an upper or a lower case.
+bool isCased(uint32_t codePoint) {
   const utf8proc_category_t kind = category(codePoint);
-  return kind == UTF8PROC_CATEGORY_LU || kind == UTF8PROC_CATEGORY_LT;
-}
-
-bool isLowerCase(uint32_t codePoint) {
-  return category(codePoint) == UTF8PROC_CATEGORY_LL;
+  return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LT;
 }
 
 constexpr uint32_t kSharpS = 0xDF;
 constexpr uint32_t kCapitalSigma = 0x3A3;
 constexpr uint32_t kFinalSigma = 0x3C2;
 
-void appendUpper(uint32_t codePoint, std::string &out) {
+void appendUpper(uint32_t codePoint, bool isTitle, std::string &out) {
+  const auto character = static_cast<utf8proc_int32_t>(codePoint);
   if (codePoint == kSharpS)
-    out += "SS";
+    out += isTitle ? "Ss" : "SS";
   else
-    appendCodePoint(static_cast<uint32_t>(utf8proc_toupper(static_cast<int32_t>(codePoint))), out);
-}
-
-void appendTitle(uint32_t codePoint, std::string &out) {
-  if (codePoint == kSharpS)
-    out += "Ss";
-  else
-    appendCodePoint(static_cast<uint32_t>(utf8proc_totitle(static_cast<int32_t>(codePoint))), out);
+    appendCodePoint(
+        static_cast<uint32_t>(isTitle ? utf8proc_totitle(character) : utf8proc_toupper(character)),
+        out);
 }
 
 bool isLetter(uint32_t codePoint) {
@@ -89,30 +82,6 @@ bool isPythonSpace(uint32_t codePoint) {
   return isWhiteSpace(codePoint) || (codePoint >= 0x1C && codePoint <= 0x1F);
 }
 
-size_t leadingSpace(std::string_view text) {
-  size_t end = 0;
-  while (end < text.size()) {
-    const CodePoint character = firstCodePoint(text.substr(end));
-    if (!isPythonSpace(character.value))
-      break;
-    end += character.length;
-  }
-  return end;
-}
-
-size_t trailingSpace(std::string_view text) {
-  size_t begin = text.size();
-  while (begin > 0) {
-    size_t lead = begin - 1;
-    while (isContinuation(text[lead]))
-      --lead;
-    if (!isPythonSpace(firstCodePoint(text.substr(lead)).value))
-      break;
-    begin = lead;
-  }
-  return text.size() - begin;
-}
-
 std::string_view strip(std::string_view text, const std::string_view *set, StripSide side) {
   // A whole character of valid UTF-8 is found nowhere else than at a character.
   auto isStripped = [&](std::string_view character) {
@@ -136,75 +105,49 @@ std::string_view strip(std::string_view text, const std::string_view *set, Strip
   return text;
 }
 
-std::string toUpper(std::string_view text) {
+size_t leadingSpace(std::string_view text) {
+  return text.size() - strip(text, nullptr, StripSide::kLeft).size();
+}
+
+size_t trailingSpace(std::string_view text) {
+  return text.size() - strip(text, nullptr, StripSide::kRight).size();
+}
+
+std::string withCase(std::string_view text, Case wanted) {
   std::string out;
   out.reserve(text.size());
+  bool startsWord = wanted == Case::kCapitalized || wanted == Case::kTitle;
   for (size_t at = 0; at < text.size();) {
     const CodePoint character = firstCodePoint(text.substr(at));
-    appendUpper(character.value, out);
-    at += character.length;
-  }
-  return out;
-}
-
-std::string toLower(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint character = firstCodePoint(text.substr(at));
-    appendLower(text, at, character, out);
-    at += character.length;
-  }
-  return out;
-}
-
-std::string capitalize(std::string_view text) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint character = firstCodePoint(text.substr(at));
-    if (at == 0)
-      appendTitle(character.value, out);
+    if (startsWord || wanted == Case::kUpper)
+      appendUpper(character.value, startsWord, out);
     else
       appendLower(text, at, character, out);
+    startsWord = wanted == Case::kTitle && !isCased(character.value);
     at += character.length;
   }
   return out;
 }
 
-std::string titleCase(std::string_view text) {
-  std::string out;
-  bool isInWord = false;
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint character = firstCodePoint(text.substr(at));
-    if (isInWord)
-      appendLower(text, at, character, out);
-    else
-      appendTitle(character.value, out);
-    isInWord = isUpperOrTitle(character.value) || isLowerCase(character.value);
-    at += character.length;
-  }
-  return out;
-}
-
-std::vector<Line> splitLines(std::string_view text) {
-  std::vector<Line> lines;
+std::vector<std::string_view> splitLines(std::string_view text) {
+  std::vector<std::string_view> lines;
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
     const CodePoint character = firstCodePoint(text.substr(at));
     const uint32_t value = character.value;
+    const size_t lineEnd = at;
+    at += character.length;
     const bool isBreak = (value >= 0xA && value <= 0xD) || (value >= 0x1C && value <= 0x1E) ||
                          value == 0x85 || value == 0x2028 || value == 0x2029;
-    size_t next = at + character.length;
-    if (isBreak) {
-      if (value == '\r' && next < text.size() && text[next] == '\n')
-        ++next;
-      lines.push_back({begin, at});
-      begin = next;
-    }
-    at = next;
+    if (!isBreak)
+      continue;
+    if (value == '\r' && at < text.size() && text[at] == '\n')
+      ++at;
+    lines.push_back(text.substr(begin, lineEnd - begin));
+    begin = at;
   }
   if (begin < text.size())
-    lines.push_back({begin, text.size()});
+    lines.push_back(text.substr(begin));
   return lines;
 }
 

@@ -23,21 +23,13 @@ enum class StripSide { kLeft, kRight, kBoth };
 /// Without the characters of `set` at those ends; without white space if set is null.
 std::string_view strip(std::string_view text, const std::string_view *set, StripSide side);
 
-/// str.upper() and str.lower(), by Unicode's simple mapping of each character; also the sharp s,
-/// whose upper case is SS.
-std::string toUpper(std::string_view text);
-std::string toLower(std::string_view text);
-/// The first character in title case, the rest in lower case.
-std::string capitalize(std::string_view text);
-/// Each run of letters capitalized: str.title().
-std::string titleCase(std::string_view text);
+/// What str.upper(), lower(), capitalize() and title() make of a text.
+enum class Case { kUpper, kLower, kCapitalized, kTitle };
+/// By Unicode's simple mapping of each character; also the sharp s, whose upper case is SS.
+std::string withCase(std::string_view text, Case wanted);
 
-/// Python's str.splitlines() ends lines at more than line feeds.
-struct Line {
-  size_t begin;
-  size_t end; // Without the line break.
-};
-std::vector<Line> splitLines(std::string_view text);
+/// The lines, without their ends. Python's str.splitlines() ends lines at more than line feeds.
+std::vector<std::string_view> splitLines(std::string_view text);
 
 /// The place of the first occurrence from byte `from`, or npos. Takes linear time.
 size_t findText(std::string_view text, std::string_view wanted, size_t from = 0);

@@ -1,6 +1,9 @@
 // What callers see: errors with their places, variables, the clock, and what is refused by name.
 #include "tests/unit/chat/ChatTestData.h"
 
+#include <sstream>
+#include <tuple>
+
 using namespace moert;
 using Json = nlohmann::ordered_json;
 
@@ -48,6 +51,46 @@ TEST_CASE("what is not supported is refused by its name and line") {
   for (const auto &refused : cases) {
     CAPTURE(refused.first);
     CHECK(messageOf(refused.first) == refused.second);
+  }
+}
+
+TEST_CASE("what jinja2 has by default and this program does not is refused by its name") {
+  const std::tuple<const char *, std::string, std::string> kinds[] = {
+      {"abs attr batch center e escape filesizeformat float forceescape format groupby max min "
+       "pprint random round slice sort striptags sum title truncate unique urlencode urlize "
+       "wordcount wordwrap xmlattr",
+       "{{ [1]|", "the filter '@'"},
+      {"callable divisibleby escaped filter lower sameas test upper", "{{ 1 is ", "the test '@'"},
+      {"caller cycler dict joiner kwargs lipsum self super varargs", "{{ ", "'@'"},
+      {"changed cycle depth depth0", "{% for x in [1] %}{{ loop.",
+       "the attribute '@' of type LoopContext"},
+      {"casefold center count encode expandtabs format format_map index isalnum isalpha isascii "
+       "isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper ljust "
+       "maketrans partition removeprefix removesuffix rfind rindex rjust rpartition splitlines "
+       "swapcase translate zfill",
+       "{{ 'a'.", "the attribute '@' of type str"},
+      {"clear copy fromkeys pop popitem setdefault update", "{{ {}.",
+       "the attribute '@' of type dict"},
+      {"append clear copy count extend index insert pop remove reverse sort", "{{ [].",
+       "the attribute '@' of type list"},
+      {"count index", "{{ ().", "the attribute '@' of type tuple"},
+  };
+  for (const auto &[names, before, what] : kinds) {
+    std::istringstream words(names);
+    for (std::string name; words >> name;) {
+      const std::string source =
+          before + name + " }}" + (before.starts_with("{%") ? "{% endfor %}" : "");
+      CAPTURE(source);
+      std::string message = what;
+      message.replace(message.find('@'), 1, name);
+      CHECK(messageOf(source) == "test: line 1: " + message + " is not supported");
+    }
+  }
+  for (const char *name : {"block", "call", "extends", "filter", "from", "import", "include",
+                           "print", "with", "debug", "trans"}) {
+    CAPTURE(name);
+    CHECK(messageOf("{% " + std::string(name) + " x %}") ==
+          "test: line 1: the tag '" + std::string(name) + "' is not supported here");
   }
 }
 

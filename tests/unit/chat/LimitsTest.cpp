@@ -57,7 +57,7 @@ TEST_CASE("a template bomb is stopped by the limit of steps") {
       "{% set s = 'x' * 10000000 %}{% for i in range(100000) %}{% if s == s ~ 'y' %}{% endif %}{% "
       "endfor %}",
       "{% set s = 'é' * 1000000 %}{% for i in range(100000) %}{{ s[500000] }}{% endfor %}",
-      "{% set s = 'x' * 10000000 %}{% for i in range(100000) %}{{ s.count('y') }}{% endfor %}",
+      "{% set s = 'x' * 10000000 %}{% for i in range(100000) %}{{ s.find('y') }}{% endfor %}",
       "{% set s = 'x' * 10000000 %}{% for i in range(100000) %}{{ 'y' in s }}{% endfor %}",
   };
   TemplateLimits limits;
