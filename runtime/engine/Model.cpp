@@ -6,6 +6,9 @@
 #include "runtime/format/Validate.h"
 #include "runtime/io/ArtifactFile.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace moert {
 
 struct Model::Impl {
@@ -31,6 +34,17 @@ const Tokenizer *Model::tokenizer() const {
   return impl->tokenizer ? &*impl->tokenizer : nullptr;
 }
 
+/// Adds the end token that tokenizer_config.json names: chats end with it.
+static void addEndToken(const Tokenizer &tokenizer, Artifact &artifact) {
+  std::vector<int32_t> &ends = artifact.model.eosTokens;
+  if (artifact.chat)
+    for (const auto &[name, text] : artifact.chat->specialTokens)
+      if (const auto id = tokenizer.idOf(text);
+          name == "eos_token" && id && static_cast<uint32_t>(*id) < artifact.model.vocabularySize &&
+          std::find(ends.begin(), ends.end(), *id) == ends.end())
+        ends.push_back(*id);
+}
+
 Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
   const DefaultFloatMode mode;
   // The file is opened once, so that engines read the file that was checked.
@@ -47,6 +61,7 @@ Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
     if (!tokenizer.isOk())
       return tokenizer.status().withContext(path);
     opened->tokenizer.emplace(std::move(tokenizer).value());
+    addEndToken(*opened->tokenizer, opened->artifact);
   }
   return std::unique_ptr<Model>(new Model(std::move(opened)));
 }

@@ -89,8 +89,8 @@ AttentionDescription describeAttention(const DecoderConfig &decoder, const std::
   return attention;
 }
 
-/// generation_config.json takes precedence for the end tokens, since the model's authors generate
-/// with it. A default of the class that the vocabulary lacks is never generated.
+/// End tokens are those of both files, generation_config.json's first, since the model's authors
+/// generate with it. A default of the class that the vocabulary lacks is never generated.
 Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model) {
   const uint32_t last = model.vocabularySize - 1;
   const auto holderOf = [&](std::string_view key, bool isGenerationFirst) -> const ConfigObject & {
@@ -107,6 +107,13 @@ Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model
     MOERT_ASSIGN_OR_RETURN(const std::vector<uint32_t> ends,
                            endHolder.integerOrList("eos_token_id", 0, last));
     model.eosTokens.assign(ends.begin(), ends.end());
+  }
+  const Result<std::vector<uint32_t>> others = input.config.integerOrList("eos_token_id", 0, last);
+  if (&endHolder != &input.config && input.config.isGiven("eos_token_id") && others.isOk()) {
+    for (const uint32_t end : *others)
+      if (const auto token = static_cast<int32_t>(end);
+          std::find(model.eosTokens.begin(), model.eosTokens.end(), token) == model.eosTokens.end())
+        model.eosTokens.push_back(token);
   }
   const ConfigObject &beginHolder = holderOf("bos_token_id", false);
   if (!beginHolder.has("bos_token_id") || isAbsent(beginHolder, "bos_token_id"))

@@ -129,16 +129,16 @@ TEST_CASE("layer_types select Qwen2-MoE's sliding layers") {
   CHECK(windows(describeConfig(config)) == std::vector<uint32_t>{0, 32, 0});
 }
 
-TEST_CASE("end tokens come from generation_config.json before config.json:") {
+TEST_CASE("end tokens come from generation_config.json, then config.json:") {
   TestCheckpoint checkpoint = tinyMixtral();
   std::vector<int32_t> expected;
   SUBCASE("one") {
     checkpoint.generationConfig = {{"eos_token_id", 5}};
-    expected = {5};
+    expected = {5, 2};
   }
   SUBCASE("a list") {
-    checkpoint.generationConfig["eos_token_id"] = {7, 3};
-    expected = {7, 3};
+    checkpoint.generationConfig["eos_token_id"] = {7, 2, 3};
+    expected = {7, 2, 3};
   }
   SUBCASE("null leaves config.json's") {
     checkpoint.generationConfig["eos_token_id"] = nullptr;
