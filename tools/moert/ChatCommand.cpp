@@ -7,6 +7,7 @@
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/RunContext.h"
 #include "tools/moert/SamplingFlags.h"
+#include "tools/moert/TemplateFlags.h"
 #include "tools/moert/chat/Chat.h"
 
 #include <CLI/CLI.hpp>
@@ -33,8 +34,8 @@ struct ChatOptions {
   std::optional<std::string> message; // Answered alone.
   bool keepsNoHistory = false;
   std::string system;
-  std::optional<std::string> templateFile, templateName;
-  std::vector<std::string> templateArguments;
+  TemplateFlags chatTemplate;
+  std::optional<std::string> templateName;
   std::optional<uint32_t> maxTokens, contextTokens;
   OnFull onFull = OnFull::kShift;
   std::optional<ReasoningView> reasoning;
@@ -55,10 +56,8 @@ struct PreparedChat {
 };
 
 Result<NamedTemplate> chosenTemplate(const ChatOptions &options, const Model &model) {
-  if (options.templateFile) {
-    MOERT_ASSIGN_OR_RETURN(std::string text, readInput(*options.templateFile, kMaxTemplateBytes));
-    return NamedTemplate{inputName(*options.templateFile), std::move(text)};
-  }
+  if (options.chatTemplate.file)
+    return readTemplate(options.chatTemplate);
   const auto &chat = model.artifact().chat;
   if (!chat || chat->templates.empty())
     return invalidInput(
@@ -79,25 +78,6 @@ Result<NamedTemplate> chosenTemplate(const ChatOptions &options, const Model &mo
                       "', expected --template-name with one of: ", names);
 }
 
-/// Adds KEY=VALUE to the template's variables; VALUE is JSON, or else a text.
-Status addArguments(const std::vector<std::string> &arguments, nlohmann::ordered_json &variables) {
-  for (const std::string &argument : arguments) {
-    const size_t equals = argument.find('=');
-    if (equals == std::string::npos || equals == 0)
-      return invalidInput("--template-arg '", argument,
-                          "', expected NAME=VALUE, such as enable_thinking=false");
-    MOERT_RETURN_IF_ERROR(checkUtf8(argument, "--template-arg"));
-    const std::string name = argument.substr(0, equals);
-    if (name == "messages" || name == "add_generation_prompt")
-      return invalidInput("--template-arg '", argument, "': the conversation sets ", name,
-                          ", expected another variable");
-    const std::string value = argument.substr(equals + 1);
-    nlohmann::ordered_json parsed = nlohmann::ordered_json::parse(value, nullptr, false);
-    variables[name] = parsed.is_discarded() ? nlohmann::ordered_json(value) : parsed;
-  }
-  return {};
-}
-
 /// Renders a first message, so that a template that cannot be used is refused before loading.
 Status startConversation(const ChatOptions &options, PreparedChat &prepared) {
   const auto &chat = prepared.model->artifact().chat;
@@ -107,7 +87,7 @@ Status startConversation(const ChatOptions &options, PreparedChat &prepared) {
   MOERT_ASSIGN_OR_RETURN(ChatTemplate parsed,
                          ChatTemplate::compile(std::move(named.text), named.name));
   nlohmann::ordered_json variables = templateVariables(chat ? &*chat : nullptr);
-  MOERT_RETURN_IF_ERROR(addArguments(options.templateArguments, variables));
+  MOERT_RETURN_IF_ERROR(addTemplateArguments(options.chatTemplate, variables));
   Conversation &conversation =
       prepared.conversation.emplace(std::move(parsed), std::move(variables));
   MOERT_RETURN_IF_ERROR(checkUtf8(options.system, "--system"));
@@ -267,24 +247,13 @@ void addConversationOptions(CLI::App &command, ChatOptions &options) {
   command.add_option("--system", options.system, "The system message (default: none)")
       ->type_name("TEXT")
       ->group(group);
-  CLI::Option *file =
-      command
-          .add_option("--template", options.templateFile,
-                      "Render with the chat template of this file (default: the checkpoint's)")
-          ->type_name("FILE")
-          ->group(group);
+  CLI::Option *file = addTemplateFlags(command, options.chatTemplate, group);
   command
       .add_option("--template-name", options.templateName,
                   "Which of the checkpoint's templates; moec inspect lists them (default: default)")
       ->type_name("NAME")
       ->group(group)
       ->excludes(file);
-  command
-      .add_option("--template-arg", options.templateArguments,
-                  "A variable for the template, such as enable_thinking=false. Can be repeated")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false)
-      ->group(group);
   addTokens(
       command, 1,
       [&options](uint32_t n) {

@@ -1,6 +1,8 @@
 // What callers see: errors with their places, variables, the clock, and what is refused by name.
 #include "tests/unit/chat/ChatTestData.h"
 
+#include "runtime/chat/ContentParts.h"
+
 #include <sstream>
 #include <tuple>
 
@@ -142,4 +144,23 @@ TEST_CASE("members of objects keep their order, and a repeated rendering gives t
 
 TEST_CASE("a variable of the context hides a global function, supported or not") {
   CHECK(renderText("{{ range }}{{ cycler }}", {{"range", 5}, {"cycler", 6}}).value() == "56");
+}
+
+TEST_CASE("a template that shows only lists of parts is recognized") {
+  const auto takesParts = [](const std::string &content) {
+    const std::string source = "{% for m in messages %}" + content + "{% endfor %}";
+    return takesOnlyParts(ChatTemplate::compile(source, "test").value(), Json::object());
+  };
+  const std::string list = "{% for part in m.content %}{{ part.text }}{% endfor %}";
+  CHECK(takesParts(list));
+  CHECK_FALSE(takesParts("{{ m.content }}"));
+  CHECK_FALSE(
+      takesParts("{% if m.content is string %}{{ m.content }}{% else %}" + list + "{% endif %}"));
+  CHECK_FALSE(takesParts("no content"));
+  Json messages = Json::parse(R"([{"role": "user", "content": "a"}, {"role": "tool",
+      "content": [{"type": "text", "text": "b"}]}, {"role": "assistant", "content": null}])");
+  splitIntoParts(messages);
+  CHECK(messages[0]["content"] == Json::parse(R"([{"type": "text", "text": "a"}])"));
+  CHECK(messages[1]["content"][0]["text"] == "b");
+  CHECK(messages[2]["content"].is_null());
 }

@@ -1,5 +1,7 @@
 #include "tools/moert/chat/Conversation.h"
 
+#include "runtime/chat/ContentParts.h"
+
 #include <algorithm>
 
 namespace moert::cli {
@@ -7,7 +9,8 @@ namespace moert::cli {
 using Json = nlohmann::ordered_json;
 
 Conversation::Conversation(ChatTemplate parsed, Json given)
-    : chatTemplate(std::move(parsed)), variables(std::move(given)) {}
+    : chatTemplate(std::move(parsed)), variables(std::move(given)),
+      takesParts(takesOnlyParts(chatTemplate, variables)) {}
 
 void Conversation::setSystem(std::string text) {
   system = std::move(text);
@@ -73,6 +76,8 @@ static Json withSystem(const std::string &system, const std::vector<Json> &messa
 Result<std::string> Conversation::render(const TemplateLimits &limits) const {
   Json context = variables;
   context["messages"] = withSystem(system, messages);
+  if (takesParts)
+    splitIntoParts(context["messages"]);
   context["add_generation_prompt"] = true;
   return chatTemplate.render(context, limits);
 }

@@ -45,6 +45,7 @@ public:
 private:
   ChatTemplate chatTemplate;
   nlohmann::ordered_json variables;
+  bool takesParts; // The template has contents as lists of parts only.
   std::string system;
   std::vector<nlohmann::ordered_json> messages; // Without the system's.
 };
