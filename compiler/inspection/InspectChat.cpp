@@ -2,6 +2,7 @@
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/inspection/TextTable.h"
 
+#include "runtime/answer/AnswerFormat.h"
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
 
@@ -27,11 +28,27 @@ static std::string samplingText(const SamplingDefaults &sampling) {
   return text;
 }
 
+/// How the templates' answers are read.
+static AnswerFormat answersOf(const Chat &chat) {
+  std::string text;
+  for (const NamedTemplate &named : chat.templates)
+    text += named.text;
+  return AnswerFormat(text);
+}
+
+static std::string nameOf(const CallForm *form) {
+  return form ? std::string(form->name) : std::string();
+}
+
 std::string describeChat(const Artifact &artifact) {
   TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
   if (artifact.chat) {
     for (const NamedTemplate &named : artifact.chat->templates)
       table.addRow({strCat("template ", named.name), strCat(named.text.size(), " bytes")});
+    const AnswerFormat answers = answersOf(*artifact.chat);
+    const auto orNone = [](std::string_view name) { return name.empty() ? "none known" : name; };
+    table.addRow({"reasoning", std::string(orNone(answers.ownReasoning()))});
+    table.addRow({"calls of tools", std::string(orNone(nameOf(answers.calls())))});
     for (const auto &[name, text] : artifact.chat->specialTokens)
       table.addRow({name, excerpt(text)});
   }
@@ -47,6 +64,11 @@ void writeChat(JsonWriter &json, const Artifact &artifact) {
     json.key("templates").beginObject();
     for (const NamedTemplate &named : artifact.chat->templates)
       json.key(named.name).string(named.text);
+    json.endObject();
+    const AnswerFormat answers = answersOf(*artifact.chat);
+    json.key("answers").beginObject();
+    json.key("reasoning").string(answers.ownReasoning());
+    json.key("calls").string(nameOf(answers.calls()));
     json.endObject();
     json.key("special_tokens").beginObject();
     for (const auto &[name, text] : artifact.chat->specialTokens)

@@ -37,12 +37,30 @@ AnswerFormat::AnswerFormat(std::string_view chatTemplate) {
   for (const ReasoningMarks &each : kReasoning)
     if (each.sign.empty() || contains(chatTemplate, each.sign))
       marks.push_back(each);
+  for (const ReasoningMarks &each : marks)
+    if (ownMark.empty() && (contains(chatTemplate, each.close) || !each.sign.empty()))
+      ownMark = each.open;
   if (contains(chatTemplate, kBeginResponse))
     hiddenMarks = {kBeginResponse, kEndResponse};
   for (const CallForm *each : kForms)
     for (const std::string_view sign : each->signs)
       if (!form && !sign.empty() && contains(chatTemplate, sign))
         form = each;
+  if (hasChannels())
+    ownMark = "<|channel|>analysis";
+  if (form)
+    usedWriting =
+        contains(chatTemplate, form->writings[0].sign) ? &form->writings[0] : &form->writings[1];
+}
+
+std::string_view AnswerFormat::reasoningEndOf(std::string_view prompt) const {
+  prompt = prompt.substr(0, prompt.find_last_not_of(" \t\r\n") + 1);
+  for (const ReasoningMarks &each : marks)
+    if (prompt.ends_with(each.open))
+      return each.close;
+  if (hasChannels() && prompt.ends_with("<|channel|>analysis<|message|>"))
+    return "<|end|>";
+  return {};
 }
 
 std::vector<int32_t> AnswerFormat::tokens(const Tokenizer &tokenizer,

@@ -30,8 +30,14 @@ public:
   static const CallForm &genericCalls() { return kJsonForm; }
 
   std::span<const ReasoningMarks> reasoning() const { return marks; }
+  /// The marker of the reasoning that the template itself has; empty: none.
+  std::string_view ownReasoning() const { return ownMark; }
+  /// The marker that ends the reasoning that a prompt has begun at its end; empty: none has.
+  std::string_view reasoningEndOf(std::string_view prompt) const;
   /// Null if the template has no form that is known.
   const CallForm *calls() const { return form; }
+  /// How the template writes them; null as calls() is.
+  const CallWriting *writing() const { return usedWriting; }
   /// Whether an answer is a sequence of messages with headers: gpt-oss's channels.
   bool hasChannels() const { return form == &kChannelForm; }
   /// Markers that are no text and belong to neither reasoning nor calls.
@@ -42,7 +48,9 @@ public:
 private:
   std::vector<ReasoningMarks> marks;
   std::vector<std::string_view> hiddenMarks;
+  std::string_view ownMark;
   const CallForm *form = nullptr;
+  const CallWriting *usedWriting = nullptr;
 };
 
 } // namespace moert

@@ -16,14 +16,10 @@ static constexpr uint32_t kMostEnds = 64;
 AnswerReader::AnswerReader(const AnswerFormat &answerFormat, std::string_view prompt,
                            const CallForm *usedCalls, const ToolTypes *toolTypes)
     : format(answerFormat), calls(usedCalls), types(toolTypes) {
-  prompt = prompt.substr(0, prompt.find_last_not_of(kSpace) + 1);
   beginPart(AnswerPart::kAnswer, {});
   isAfterMarkup = false;
-  for (const ReasoningMarks &marks : format.reasoning())
-    if (prompt.ends_with(marks.open))
-      beginPart(AnswerPart::kReasoning, marks.close);
-  if (format.hasChannels() && prompt.ends_with("<|channel|>analysis<|message|>"))
-    beginPart(AnswerPart::kReasoning, kEndMessage);
+  if (const std::string_view end = format.reasoningEndOf(prompt); !end.empty())
+    beginPart(AnswerPart::kReasoning, end);
 }
 
 void AnswerReader::setMarkers(std::string_view reasoningEnd) {
@@ -71,6 +67,16 @@ void AnswerReader::beginCall(const CallMarks &marks, std::string beginning) {
   opening = std::move(beginning);
   searched = 0;
   ends = 0;
+  progress.reset();
+}
+
+std::span<const ToolCall> AnswerReader::begunCalls() {
+  if (state != State::kCall)
+    return {};
+  if (!progress)
+    progress.emplace(*calls, *callMarks, *types);
+  progress->advance(callBody(held.size()));
+  return progress->calls();
 }
 
 void AnswerReader::emitMarkup(std::string_view text, const Emit &emit) {
@@ -209,9 +215,7 @@ bool AnswerReader::readCall(bool isEnd, const Emit &emit) {
       return false;
     }
     std::vector<ToolCall> found;
-    // Without a mark that begins it, the header is a part of the call.
-    const std::string body =
-        (callMarks->open.empty() ? opening : std::string()) + held.substr(0, bodyBytes);
+    const std::string body = callBody(bodyBytes);
     const CallReading reading =
         isClosed || !calls->needsClose ? calls->read(body, *types, found) : CallReading::kNoCall;
     if (reading == CallReading::kIncomplete && isClosed && ++ends < kMostEnds) {

@@ -11,8 +11,11 @@
 #pragma once
 
 #include "runtime/answer/AnswerFormat.h"
+#include "runtime/answer/CallProgress.h"
 
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +39,9 @@ public:
   /// The end of the answer: emits what was held back.
   void finish(const Emit &emit);
 
+  /// The calls that the text has begun and feed() has not emitted. They may still turn out to be
+  /// content.
+  std::span<const ToolCall> begunCalls();
   /// Whether the text is within reasoning.
   bool isReasoning() const { return part == AnswerPart::kReasoning; }
 
@@ -60,6 +66,10 @@ private:
   void emitText(std::string_view text, const Emit &emit);
   void emitMarkup(std::string_view text, const Emit &emit);
   void beginPart(AnswerPart next, std::string_view reasoningEnd);
+  /// In kCall: the text so far. Without a mark that begins it, the header is a part of it.
+  std::string callBody(size_t size) const {
+    return (callMarks->open.empty() ? opening : std::string()) + held.substr(0, size);
+  }
   void beginCall(const CallMarks &marks, std::string beginning);
   /// Makes the beginning of a header or a call text after all; at the answer's end the rest too.
   void reject(bool isEnd, const Emit &emit);
@@ -74,6 +84,7 @@ private:
   std::string opening;                   // What began the header or call, before `held`.
   std::string space;                     // Text that is markup if a marker follows.
   const CallMarks *callMarks = nullptr;  // In kCall.
+  std::optional<CallProgress> progress;  // In kCall, once it was asked for.
   size_t searched = 0;                   // In kCall: no end begins before it in `held`.
   uint32_t ends = 0;                     // In kCall: ends that were within a string.
   bool isAfterMarkup = false;            // White space here is markup.

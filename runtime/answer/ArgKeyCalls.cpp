@@ -29,6 +29,13 @@ const CallForm kArgKeyForm = {.name = "arg-key",
                               .signs = {"<arg_key>"},
                               .marks = {{{"<tool_call>", "</tool_call>"}}},
                               .needsClose = true,
+                              .writings = {{{.open = "<tool_call>",
+                                             .afterName = "\n",
+                                             .beforeKey = "<arg_key>",
+                                             .afterKey = "</arg_key>\n<arg_value>",
+                                             .afterValue = "</arg_value>\n",
+                                             .afterArguments = "</tool_call>",
+                                             .between = "\n<tool_call>"}}},
                               .read = readArgKeys};
 
 } // namespace moert

@@ -31,6 +31,29 @@ struct CallMarks {
   std::string_view otherClose = {};
 };
 
+/// How calls are written: open, start, a call, and for each further one `between` and the call,
+/// then end. A call is beforeName, the name, afterName, its arguments and afterArguments. Arguments
+/// are a JSON object, or without it beforeKey, the name, afterKey, the value and afterValue for
+/// each one.
+struct CallWriting {
+  /// Used where the template contains it.
+  std::string_view sign = {};
+  /// A prompt that asks for a call ends with it.
+  std::string_view open = {};
+  /// '#' in afterName is the call's number.
+  std::string_view start = {}, beforeName = {}, afterName = {};
+  std::string_view beforeKey = {}, afterKey = {}, afterValue = {}, separator = {};
+  /// Around texts, which are as they are then; empty: around none.
+  std::string_view quote = {};
+  /// Instead of afterKey before texts, if not empty.
+  std::string_view afterKeyOfText = {};
+  std::string_view afterArguments = {}, between = {}, end = {};
+
+  bool hasJsonArguments() const { return afterKey.empty(); }
+  /// Texts are not JSON's strings.
+  bool hasPlainTexts() const { return !quote.empty() || !afterValue.empty(); }
+};
+
 /// Immutable. Views are of literals.
 struct CallForm {
   std::string_view name;
@@ -45,6 +68,9 @@ struct CallForm {
   bool isWholeMessage = false;
   /// A call without its end is text: nothing else shows whether it is complete.
   bool needsClose = false;
+  /// The first one whose sign the template contains is used. Without `between` only one call can be
+  /// written.
+  std::array<CallWriting, 2> writings = {};
   /// Reads the text between the marks.
   CallReading (*read)(std::string_view body, const ToolTypes &types,
                       std::vector<ToolCall> &calls) = nullptr;

@@ -26,6 +26,9 @@ const CallForm kChannelForm = {.name = "channels",
                                .signs = {"<|message|>"},
                                .marks = {{{"", "<|call|>", "<|end|>"}}},
                                .tokens = {"<|constrain|>"},
+                               .writings = {{{.open = "<|channel|>commentary",
+                                              .beforeName = " to=functions.",
+                                              .afterName = " <|constrain|>json<|message|>"}}},
                                .read = readChannel};
 
 } // namespace moert

@@ -23,12 +23,25 @@ static CallReading readDeepSeek(std::string_view body, const ToolTypes &,
   return name ? addCall(*name, body, calls) : CallReading::kNoCall;
 }
 
-const CallForm kDeepSeekForm = {.name = "deepseek",
-                                .signs = {"<｜tool▁call▁begin｜>"},
-                                .marks = {{{"<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"}}},
-                                .hidden = {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"},
-                                .tokens = {"<｜tool▁sep｜>"},
-                                .needsClose = true,
-                                .read = readDeepSeek};
+const CallForm kDeepSeekForm = {
+    .name = "deepseek",
+    .signs = {"<｜tool▁call▁begin｜>"},
+    .marks = {{{"<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"}}},
+    .hidden = {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"},
+    .tokens = {"<｜tool▁sep｜>"},
+    .needsClose = true,
+    .writings = {{{.sign = "```json",
+                   .open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
+                   .beforeName = "function<｜tool▁sep｜>",
+                   .afterName = "\n```json\n",
+                   .afterArguments = "\n```<｜tool▁call▁end｜>",
+                   .between = "\n<｜tool▁call▁begin｜>",
+                   .end = "<｜tool▁calls▁end｜>"},
+                  {.open = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
+                   .afterName = "<｜tool▁sep｜>",
+                   .afterArguments = "<｜tool▁call▁end｜>",
+                   .between = "<｜tool▁call▁begin｜>",
+                   .end = "<｜tool▁calls▁end｜>"}}},
+    .read = readDeepSeek};
 
 } // namespace moert

@@ -46,17 +46,33 @@ static CallReading readFunctions(std::string_view body, const ToolTypes &types,
   return trimmed(body).empty() ? CallReading::kCall : CallReading::kNoCall;
 }
 
+static constexpr CallWriting writingBetween(std::string_view open, std::string_view close,
+                                            std::string_view between) {
+  return {.open = open,
+          .beforeName = "<function=",
+          .afterName = ">\n",
+          .beforeKey = "<parameter=",
+          .afterKey = ">\n",
+          .afterValue = "\n</parameter>\n",
+          .afterArguments = close,
+          .between = between};
+}
+
 const CallForm kFunctionForm = {
     .name = "function",
     .signs = {"<function="},
     .marks = {{{"<tool_call>", "</tool_call>"}, {"<function=", "</function>"}}},
     .hidden = {"</tool_call>"},
     .needsClose = true,
+    .writings = {{writingBetween("<tool_call>\n", "</function>\n</tool_call>", "\n<tool_call>\n")}},
     .read = readFunctions};
-const CallForm kSeedForm = {.name = "function-seed",
-                            .signs = {"<seed:tool_call>"},
-                            .marks = {{{"<seed:tool_call>", "</seed:tool_call>"}}},
-                            .needsClose = true,
-                            .read = readFunctions};
+const CallForm kSeedForm = {
+    .name = "function-seed",
+    .signs = {"<seed:tool_call>"},
+    .marks = {{{"<seed:tool_call>", "</seed:tool_call>"}}},
+    .needsClose = true,
+    .writings = {{writingBetween("<seed:tool_call>\n", "</function>\n</seed:tool_call>",
+                                 "\n<seed:tool_call>\n")}},
+    .read = readFunctions};
 
 } // namespace moert

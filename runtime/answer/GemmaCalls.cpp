@@ -18,11 +18,24 @@ static CallReading readGemma(std::string_view quote, std::string_view body,
   return addCall(name, *arguments, calls);
 }
 
+static constexpr CallWriting writingWith(std::string_view open, std::string_view quote,
+                                         std::string_view close, std::string_view between) {
+  return {.open = open,
+          .start = "call:",
+          .afterName = "{",
+          .afterKey = ":",
+          .separator = ",",
+          .quote = quote,
+          .afterArguments = close,
+          .between = between};
+}
+
 const CallForm kGemma4Form = {
     .name = "gemma",
     .signs = {"<|tool_call>"},
     .marks = {{{"<|tool_call>", "<tool_call|>"}}},
     .tokens = {"<|\"|>"},
+    .writings = {{writingWith("<|tool_call>", "<|\"|>", "}<tool_call|>", "<|tool_call>call:")}},
     .read = [](std::string_view body, const ToolTypes &, std::vector<ToolCall> &calls) {
       return readGemma("<|\"|>", body, calls);
     }};
@@ -31,6 +44,8 @@ const CallForm kFunctionGemmaForm = {
     .signs = {"<start_function_call>"},
     .marks = {{{"<start_function_call>", "<end_function_call>"}}},
     .tokens = {"<escape>"},
+    .writings = {{writingWith("<start_function_call>", "<escape>", "}<end_function_call>",
+                              "<start_function_call>call:")}},
     .read = [](std::string_view body, const ToolTypes &, std::vector<ToolCall> &calls) {
       return readGemma("<escape>", body, calls);
     }};

@@ -44,6 +44,15 @@ const CallForm kMiniMaxForm = {
     .signs = {"<minimax:tool_call>"},
     .marks = {{{"<minimax:tool_call>", "</minimax:tool_call>"}}},
     .needsClose = true,
+    .writings = {{{.open = "<minimax:tool_call>\n",
+                   .beforeName = "<invoke name=\"",
+                   .afterName = "\">\n",
+                   .beforeKey = "<parameter name=\"",
+                   .afterKey = "\">",
+                   .afterValue = "</parameter>\n",
+                   .afterArguments = "</invoke>",
+                   .between = "\n",
+                   .end = "\n</minimax:tool_call>"}}},
     .read = [](std::string_view body, const ToolTypes &types, std::vector<ToolCall> &calls) {
       return readInvokes("", body, types, calls);
     }};
@@ -53,6 +62,16 @@ const CallForm kDsmlForm = {
     .marks = {{{"<｜DSML｜function_calls>", "</｜DSML｜function_calls>"}}},
     .tokens = {"｜DSML｜"},
     .needsClose = true,
+    .writings = {{{.open = "<｜DSML｜function_calls>\n",
+                   .beforeName = "<｜DSML｜invoke name=\"",
+                   .afterName = "\">\n",
+                   .beforeKey = "<｜DSML｜parameter name=\"",
+                   .afterKey = "\" string=\"false\">",
+                   .afterValue = "</｜DSML｜parameter>\n",
+                   .afterKeyOfText = "\" string=\"true\">",
+                   .afterArguments = "</｜DSML｜invoke>",
+                   .between = "\n",
+                   .end = "\n</｜DSML｜function_calls>"}}},
     .read = [](std::string_view body, const ToolTypes &types, std::vector<ToolCall> &calls) {
       return readInvokes("｜DSML｜", body, types, calls);
     }};

@@ -66,28 +66,52 @@ static CallReading readJson(std::string_view body, const ToolTypes &,
   return calls.empty() ? CallReading::kNoCall : CallReading::kCall;
 }
 
-const CallForm kJsonForm = {.name = "json",
-                            .signs = {"<tool_call>"},
-                            .marks = {{{"<tool_call>", "</tool_call>"}}},
-                            .read = readJson};
+static constexpr CallWriting objectsBetween(std::string_view open, std::string_view close,
+                                            std::string_view between) {
+  return {.open = open,
+          .beforeName = R"({"name": ")",
+          .afterName = R"(", "arguments": )",
+          .afterArguments = close,
+          .between = between};
+}
+
+static constexpr CallWriting listBetween(std::string_view open, std::string_view close) {
+  CallWriting list = objectsBetween(open, "}", ", ");
+  list.start = "[";
+  list.end = close;
+  return list;
+}
+
+const CallForm kJsonForm = {
+    .name = "json",
+    .signs = {"<tool_call>"},
+    .marks = {{{"<tool_call>", "</tool_call>"}}},
+    .writings = {{objectsBetween("<tool_call>\n", "}\n</tool_call>", "\n<tool_call>\n")}},
+    .read = readJson};
 const CallForm kNemotronForm = {.name = "json-toolcall",
                                 .signs = {"<TOOLCALL>"},
                                 .marks = {{{"<TOOLCALL>", "</TOOLCALL>"}}},
+                                .writings = {{listBetween("<TOOLCALL>", "]</TOOLCALL>")}},
                                 .read = readJson};
 const CallForm kListForm = {.name = "json-tool-calls",
                             .signs = {"<tool_calls>"},
                             .marks = {{{"<tool_calls>", "</tool_calls>"}}},
+                            .writings = {{listBetween("<tool_calls>", "]</tool_calls>")}},
                             .read = readJson};
 const CallForm kGraniteForm = {
     .name = "json-list",
     .signs = {"<|tool_call|>"},
     .marks = {{{"<|tool_call|>", "<|/tool_call|>"}, {"<tool_call>", "</tool_call>"}}},
+    .writings = {{listBetween("<|tool_call|>", "]")}},
     .read = readJson};
 const CallForm kMessageForm = {.name = "json-message",
                                .signs = {"<|python_tag|>", "\"parameters\": dictionary"},
                                .marks = {{{"{"}}},
                                .hidden = {"<|python_tag|>"},
                                .isWholeMessage = true,
+                               .writings = {{{.beforeName = R"({"name": ")",
+                                              .afterName = R"(", "parameters": )",
+                                              .afterArguments = "}"}}},
                                .read = readJson};
 
 } // namespace moert

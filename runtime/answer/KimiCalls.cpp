@@ -22,6 +22,12 @@ const CallForm kKimiForm = {
     .hidden = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"},
     .tokens = {"<|tool_call_argument_begin|>"},
     .needsClose = true,
+    .writings = {{{.open = "<|tool_calls_section_begin|><|tool_call_begin|>",
+                   .beforeName = "functions.",
+                   .afterName = ":#<|tool_call_argument_begin|>",
+                   .afterArguments = "<|tool_call_end|>",
+                   .between = "<|tool_call_begin|>",
+                   .end = "<|tool_calls_section_end|>"}}},
     .read = readKimi};
 
 } // namespace moert

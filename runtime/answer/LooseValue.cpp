@@ -73,6 +73,13 @@ std::optional<std::string> takeLooseValue(std::string_view &text, std::string_vi
                                           uint32_t levels) {
   if (levels == 0)
     return std::nullopt;
+  // JSON's strings have escapes that Python's do not, and the other way around.
+  take(text, "");
+  if (text.starts_with('"'))
+    if (const auto string = jsonAtFront(text); string && !string->empty()) {
+      take(text, *string);
+      return std::string(*string);
+    }
   for (const std::string_view each : {quote, std::string_view("\""), std::string_view("'")})
     if (!each.empty() && take(text, each))
       return takeString(text, each);

@@ -25,6 +25,17 @@ const CallForm kMistralForm = {.name = "mistral",
                                .signs = {"[TOOL_CALLS]"},
                                .marks = {{{"[TOOL_CALLS]"}}},
                                .tokens = {"[ARGS]", "[CALL_ID]"},
+                               .writings = {{{.sign = "[ARGS]",
+                                              .open = "[TOOL_CALLS]",
+                                              .afterName = "[ARGS]",
+                                              .between = "[TOOL_CALLS]"},
+                                             {.open = "[TOOL_CALLS]",
+                                              .start = "[",
+                                              .beforeName = R"({"name": ")",
+                                              .afterName = R"(", "arguments": )",
+                                              .afterArguments = "}",
+                                              .between = ", ",
+                                              .end = "]"}}},
                                .read = readMistral};
 
 } // namespace moert

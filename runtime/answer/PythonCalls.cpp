@@ -35,15 +35,29 @@ static CallReading readPython(std::string_view body, const ToolTypes &,
   return trimmed(body).empty() ? CallReading::kCall : CallReading::kNoCall;
 }
 
+static constexpr CallWriting callsBetween(std::string_view open, std::string_view end) {
+  return {.open = open,
+          .start = "[",
+          .afterName = "(",
+          .afterKey = "=",
+          .separator = ", ",
+          .afterArguments = ")",
+          .between = ", ",
+          .end = end};
+}
+
 const CallForm kLlama4Form = {.name = "python-message",
                               .signs = {"<|header_start|>", "<|python_start|>"},
                               .marks = {{{"["}}},
                               .hidden = {"<|python_start|>", "<|python_end|>"},
                               .isWholeMessage = true,
+                              .writings = {{callsBetween("", "]")}},
                               .read = readPython};
-const CallForm kLfm2Form = {.name = "python",
-                            .signs = {"<|tool_call_start|>", "<|tool_list_start|>"},
-                            .marks = {{{"<|tool_call_start|>", "<|tool_call_end|>"}}},
-                            .read = readPython};
+const CallForm kLfm2Form = {
+    .name = "python",
+    .signs = {"<|tool_call_start|>", "<|tool_list_start|>"},
+    .marks = {{{"<|tool_call_start|>", "<|tool_call_end|>"}}},
+    .writings = {{callsBetween("<|tool_call_start|>", "]<|tool_call_end|>")}},
+    .read = readPython};
 
 } // namespace moert

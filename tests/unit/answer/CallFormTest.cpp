@@ -168,6 +168,48 @@ TEST_CASE("every form is recognized from the template and reads its calls, howev
   }
 }
 
+TEST_CASE("a call is known from its name on, and its arguments grow") {
+  for (const FormCase &each : kCases) {
+    CAPTURE(each.name);
+    const AnswerFormat format(each.chatTemplate);
+    const bool isKnown =
+        format.writing()->hasJsonArguments() || !format.writing()->beforeKey.empty();
+    for (const std::string &answer : {each.one, each.two}) {
+      AnswerReader reader(format, "", format.calls(), &weatherTypes());
+      std::vector<ToolCall> seen, complete;
+      size_t growths = 0;
+      for (const char byte : answer) {
+        reader.feed({&byte, 1}, [&](AnswerPart, std::string_view, const ToolCall *call) {
+          if (call)
+            complete.push_back(*call);
+        });
+        std::vector<ToolCall> now = complete;
+        for (const ToolCall &call : reader.begunCalls())
+          now.push_back(call);
+        REQUIRE(now.size() >= seen.size());
+        for (size_t i = 0; i < seen.size(); ++i) {
+          CHECK(now[i].name == seen[i].name);
+          CHECK(now[i].arguments.starts_with(seen[i].arguments));
+          growths += now[i].arguments.size() > seen[i].arguments.size();
+        }
+        seen = now;
+      }
+      // A name after its arguments is known at the end.
+      if (!isKnown || answer.size() < 10 || answer.find("name\"") > answer.find("arguments\""))
+        continue;
+      CAPTURE(answer);
+      REQUIRE(!seen.empty());
+      CHECK(growths >= 2);
+      CHECK(seen[0].name == "get_weather");
+    }
+  }
+  // What needs many tries ends as any other call.
+  const AnswerFormat format("<tool_call>");
+  AnswerReader reader(format, "", format.calls(), &weatherTypes());
+  reader.feed("<tool_call>" + std::string(5000, '{'), [](AnswerPart, std::string_view, auto *) {});
+  CHECK(reader.begunCalls().empty());
+}
+
 TEST_CASE("plain text, calls that nobody reads, and broken calls stay content") {
   for (const FormCase &each : kCases) {
     CAPTURE(each.name);

@@ -173,6 +173,8 @@ TEST_CASE("page and JSON have what the artifact holds for conversations, if ther
            "conversations:\n",
            "  template default   51 bytes\n",
            "  template tool_use  11 bytes\n",
+           "  reasoning          none known\n",
+           "  calls of tools     none known\n",
            "  bos_token          <s>\n",
            "  eos_token          \\x1b[31m\n",
            "drawn, temperature 0.5, top-k 20, top-p 0.75, min-p 0.125",
@@ -181,6 +183,13 @@ TEST_CASE("page and JSON have what the artifact holds for conversations, if ther
   const auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"));
   CHECK(json["chat"]["templates"]["tool_use"] == "{{ tools }}");
   CHECK(json["chat"]["special_tokens"]["bos_token"] == "<s>");
+  CHECK(json["chat"]["answers"] == nlohmann::json{{"reasoning", ""}, {"calls", ""}});
+  Artifact other = artifact;
+  other.chat->templates[1].text = "</think>[TOOL_CALLS]";
+  CHECK(describeArtifact(other, "tiny.moe").find("  calls of tools     mistral\n") !=
+        std::string::npos);
+  CHECK(nlohmann::json::parse(artifactAsJson(other, "tiny.moe"))["chat"]["answers"] ==
+        nlohmann::json{{"reasoning", "<think>"}, {"calls", "mistral"}});
   CHECK(json["sampling"] == nlohmann::json{{"do_sample", true},
                                            {"temperature", 0.5},
                                            {"top_k", 20},
