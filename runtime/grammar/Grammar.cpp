@@ -47,6 +47,24 @@ void Grammar::appendText(Sequence &sequence, std::string_view text) {
   }
 }
 
+uint32_t Grammar::append(const Grammar &other) {
+  const uint32_t first = ruleCount();
+  for (const Rule &rule : other.rules) {
+    const uint32_t added = addRule();
+    for (uint32_t i = rule.first; i != kNoAlternative; i = other.alternatives[i].next) {
+      Sequence sequence;
+      for (uint32_t at = other.alternatives[i].element;
+           other.elements[at].kind != Element::Kind::kEnd; ++at) {
+        const Element &element = other.elements[at];
+        sequence.push_back(element.kind == Element::Kind::kRule ? ruleOf(first + element.index)
+                                                                : bytes(other.sets[element.index]));
+      }
+      addAlternative(added, sequence);
+    }
+  }
+  return first;
+}
+
 void Grammar::shrink() {
   elements.shrink_to_fit();
   rules.shrink_to_fit();

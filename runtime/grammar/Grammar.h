@@ -50,6 +50,8 @@ public:
   static Element ruleOf(uint32_t rule) { return {Element::Kind::kRule, rule}; }
   /// Appends the bytes of a text.
   void appendText(Sequence &sequence, std::string_view text);
+  /// Adds the rules of another grammar. Returns the rule that is its text.
+  uint32_t append(const Grammar &other);
   /// Elements so far: what a grammar's memory grows with.
   size_t size() const { return elements.size(); }
   uint32_t ruleCount() const { return static_cast<uint32_t>(rules.size()); }

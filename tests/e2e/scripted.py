@@ -39,18 +39,22 @@ def _weights(successors):
             "lm_head.weight": _matrix(WIDTH, WIDTH, ((after, token) for token, after in enumerate(successors)))}
 
 
-def scripted(name, template, pieces, special=()):
+def scripted(name, template, pieces, special=(), after=None, **tokenizer_config):
     """An artifact whose answer is `pieces`, a token each, from any prompt that does not end with one of them. A byte, or a text of
-    several, which is a token of its own; those in `special` are special tokens."""
+    several, which is a token of its own; those in `special` are special tokens. `after` has other pieces for prompts that end with a
+    byte. `tokenizer_config` has further members of that file."""
     folder = SCRATCH / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    added = ["<|end_of_script|>", *dict.fromkeys(p for p in [*special, *pieces] if isinstance(p, str))]
+    added = ["<|end_of_script|>", *dict.fromkeys(p for p in [*special, *pieces, *sum((after or {}).values(), [])] if isinstance(p, str))]
     ids = {text: BYTES + i for i, text in enumerate(added)}
-    chain = [piece if isinstance(piece, int) else ids[piece] for piece in pieces] + [BYTES]
-    successors = [chain[0]] * WIDTH
-    for token, after in zip(chain, chain[1:]):
-        successors[token] = after
+    def token_of(piece):
+        return piece if isinstance(piece, int) else ids[piece]
+    successors = [token_of(pieces[0])] * WIDTH
+    for said in (pieces, *([byte, *others] for byte, others in (after or {}).items())):
+        chain = [*map(token_of, said), BYTES]
+        for token, following in zip(chain, chain[1:]):
+            successors[token] = following
     config = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_size": WIDTH, "num_hidden_layers": 1,
               "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 16,
               "num_local_experts": 2, "num_experts_per_tok": 1, "rms_norm_eps": 1e-6, "rope_theta": 1e4, "hidden_act": "silu",
@@ -65,7 +69,7 @@ def scripted(name, template, pieces, special=()):
                            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
                            "vocab": {text: byte for byte, text in _byte_names().items()}, "merges": []}}
     for file, content in (("config", config), ("tokenizer", tokenizer),
-                          ("tokenizer_config", {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": template})):
+                          ("tokenizer_config", {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": template, **tokenizer_config})):
         (folder / f"{file}.json").write_text(json.dumps(content))
     header, data = {}, b""
     for key, (shape, packed) in _weights(successors).items():

@@ -67,14 +67,18 @@ class Server:
 
     def events(self, path, body):
         """The parsed events of a stream; the last one is "[DONE]"."""
+        events = [event.removeprefix("data: ") for event in self.stream(path, body)]
+        return [event if event == "[DONE]" else json.loads(event) for event in events]
+
+    def stream(self, path, body):
+        """The events of a stream as texts."""
         connection = http.client.HTTPConnection(*self.address, timeout=120)
         with contextlib.closing(connection):
             connection.request("POST", path, json.dumps({**body, "stream": True}), {"Content-Type": "application/json"})
             response = connection.getresponse()
             assert response.status == 200, response.read()
             assert response.getheader("Content-Type") == "text/event-stream"
-            events = [event.removeprefix("data: ") for event in response.read().decode().split("\n\n") if event]
-            return [event if event == "[DONE]" else json.loads(event) for event in events]
+            return [event for event in response.read().decode().split("\n\n") if event]
 
     def begin_stream(self, tokens, **fields):
         """A connection that has received the first event of a long answer, and its response."""

@@ -106,14 +106,14 @@ class AnswerTest(OpenAiTest):
 
     def test_tools_are_called_and_their_results_answered(self):
         for choice in ("required", {"type": "function", "function": {"name": "weather"}}):
-            answer = self.chat(tools=[WEATHER], tool_choice=choice, max_tokens=100)
+            asked = {"tools": [WEATHER], "tool_choice": choice, "max_tokens": 100, "parallel_tool_calls": False}
+            answer = self.chat(**asked)
             self.assertEqual(answer.choices[0].finish_reason, "tool_calls")
             (call,) = answer.choices[0].message.tool_calls
             self.assertEqual(call.function.name, "weather")
             self.assertIn(json.loads(call.function.arguments)["unit"], ("C", "F"))
-            stream = self.chat(tools=[WEATHER], tool_choice=choice, max_tokens=100, stream=True)
-            streamed = [part for chunk in stream for part in chunk.choices[0].delta.tool_calls or []]
-            self.assertEqual([part.function.arguments for part in streamed], [call.function.arguments])
+            streamed = [part for chunk in self.chat(**asked, stream=True) for part in chunk.choices[0].delta.tool_calls or []]
+            self.assertEqual("".join(part.function.arguments for part in streamed), call.function.arguments)
             result = {"role": "tool", "tool_call_id": call.id, "content": "rain"}
             after = self.chat(messages=QUESTION + [answer.choices[0].message, result], tools=[WEATHER])
             self.assertEqual(after.usage.completion_tokens, 12)

@@ -4,6 +4,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/grammar/JsonSchema.h"
 #include "tools/moert-serve/ChatPrompt.h"
+#include "tools/moert-serve/ToolFields.h"
 
 #include <algorithm>
 #include <charconv>
@@ -301,109 +302,6 @@ private:
   const std::optional<uint64_t> maxTokens;
 };
 
-struct ToolChoice {
-  bool isAllowed = true, isRequired = false;
-  std::optional<std::string> name = {}; // The function that has to be called.
-};
-
-/// "none", "auto", "required", or {"type": "function", "function": {"name": ...}}.
-ToolChoice readToolChoice(Fields &fields) {
-  const Json *choice = fields.any("tool_choice");
-  if (!choice || *choice == "auto")
-    return {};
-  if (*choice == "none")
-    return {false};
-  if (*choice == "required")
-    return {true, true};
-  if (choice->is_string()) {
-    fields.fail(invalidField(strCat("Invalid value: '", excerpt(choice->get<std::string>()),
-                                    "'. Supported values are: 'none', 'auto' and 'required'."),
-                             "tool_choice"));
-    return {};
-  }
-  const Json *object = fields.objectAt("tool_choice");
-  if (!object)
-    return {};
-  Fields inner(*object, "tool_choice.");
-  inner.require("type");
-  inner.only("type", "function", "tools are functions");
-  inner.require("function");
-  ToolChoice named = {true, true};
-  if (const Json *function = inner.objectAt("function")) {
-    Fields innermost(*function, "tool_choice.function.");
-    innermost.require("name");
-    named.name = innermost.text("name");
-    innermost.refuseOthers();
-    if (innermost.error())
-      inner.fail(*innermost.error());
-  }
-  inner.refuseOthers();
-  if (inner.error())
-    fields.fail(*inner.error());
-  return named;
-}
-
-void checkTool(Fields &fields, const Json &tool, const std::string &name) {
-  const bool isFunction = tool.is_object() && tool.contains("type") && tool["type"] == "function" &&
-                          tool.contains("function") && tool["function"].is_object();
-  if (!isFunction || !tool["function"].contains("name") || !tool["function"]["name"].is_string())
-    fields.fail(invalidField(strCat("Invalid value for '", name,
-                                    "': expected an object with the type \"function\" and a "
-                                    "function that has a name."),
-                             name));
-}
-
-/// Constrains the answer to a call of one of the tools, or of the one that the choice names.
-void forceCall(CallReader &reader, const Json &tools, const ToolChoice &choice) {
-  std::vector<FunctionSchema> functions;
-  for (const Json &tool : tools) {
-    const Json &function = tool["function"];
-    const std::string name = function["name"].get<std::string>();
-    if (choice.name && *choice.name != name)
-      continue;
-    const auto parameters = function.find("parameters");
-    const bool hasParameters = parameters != function.end() && !parameters->is_null();
-    functions.push_back({name, hasParameters ? &*parameters : nullptr});
-  }
-  if (functions.empty())
-    return reader.fields.fail(
-        invalidField(strCat("Tool choice '", excerpt(choice.name.value_or("required")),
-                            "' not found in 'tools' parameter."),
-                     "tool_choice"));
-  Result<Grammar> grammar = grammarOfCall(functions);
-  if (!grammar.isOk())
-    return reader.fields.fail(
-        invalidField("Invalid schema for " + grammar.status().message() + ".", "tools"));
-  reader.base.grammar = std::make_shared<const Grammar>(std::move(grammar).value());
-  reader.base.tokenTexts = reader.info.tokenTexts;
-  reader.call.forcesTool = true;
-}
-
-/// Null without tools, or if none may be called.
-Json readTools(CallReader &reader) {
-  Fields &fields = reader.fields;
-  fields.ignore({"parallel_tool_calls"});
-  const Json *tools = fields.array("tools");
-  const ToolChoice choice = readToolChoice(fields);
-  const bool hasTools = tools && !tools->empty();
-  if (!hasTools && choice.isRequired)
-    fields.fail(invalidField("Invalid value for 'tool_choice': 'tool_choice' is only allowed when "
-                             "'tools' are specified.",
-                             "tool_choice"));
-  if (!hasTools || !choice.isAllowed)
-    return {};
-  for (size_t i = 0; i < tools->size(); ++i)
-    checkTool(fields, (*tools)[i], strCat("tools[", i, "]"));
-  if (fields.error())
-    return {};
-  if (choice.isRequired)
-    forceCall(reader, *tools, choice);
-  reader.call.toolCalls =
-      choice.isRequired ? &AnswerFormat::genericCalls() : &reader.info.chatFormat->calls();
-  reader.call.toolTypes = ToolTypes(*tools);
-  return *tools;
-}
-
 /// Variables of the template: "chat_template_kwargs", as other servers name them, the API's own
 /// "reasoning_effort", and "enable_thinking".
 Json readVariables(Fields &fields) {
@@ -486,7 +384,7 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
   }
   readFormat(reader);
   ChatInput input;
-  input.tools = readTools(reader);
+  input.tools = readTools(fields, info, call, reader.base);
   input.variables = readVariables(fields);
   fields.require("messages");
   std::optional<uint64_t> maxTokens = fields.integer("max_completion_tokens", 1, UINT32_MAX);
@@ -500,8 +398,8 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
     return error;
   const Tokenizer &tokenizer = *info.model->tokenizer();
   ChatPrompt prompt;
-  if (auto error = makeChatPrompt(input, *info.chatFormat, tokenizer,
-                                  call.forcesTool ? kForcedCallBegin : "", prompt))
+  const auto begin = call.forcesTool ? std::optional(call.callBegin) : std::nullopt;
+  if (auto error = makeChatPrompt(input, *info.chatFormat, tokenizer, begin, prompt))
     return error;
   if (info.hasStates)
     reader.base.sharedTokens = sharedTokensOf(input, *info.chatFormat, tokenizer, prompt.tokens);

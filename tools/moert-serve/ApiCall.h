@@ -24,15 +24,13 @@ struct ServedModelInfo {
   uint32_t contextTokens = 0;
   uint32_t mostSequences = 1;             // In one request.
   const TokenTexts *tokenTexts = nullptr; // For formats.
+  const TokenTexts *callTexts = nullptr;  // For calls: with their special tokens.
   const ChatFormat *chatFormat = nullptr;
   SamplingOptions sampling = {}; // For a request that states nothing.
   /// A seed for a request without one.
   std::function<uint64_t()> drawSeed;
   bool hasStates = false; // The model's sequences do: see AnswerRequest::sharedTokens.
 };
-
-/// How an answer begins that has to be a call.
-inline constexpr std::string_view kForcedCallBegin = "<tool_call>\n";
 
 /// A request that can be submitted: sequence i is choice i of the answer.
 struct ApiCall {
@@ -42,7 +40,9 @@ struct ApiCall {
   bool isStreamed = false;
   bool streamsUsage = false;        // A last chunk has the usage.
   bool echoes = false;              // Texts begin with their prompt.
-  bool forcesTool = false;          // The answer is a call, whose beginning is in the prompt.
+  bool forcesTool = false;          // The answer is a call.
+  std::string_view callBegin = {};  // Its beginning, which the prompt has.
+  bool allowsCalls = true;          // More than one.
   bool givesScores = false;         // "logprobs"
   uint32_t topScores = 0;           // Best tokens listed for each token.
   std::vector<std::string> prompts; // As text, with echoes: entry i is choice i's.
@@ -50,7 +50,8 @@ struct ApiCall {
   const AnswerFormat *answers = nullptr;
   const CallForm *toolCalls = nullptr; // Calls that are read; null for none.
   ToolTypes toolTypes = {};
-  std::string promptEnd = {}; // Which may have begun the model's reasoning.
+  std::string promptEnd = {};        // Which may have begun the model's reasoning.
+  std::optional<Json> response = {}; // Of /v1/responses: what of the request it repeats.
 };
 
 /// What the checkpoint states, and otherwise the API's defaults: temperature 1, nothing cut.

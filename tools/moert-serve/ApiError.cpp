@@ -30,7 +30,7 @@ ApiError unknownUrl(const std::string &method, const std::string &path) {
   error.status = 404;
   error.message = "Unknown request URL: " + method + " " + excerpt(path) +
                   ". Please check the URL for typos; this server has /v1/chat/completions, "
-                  "/v1/completions, /v1/models, /health and /metrics.";
+                  "/v1/responses, /v1/completions, /v1/models, /health and /metrics.";
   error.code = "unknown_url";
   return error;
 }

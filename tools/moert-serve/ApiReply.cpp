@@ -15,13 +15,6 @@ uint64_t charactersOf(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// As the API names the ends; null while there is none.
-Json reasonOf(const std::optional<AnswerEnd> &end) {
-  if (!end)
-    return {};
-  return *end == AnswerEnd::kLength ? "length" : "stop";
-}
-
 /// A token of a part of a character as the API writes it in texts.
 std::string textOfBytes(std::string_view bytes) {
   std::string text = "bytes:";
@@ -44,33 +37,76 @@ AnswerReader::Emit ApiReply::Choice::keep() {
       text += piece;
     if (part == AnswerPart::kReasoning)
       reasoning += piece;
-    if (tool)
+    if (tool && mayCall())
       tools.push_back(*tool);
   };
 }
 
 void ApiReply::Choice::take(std::string_view answerText) {
+  const size_t before = tools.size();
   if (reader)
     reader->feed(answerText, keep());
   else
     text += answerText;
+  followCalls(before);
 }
 
 void ApiReply::Choice::finish() {
-  if (reader)
-    reader->finish(keep());
+  if (!reader)
+    return;
+  const size_t before = tools.size(), textBytes = text.size();
+  reader->finish(keep());
+  followCalls(before);
+  if (isBroken)
+    text.resize(textBytes); // That of a call that was cut off.
+}
+
+/// Keeps what calls have so far. One that was begun and is none stays a call, since a client may
+/// have its beginning. complete: calls before the last text.
+void ApiReply::Choice::followCalls(size_t complete) {
+  if (!reader)
+    return;
+  std::span<const ToolCall> now = reader->begunCalls();
+  if (!allowsCalls)
+    now = now.first(std::min<size_t>(now.size(), mayCall() ? 1 : 0));
+  isBroken = false;
+  for (size_t i = tools.size() - complete + now.size(); i < begun.size(); ++i) {
+    tools.push_back(std::move(begun[i]));
+    isBroken = true;
+  }
+  begun.assign(now.begin(), now.end());
+}
+
+bool ApiReply::Choice::hasNewCalls() const {
+  const auto isNew = [this](const ToolCall &call, size_t number) {
+    return number >= sent.size() || sent[number] < call.arguments.size();
+  };
+  for (size_t i = 0; i < tools.size() + begun.size(); ++i)
+    if (isNew(i < tools.size() ? tools[i] : begun[i - tools.size()], i))
+      return true;
+  return false;
+}
+
+/// As the API names the ends.
+const char *ApiReply::Choice::endReason() const {
+  if (!isBroken && (earlierTools > 0 || !tools.empty()))
+    return "tool_calls";
+  return end == AnswerEnd::kLength ? "length" : "stop";
 }
 
 ApiReply::ApiReply(ReplyHead replyHead, ApiCall apiCall, const Tokenizer &textTokenizer,
                    std::vector<std::shared_ptr<Answer>> submitted)
     : head(std::move(replyHead)), call(std::move(apiCall)), tokenizer(textTokenizer) {
+  if (call.response)
+    response.emplace(head.id, head.model, head.created, *call.response);
   for (std::shared_ptr<Answer> &answer : submitted) {
     choices.push_back({std::move(answer)});
     if (!call.answers)
       continue;
+    choices.back().allowsCalls = call.allowsCalls;
     choices.back().reader.emplace(*call.answers, call.promptEnd, call.toolCalls, &call.toolTypes);
     if (call.forcesTool)
-      choices.back().take(kForcedCallBegin);
+      choices.back().take(call.callBegin);
   }
 }
 
@@ -223,22 +259,20 @@ Json ApiReply::choiceOf(size_t index, Choice &choice, bool isChunk) const {
     Json message = Json::object();
     if (!isChunk || !choice.hasBegun)
       message["role"] = "assistant";
-    if (!isChunk || !text.empty() || (choice.reasoning.empty() && choice.tools.empty()))
-      message["content"] = text.empty() && !choice.tools.empty() ? Json() : Json(text);
+    Json calls = isChunk ? callDeltas(index, choice) : toolCalls(index, choice);
+    const bool isOther = !choice.reasoning.empty() || !calls.empty();
+    if (!isChunk || !text.empty() || (!choice.hasBegun && !isOther))
+      message["content"] = text.empty() && !calls.empty() ? Json() : Json(text);
     if (!choice.reasoning.empty())
       message["reasoning_content"] = std::exchange(choice.reasoning, {});
     if (!isChunk)
       message["refusal"] = nullptr;
-    if (!choice.tools.empty())
-      message["tool_calls"] = toolCalls(index, choice, isChunk);
-    choice.earlierTools += choice.tools.size();
-    choice.tools.clear();
+    if (!calls.empty())
+      message["tool_calls"] = std::move(calls);
     json[isChunk ? "delta" : "message"] = std::move(message);
     json["logprobs"] = call.givesScores ? chatScores(choice) : Json();
   }
-  json["finish_reason"] = isChunk             ? Json()
-                          : choice.hasTools() ? Json("tool_calls")
-                                              : reasonOf(choice.end);
+  json["finish_reason"] = isChunk ? Json() : Json(choice.endReason());
   choice.hasBegun = true;
   return json;
 }
@@ -252,18 +286,39 @@ std::string ApiReply::callId(size_t index, uint64_t number) const {
   return id.substr(id.size() - std::min(id.size(), kIdBytes));
 }
 
-Json ApiReply::toolCalls(size_t index, const Choice &choice, bool isChunk) const {
+Json ApiReply::toolCalls(size_t index, Choice &choice) const {
   Json list = Json::array();
-  for (const ToolCall &tool : choice.tools) {
-    Json entry = Json::object();
-    const uint64_t number = choice.earlierTools + list.size();
-    if (isChunk)
-      entry["index"] = number;
-    entry["id"] = callId(index, number);
-    entry["type"] = "function";
-    entry["function"] = {{"name", tool.name}, {"arguments", tool.arguments}};
+  for (const ToolCall &tool : choice.tools)
+    list.push_back({{"id", callId(index, list.size())},
+                    {"type", "function"},
+                    {"function", {{"name", tool.name}, {"arguments", tool.arguments}}}});
+  return list;
+}
+
+Json ApiReply::callDeltas(size_t index, Choice &choice) const {
+  Json list = Json::array();
+  for (size_t i = 0; i < choice.tools.size() + choice.begun.size(); ++i) {
+    const size_t complete = choice.tools.size();
+    const ToolCall &tool = i < complete ? choice.tools[i] : choice.begun[i - complete];
+    const uint64_t number = choice.earlierTools + i;
+    Json entry = {{"index", number}}, function = Json::object();
+    const bool isFirst = i == choice.sent.size();
+    if (isFirst) {
+      entry.update({{"id", callId(index, number)}, {"type", "function"}});
+      function["name"] = tool.name;
+      choice.sent.push_back(0);
+    }
+    function["arguments"] = tool.arguments.substr(choice.sent[i]);
+    if (!isFirst && choice.sent[i] == tool.arguments.size())
+      continue;
+    choice.sent[i] = tool.arguments.size();
+    entry["function"] = std::move(function);
     list.push_back(std::move(entry));
   }
+  choice.earlierTools += choice.tools.size();
+  choice.sent.erase(choice.sent.begin(),
+                    choice.sent.begin() + static_cast<ptrdiff_t>(choice.tools.size()));
+  choice.tools.clear();
   return list;
 }
 
@@ -293,29 +348,40 @@ std::string ApiReply::whole() {
     list.push_back(choiceOf(i, choices[i], false));
   body["choices"] = std::move(list);
   body["usage"] = usage();
-  return textOf(body);
+  return textOf(response ? response->whole(body) : body);
 }
 
 std::string ApiReply::takeEvents() {
-  std::string events;
   if (failure)
-    return "data: " + bodyOf(*failure) + "\n\n";
+    return response ? response->eventsOf(*failure) : "data: " + bodyOf(*failure) + "\n\n";
+  std::string events;
+  for (const Json &chunk : takeChunks())
+    events += response ? response->eventsOf(chunk) : eventOf(chunk);
+  if (hasEnded() && !response)
+    events += "data: [DONE]\n\n";
+  return events;
+}
+
+std::vector<Json> ApiReply::takeChunks() {
+  std::vector<Json> chunks;
   auto append = [&](Json choice) {
     Json chunk = headOf(call.isChat ? "chat.completion.chunk" : "text_completion");
     chunk["choices"] = Json::array({std::move(choice)});
     if (call.streamsUsage)
       chunk["usage"] = nullptr;
-    events += eventOf(chunk);
+    chunks.push_back(std::move(chunk));
   };
   for (size_t i = 0; i < choices.size(); ++i) {
     Choice &choice = choices[i];
     if (choice.hasFinished)
       continue;
-    const bool hasNews = !choice.text.empty() || !choice.reasoning.empty() ||
-                         !choice.tools.empty() || !choice.pieces.empty();
-    if (hasNews || (choice.end && !choice.hasBegun))
+    // Scores wait for what they belong to.
+    const bool waits = call.isChat && !choice.end;
+    if (!choice.text.empty() || !choice.reasoning.empty() || choice.hasNewCalls() ||
+        (!choice.pieces.empty() && !waits) || (choice.end && !choice.hasBegun)) {
       append(choiceOf(i, choice, true));
-    choice.pieces.clear();
+      choice.pieces.clear();
+    }
     if (!choice.end)
       continue;
     choice.hasFinished = true;
@@ -325,19 +391,16 @@ std::string ApiReply::takeEvents() {
     else
       last["text"] = "";
     last["logprobs"] = nullptr;
-    last["finish_reason"] = choice.hasTools() ? Json("tool_calls") : reasonOf(choice.end);
+    last["finish_reason"] = choice.endReason();
     append(std::move(last));
   }
-  if (hasEnded()) {
-    if (call.streamsUsage) {
-      Json chunk = headOf(call.isChat ? "chat.completion.chunk" : "text_completion");
-      chunk["choices"] = Json::array();
-      chunk["usage"] = usage();
-      events += eventOf(chunk);
-    }
-    events += "data: [DONE]\n\n";
+  if (hasEnded() && call.streamsUsage) {
+    Json chunk = headOf(call.isChat ? "chat.completion.chunk" : "text_completion");
+    chunk["choices"] = Json::array();
+    chunk["usage"] = usage();
+    chunks.push_back(std::move(chunk));
   }
-  return events;
+  return chunks;
 }
 
 } // namespace moert::serve

@@ -6,6 +6,7 @@
 #include "runtime/serving/Answer.h"
 #include "runtime/tokenizer/Tokenizer.h"
 #include "tools/moert-serve/ApiCall.h"
+#include "tools/moert-serve/Responses.h"
 
 #include <chrono>
 #include <cstdint>
@@ -52,31 +53,42 @@ private:
     // Shared with the scheduler's thread.
     std::shared_ptr<Answer> answer;
     std::optional<AnswerReader> reader = {}; // Absent: all text is the answer.
+    bool allowsCalls = true;                 // More than one.
     // Not streamed so far, or all.
     std::string text = {}, reasoning = {};
-    std::vector<ToolCall> tools = {};
+    std::vector<ToolCall> tools = {}; // Complete ones.
+    std::vector<ToolCall> begun = {}; // Those after them that are not complete.
+    /// Bytes of the arguments of each of both that were streamed; of calls that were not begun
+    /// none.
+    std::vector<size_t> sent = {};
     std::vector<AnswerPiece> pieces = {}; // With scores.
     std::vector<TokenScore> promptScores = {};
     std::optional<AnswerEnd> end = {};
     uint64_t tokens = 0, reasoningTokens = 0, cachedTokens = 0;
     uint64_t offset = 0;       // Characters before the next token.
-    uint64_t earlierTools = 0; // Calls that were streamed.
+    uint64_t earlierTools = 0; // Complete calls that were streamed.
     bool hasBegun = false, hasFinished = false;
+    bool isBroken = false; // The last call is not complete.
 
-    bool hasTools() const { return earlierTools > 0 || !tools.empty(); }
+    bool mayCall() const { return allowsCalls || earlierTools + tools.size() == 0; }
+    bool hasNewCalls() const;
     void take(std::string_view answerText);
     void finish();
     AnswerReader::Emit keep();
+    void followCalls(size_t complete);
+    const char *endReason() const;
   };
 
   void fail(const Choice &choice, const Status &status);
+  std::vector<Json> takeChunks();
   Json headOf(const char *object) const;
   Json choiceOf(size_t index, Choice &choice, bool isChunk) const;
   Json textScores(size_t index, Choice &choice) const;
   Json chatScores(const Choice &choice) const;
   Json usage() const;
-  /// "tool_calls": an array, empty without any.
-  Json toolCalls(size_t index, const Choice &choice, bool isChunk) const;
+  /// "tool_calls": an array, empty without any. Of a chunk: what was not sent.
+  Json toolCalls(size_t index, Choice &choice) const;
+  Json callDeltas(size_t index, Choice &choice) const;
   std::string callId(size_t index, uint64_t number) const;
   /// The text of a token, and the bytes that it adds to a text, which may be a part of a character.
   std::string tokenText(int32_t token) const;
@@ -87,6 +99,7 @@ private:
   const ApiCall call;
   const Tokenizer &tokenizer;
   std::vector<Choice> choices;
+  std::optional<ResponseWriter> response; // Of /v1/responses.
   std::optional<ApiError> failure;
   uint64_t collectedText = 0, collectedScores = 0; // Since takeGrowth().
 };

@@ -1,5 +1,6 @@
 #include "tools/moert-serve/ChatFormat.h"
 
+#include "runtime/chat/ContentParts.h"
 #include "tools/moert-serve/GenericTools.h"
 
 namespace moert::serve {
@@ -23,16 +24,17 @@ static std::string textOf(const std::optional<Chat> &chat) {
   return text;
 }
 
-ChatFormat::ChatFormat(const std::optional<Chat> &chat) : answerFormat(textOf(chat)) {
+ChatFormat::ChatFormat(const std::optional<Chat> &chat, const Json &arguments)
+    : answerFormat(textOf(chat)) {
   isOwn = chat && !chat->templates.empty();
   if (!isOwn)
     stops = {kEnd};
   else
-    fault = load(*chat);
+    fault = load(*chat, arguments);
 }
 
 // "default" is for conversations and "tool_use" for those with tools.
-Status ChatFormat::load(const Chat &chat) {
+Status ChatFormat::load(const Chat &chat, const Json &arguments) {
   const NamedTemplate *first = &chat.templates.front(), *tools = nullptr;
   for (const NamedTemplate &one : chat.templates) {
     if (one.name == "default")
@@ -49,6 +51,11 @@ Status ChatFormat::load(const Chat &chat) {
   for (const auto &[name, text] : chat.specialTokens)
     variables[name] = text;
   variables["documents"] = nullptr;
+  for (const auto &argument : arguments.items())
+    variables[argument.key()] = argument.value();
+  Json context = variables;
+  context["tools"] = nullptr;
+  takesParts = takesOnlyParts(*plain, context);
   return {};
 }
 
@@ -62,6 +69,8 @@ Result<std::string> ChatFormat::render(const ChatInput &input) const {
   for (const auto &variable : input.variables.items())
     context[variable.key()] = variable.value();
   context["messages"] = messages;
+  if (takesParts)
+    splitIntoParts(context["messages"]);
   context["tools"] = hasOwnTools ? input.tools : Json();
   context["add_generation_prompt"] = true;
   return (context["tools"].is_null() ? plain : withTools)->render(context);

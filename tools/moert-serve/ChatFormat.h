@@ -23,8 +23,9 @@ struct ChatInput {
 /// Immutable: any number of threads may use it.
 class ChatFormat {
 public:
-  /// A template that cannot be compiled is an error only of the requests that need it.
-  explicit ChatFormat(const std::optional<Chat> &chat);
+  /// arguments: variables of the template, unless a request sets them. A template that cannot be
+  /// compiled is an error only of the requests that need it.
+  explicit ChatFormat(const std::optional<Chat> &chat, const Json &arguments = Json::object());
 
   /// Whether the artifact has no template, so that conversations are written as ChatML.
   bool isAssumed() const { return !isOwn; }
@@ -37,6 +38,12 @@ public:
   const CallForm &calls() const {
     return hasOwnTools ? *answerFormat.calls() : AnswerFormat::genericCalls();
   }
+  /// How it writes them.
+  const CallWriting &callWriting() const {
+    return hasOwnTools ? *answerFormat.writing() : calls().writings[0];
+  }
+  /// What keeps the template from being used.
+  const Status &status() const { return fault; }
   /// Whether the prompt's text has its own first token.
   bool hasSpecialTokens() const { return isOwn; }
 
@@ -44,13 +51,14 @@ public:
   Result<std::string> render(const ChatInput &input) const;
 
 private:
-  Status load(const Chat &chat);
+  Status load(const Chat &chat, const Json &arguments);
 
   bool isOwn = false; // The artifact has templates.
   std::optional<ChatTemplate> plain, withTools;
   Status fault;
   Json variables = Json::object();
   AnswerFormat answerFormat;
+  bool takesParts = false;  // Contents of messages only as lists of parts.
   bool hasOwnTools = false; // The template writes tools, and calls in a form that is known.
   std::vector<std::string> stops;
 };

@@ -151,13 +151,18 @@ std::optional<ApiError> readMessages(const Json &messages, Json &read) {
 }
 
 std::optional<ApiError> makeChatPrompt(const ChatInput &input, const ChatFormat &format,
-                                       const Tokenizer &tokenizer, std::string_view begin,
-                                       ChatPrompt &prompt) {
+                                       const Tokenizer &tokenizer,
+                                       std::optional<std::string_view> begin, ChatPrompt &prompt) {
   Result<std::string> text = format.render(input);
   if (!text.isOk())
     return invalidField(
         "The model's chat template refuses these messages: " + text.status().message(), "messages");
-  prompt.text = std::move(text).value().append(begin);
+  prompt.text = std::move(text).value();
+  if (begin) {
+    if (const std::string_view end = format.answers().reasoningEndOf(prompt.text); !end.empty())
+      prompt.text.append(end).append("\n\n");
+    prompt.text.append(*begin);
+  }
   // A template writes the special tokens itself.
   Result<std::vector<int32_t>> ids = tokenizer.encode(prompt.text, !format.hasSpecialTokens());
   if (!ids.isOk())
@@ -177,7 +182,7 @@ uint32_t sharedTokensOf(const ChatInput &input, const ChatFormat &format,
   }
   other.messages.push_back({{"role", "user"}, {"content", "\x02"}});
   ChatPrompt first;
-  if (makeChatPrompt(other, format, tokenizer, "", first))
+  if (makeChatPrompt(other, format, tokenizer, {}, first))
     return 0;
   return static_cast<uint32_t>(
       std::mismatch(first.tokens.begin(), first.tokens.end(), prompt.begin(), prompt.end()).first -

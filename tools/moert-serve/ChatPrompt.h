@@ -20,10 +20,10 @@ struct ChatPrompt {
 /// Messages of a request as templates expect them.
 std::optional<ApiError> readMessages(const Json &messages, Json &read);
 
-/// begin: the beginning of the model's message.
+/// begin: the beginning of the model's message, which has no reasoning then; absent: none.
 std::optional<ApiError> makeChatPrompt(const ChatInput &input, const ChatFormat &format,
-                                       const Tokenizer &tokenizer, std::string_view begin,
-                                       ChatPrompt &prompt);
+                                       const Tokenizer &tokenizer,
+                                       std::optional<std::string_view> begin, ChatPrompt &prompt);
 
 /// How many of the first tokens of such a prompt every conversation has that begins with the same
 /// system messages and tools.

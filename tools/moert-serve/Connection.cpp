@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <netinet/in.h>
 #include <optional>
 #include <poll.h>
 #include <string_view>
@@ -156,6 +157,18 @@ Connection::Arrival Connection::examine() {
 bool Connection::isAlive() const {
   pollfd state = {file, 0, 0};
   return ::poll(&state, 1, 0) <= 0 || (state.revents & (POLLERR | POLLHUP | POLLNVAL)) == 0;
+}
+
+bool Connection::isFromThisMachine() const {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof address;
+  if (::getpeername(file, reinterpret_cast<sockaddr *>(&address), &size) != 0)
+    return false;
+  if (address.ss_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in &>(address).sin_addr.s_addr) >> 24 == 127;
+  const in6_addr &ip = reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr;
+  return address.ss_family == AF_INET6 &&
+         (IN6_IS_ADDR_LOOPBACK(&ip) || (IN6_IS_ADDR_V4MAPPED(&ip) && ip.s6_addr[12] == 127));
 }
 
 bool Connection::isHalfClosed() const {

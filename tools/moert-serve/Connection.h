@@ -70,6 +70,8 @@ public:
   /// Whether a part of the answer to this request was sent.
   bool hasSent() const { return sends; }
 
+  /// Whether the client has a loopback address.
+  bool isFromThisMachine() const;
   /// Whether the client is known to be gone. Half-closed connections are not.
   bool isAlive() const;
   /// Whether the client sends no more: it has shut down its side, or is gone.

@@ -67,8 +67,14 @@ std::optional<ApiError> parseBody(std::string_view text, const JsonLimits &limit
   if (size.members > limits.members)
     return badJson(strCat("an object has about ", size.members, " members, expected at most ",
                           limits.members));
-  if (!parseJson(text, parsed))
-    return badJson("it is not valid JSON");
+  if (const std::optional<size_t> fault = parseJson(text, parsed)) {
+    const std::string_view before = text.substr(0, *fault);
+    const auto lines = std::count(before.begin(), before.end(), '\n');
+    // Columns are bytes; rfind() returns -1 on the first line.
+    return badJson(strCat("it is not valid JSON at line ", lines + 1, ", column ",
+                          before.size() - (before.rfind('\n') + 1), ", byte ", *fault, " of ",
+                          text.size()));
+  }
   if (!parsed.is_object())
     return badJson("it is " + typeOf(parsed) + ", expected an object");
   return {};

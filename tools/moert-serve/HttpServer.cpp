@@ -45,6 +45,7 @@ struct Route {
 constexpr std::array kRoutes = {
     Route{"POST", "/v1/chat/completions"},
     Route{"POST", "/v1/completions"},
+    Route{"POST", "/v1/responses"},
     Route{"GET", "/v1/models"},
     Route{"GET", "/health"},
     Route{"GET", "/metrics"},
@@ -141,6 +142,8 @@ static uint64_t bytesOf(const ApiCall &call) {
   }
   for (const std::string &prompt : call.prompts)
     bytes += prompt.size();
+  if (call.response) // As JSON, and in events and the answer.
+    bytes += 8 * textOf(*call.response).size();
   if (!call.sequences.empty() && call.sequences[0].grammar)
     bytes += call.sequences[0].grammar->memoryBytes();
   return bytes;
@@ -278,7 +281,9 @@ std::optional<ApiError> HttpServer::checkRequest(const Request &request) const {
   const std::string_view method = isModel ? "GET" : route->method;
   if (request.method != method && !(method == "GET" && request.method == "HEAD"))
     return wrongMethod(request.method, request.path);
-  if (request.path != "/health" && !hasKey(request))
+  const bool isOpen = request.path == "/health" ||
+                      (request.path == "/metrics" && Connection::current()->isFromThisMachine());
+  if (!isOpen && !hasKey(request))
     return wrongKey(!request.has_header("Authorization"));
   if (isModel && request.path.substr(kModelPrefix.size()) != info.name)
     return unknownModel(request.path.substr(kModelPrefix.size()));
@@ -386,12 +391,19 @@ void HttpServer::addRoutes() {
     response.set_content(textOf({{"object", "list"}, {"data", Json::array({modelEntry()})}}),
                          kJson);
   });
-  for (const bool isChat : {false, true})
-    Post(isChat ? "/v1/chat/completions" : "/v1/completions",
-         [this, isChat](const Request &request, Response &response,
-                        const httplib::ContentReader &reader) {
-           answerCall(request, response, reader, isChat);
-         });
+  const std::initializer_list<std::pair<const char *, ReadCall>> calls = {
+      {"/v1/chat/completions", [](Json &&body, const ServedModelInfo &model,
+                                  ApiCall &call) { return readChatCall(body, model, call); }},
+      {"/v1/completions", [](Json &&body, const ServedModelInfo &model,
+                             ApiCall &call) { return readCompletionCall(body, model, call); }},
+      {"/v1/responses", [](Json &&body, const ServedModelInfo &model, ApiCall &call) {
+         return readResponseCall(std::move(body), model, call);
+       }}};
+  for (const auto &[path, read] : calls)
+    Post(path, [this, read = read](const Request &request, Response &response,
+                                   const httplib::ContentReader &reader) {
+      answerCall(request, response, reader, read);
+    });
 }
 
 Json HttpServer::modelEntry() const {
@@ -441,7 +453,7 @@ std::optional<ApiError> HttpServer::readBody(const httplib::ContentReader &reade
 }
 
 void HttpServer::answerCall(const Request &request, Response &response,
-                            const httplib::ContentReader &reader, bool isChat) {
+                            const httplib::ContentReader &reader, ReadCall read) {
   auto reservation = std::make_unique<Reservation>(memory, kOwnBytes);
   ApiCall call;
   std::string body;
@@ -452,7 +464,7 @@ void HttpServer::answerCall(const Request &request, Response &response,
     Json parsed;
     error = parseBody(body, options.json, parsed);
     if (!error)
-      error = isChat ? readChatCall(parsed, info, call) : readCompletionCall(parsed, info, call);
+      error = read(std::move(parsed), info, call);
     if (error)
       return;
     // Before the next body is parsed: one call at a time is not counted.

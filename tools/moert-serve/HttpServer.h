@@ -77,8 +77,11 @@ private:
   /// Reads a body into memory of the reservation.
   std::optional<ApiError> readBody(const httplib::ContentReader &reader, Reservation &reservation,
                                    std::string &body) const;
+  /// Reads a body.
+  using ReadCall = std::optional<ApiError> (*)(Json &&body, const ServedModelInfo &model,
+                                               ApiCall &call);
   void answerCall(const Request &request, Response &response, const httplib::ContentReader &reader,
-                  bool isChat);
+                  ReadCall read);
   void streamReply(std::unique_ptr<class ApiReply> reply, std::unique_ptr<Reservation> reservation,
                    Response &response);
   void sendWhole(ApiReply &reply, Reservation &reservation, const Request &request,

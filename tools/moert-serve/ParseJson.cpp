@@ -75,7 +75,12 @@ public:
     opened.pop_back();
     return true;
   }
-  bool parse_error(size_t, const std::string &, const Json::exception &) override { return false; }
+  bool parse_error(size_t position, const std::string &, const Json::exception &) override {
+    fault = position;
+    return false;
+  }
+
+  size_t fault = 0;
 
 private:
   Json &place(Json value) {
@@ -103,9 +108,11 @@ private:
 
 } // namespace
 
-bool parseJson(std::string_view text, Json &parsed) {
+std::optional<size_t> parseJson(std::string_view text, Json &parsed) {
   JsonBuilder builder(parsed);
-  return Json::sax_parse(text, &builder);
+  if (Json::sax_parse(text, &builder))
+    return {};
+  return std::min(builder.fault, text.size());
 }
 
 } // namespace moert::serve

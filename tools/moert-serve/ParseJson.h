@@ -4,12 +4,15 @@
 
 #include "tools/moert-serve/ApiError.h"
 
+#include <cstddef>
+#include <optional>
 #include <string_view>
 
 namespace moert::serve {
 
-/// Returns false for text that is not valid JSON. A name that an object has twice keeps its first
-/// place and has its last value, as with the library.
-bool parseJson(std::string_view text, Json &parsed);
+/// Returns how many bytes a text that is not valid JSON has up to its fault, the byte with it
+/// included. A name that an object has twice keeps its first place and has its last value, as with
+/// the library.
+std::optional<size_t> parseJson(std::string_view text, Json &parsed);
 
 } // namespace moert::serve

@@ -15,6 +15,7 @@
 #include "tools/moert/EngineFlags.h"
 #include "tools/moert/LoadedModel.h"
 #include "tools/moert/RunContext.h"
+#include "tools/moert/TemplateFlags.h"
 
 #include <CLI/CLI.hpp>
 
@@ -22,6 +23,7 @@
 #include <cstdlib>
 #include <malloc.h>
 #include <memory>
+#include <span>
 #include <sys/random.h>
 
 namespace moert::serve {
@@ -45,6 +47,7 @@ struct ServeOptions {
   uint32_t waiting = kDefaultWaiting;
   std::optional<uint32_t> kept;
   uint32_t graceSeconds = 10;
+  cli::TemplateFlags chatTemplate;
   cli::EngineFlags engine;
 };
 
@@ -85,9 +88,42 @@ uint64_t sharedBytes(const ServeOptions &options, const ServingLimits &limits) {
   return std::max({bytes, kLeast, 4 * uint64_t(options.http.limits.bodyBytes)});
 }
 
+/// The artifact's, or that of --template.
+Result<ChatFormat> chatFormatOf(const ServeOptions &options, const Artifact &artifact) {
+  std::optional<Chat> chat = artifact.chat;
+  Json arguments = Json::object();
+  MOERT_RETURN_IF_ERROR(cli::addTemplateArguments(options.chatTemplate, arguments));
+  if (!options.chatTemplate.file)
+    return ChatFormat(chat, arguments);
+  MOERT_ASSIGN_OR_RETURN(NamedTemplate named, cli::readTemplate(options.chatTemplate));
+  if (!chat)
+    chat.emplace();
+  chat->templates = {std::move(named)};
+  ChatFormat format(chat, arguments);
+  MOERT_RETURN_IF_ERROR(format.status());
+  return format;
+}
+
+/// The special tokens that calls are written with.
+std::vector<int32_t> callTokensOf(const Model &model, const ChatFormat &format) {
+  return format.answers().tokens(*model.tokenizer(), &format.calls());
+}
+
+/// The tokens' texts, with those of the special tokens.
+TokenTexts textsWith(const Tokenizer &tokenizer, const TokenTexts &plain,
+                     std::span<const int32_t> special) {
+  std::vector<std::string> texts;
+  for (size_t token = 0; token < plain.tokens(); ++token)
+    texts.emplace_back(plain.textOf(static_cast<int32_t>(token)));
+  for (const int32_t token : special)
+    texts[static_cast<size_t>(token)] = tokenizer.contentOf(token);
+  return TokenTexts(std::move(texts));
+}
+
 /// Memory beside the engine's: connections, requests and what their answers hold.
-uint64_t servingBytes(const ServeOptions &options, const ServingLimits &limits,
-                      uint32_t vocabulary) {
+uint64_t servingBytes(const ServeOptions &options, const ServingLimits &limits, const Model &model,
+                      const ChatFormat &format) {
+  const uint32_t vocabulary = model.artifact().model.vocabularySize;
   // A stack, the kernel's part of a thread and of its socket, and the library's strings.
   constexpr uint64_t kPerConnection =
       WorkerThread::kStackBytes + WorkerThread::kKernelBytes + 128 * 1024 + HttpServer::kOwnBytes;
@@ -108,14 +144,15 @@ uint64_t servingBytes(const ServeOptions &options, const ServingLimits &limits,
   bytes += kPerIdleConnection * options.http.idleConnections() + kHeaders + kRendering;
   bytes += options.http.json.values * kPerValue;
   bytes += 4 * options.http.limits.bodyBytes;
-  bytes += kGrammarBuildBytes;
+  bytes += 2 * kGrammarBuildBytes; // A schema's, and that of the calls that have it.
   bytes += sharedBytes(options, limits);
   // Samplers are those of running sequences: the others have none yet.
   bytes += limits.running * Sampler::memoryBytes(cuts, vocabulary);
   // Texts of the tokens; for each sequence with a format a row of logits, and its constraint; one
   // row more of masked logits.
   constexpr uint64_t kTextBytesPerToken = 16;
-  bytes += TokenTexts::memoryBytes(vocabulary, vocabulary * kTextBytesPerToken);
+  const uint64_t tables = callTokensOf(model, format).empty() ? 1 : 2;
+  bytes += tables * TokenTexts::memoryBytes(vocabulary, vocabulary * kTextBytesPerToken);
   bytes += limits.running * TokenConstraint::memoryBytes(vocabulary);
   bytes += GrammarAutomaton::kCompactBytes; // Once: constraints are the serving loop's thread's.
   bytes += (limits.running + 1) * uint64_t(vocabulary) * sizeof(float);
@@ -151,7 +188,7 @@ uint64_t drawSeed() {
 }
 
 EngineOptions engineOptions(const ServeOptions &options, const Model &model,
-                            uint32_t contextTokens) {
+                            const ChatFormat &format, uint32_t contextTokens) {
   const ServingLimits limits = limitsOf(options, model.artifact(), contextTokens);
   EngineOptions engine = cli::engineOptionsOf(options.engine);
   // What a miss rule changes depends on what the cache holds, and so on the other sequences.
@@ -160,7 +197,7 @@ EngineOptions engineOptions(const ServeOptions &options, const Model &model,
   engine.sessions = limits.sessions();
   engine.sessionTokens = limits.sessionTokens;
   engine.logitsRows = std::min(limits.running, kDefaultSessions);
-  engine.extraBytes = servingBytes(options, limits, model.artifact().model.vocabularySize);
+  engine.extraBytes = servingBytes(options, limits, model, format);
   return engine;
 }
 
@@ -178,15 +215,16 @@ Status serveModel(ServeOptions options) {
   MOERT_RETURN_IF_ERROR(checkOrigin(options.http.corsOrigin));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
   MOERT_RETURN_IF_ERROR(cli::tokenizerOf(*model, "serve").status());
+  MOERT_ASSIGN_OR_RETURN(const ChatFormat chatFormat, chatFormatOf(options, model->artifact()));
   const ModelInfo info = model->artifact().model;
   const cli::NoticeFlags &notices = options.engine.notices;
   const uint32_t defaultContext = std::min(cli::kDefaultContext, info.maxPositions);
   const uint32_t contextTokens = options.contextTokens.value_or(
       cli::contextWithinBudget(*model, defaultContext, [&](uint32_t tokens) {
-        return engineOptions(options, *model, tokens);
+        return engineOptions(options, *model, chatFormat, tokens);
       }));
   const ServingLimits limits = limitsOf(options, model->artifact(), contextTokens);
-  const EngineOptions engine = engineOptions(options, *model, contextTokens);
+  const EngineOptions engine = engineOptions(options, *model, chatFormat, contextTokens);
   MOERT_ASSIGN_OR_RETURN(Listener listener, Listener::bind(options.host, options.port));
   MOERT_ASSIGN_OR_RETURN(
       cli::LoadedModel loaded,
@@ -194,13 +232,17 @@ Status serveModel(ServeOptions options) {
                      {.levers = "a smaller --context, --kv-tokens or --sessions"}));
 
   const TokenTexts tokenTexts(*loaded.model->tokenizer());
-  const ChatFormat chatFormat(loaded.model->artifact().chat);
+  std::optional<TokenTexts> callTexts;
+  if (const std::vector<int32_t> special = callTokensOf(*loaded.model, chatFormat);
+      !special.empty())
+    callTexts = textsWith(*loaded.model->tokenizer(), tokenTexts, special);
   ServingLoop loop(*loaded.engine, limits);
   ServedModelInfo served = {loaded.model.get(),
                             options.modelName.value_or(nameOf(options.artifact)),
                             limits.contextTokens,
                             limits.running + limits.waiting,
                             &tokenTexts,
+                            callTexts ? &*callTexts : &tokenTexts,
                             &chatFormat,
                             defaultSampling(loaded.model->artifact().sampling),
                             drawSeed,
@@ -260,6 +302,7 @@ void addHttpOptions(CLI::App &command, ServeOptions &options) {
                   "the list of processes, unlike --api-key-file and MOERT_API_KEY")
       ->type_name("KEY")
       ->group(group);
+  cli::addTemplateFlags(command, options.chatTemplate, "Conversations");
   command.add_option("--api-key-file", options.apiKeyFile, "Read the key from a file")
       ->type_name("FILE")
       ->group(group);

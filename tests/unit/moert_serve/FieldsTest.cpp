@@ -42,6 +42,9 @@ TEST_CASE("bodies within the limits are parsed, others are refused before they t
   CHECK(refusalOf("").find("not valid JSON") != std::string::npos);
   CHECK(refusalOf("{\"a\": \"\\").find("not valid JSON") != std::string::npos);
   CHECK(refusalOf("{\"a\": 1e999}").find("not valid JSON") != std::string::npos);
+  CHECK(
+      refusalOf("{\"a\": 1,\n  oops}").find("not valid JSON at line 2, column 3, byte 12 of 16") !=
+      std::string::npos);
   CHECK(refusalOf("3").find("an integer, expected an object") != std::string::npos);
   CHECK(refusalOf("{\"a\": \"\xC0\xAF\"}").find("UTF-8") != std::string::npos);
 }

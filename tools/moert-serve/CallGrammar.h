@@ -1,0 +1,21 @@
+// Grammars of calls in the form that a model's template has, so that a call that has to be made is
+// written as the model was trained to write it.
+#pragma once
+
+#include "runtime/answer/CallForm.h"
+#include "runtime/grammar/JsonSchema.h"
+
+#include <span>
+
+namespace moert::serve {
+
+/// One call of one of the functions, or several, after writing.open. A generated text is read as
+/// arguments that fit the function's schema.
+///
+/// Refuses names that the form could not have, and where it has texts without JSON's quotes, texts
+/// with bounds and parameters that may be a text or something else: it could not keep them.
+Result<Grammar> grammarOfCalls(const CallWriting &writing,
+                               std::span<const FunctionSchema> functions, const ToolTypes &types,
+                               bool allowsSeveral);
+
+} // namespace moert::serve

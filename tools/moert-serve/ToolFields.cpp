@@ -1,0 +1,128 @@
+#include "tools/moert-serve/ToolFields.h"
+
+#include "runtime/base/Excerpt.h"
+#include "runtime/base/Status.h"
+#include "runtime/grammar/JsonSchema.h"
+#include "tools/moert-serve/CallGrammar.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moert::serve {
+
+namespace {
+
+struct ToolChoice {
+  bool isAllowed = true, isRequired = false;
+  std::optional<std::string> name = {}; // The function that has to be called.
+};
+
+/// "none", "auto", "required", or {"type": "function", "function": {"name": ...}}.
+ToolChoice readToolChoice(Fields &fields) {
+  const Json *choice = fields.any("tool_choice");
+  if (!choice || *choice == "auto")
+    return {};
+  if (*choice == "none")
+    return {false};
+  if (*choice == "required")
+    return {true, true};
+  if (choice->is_string()) {
+    fields.fail(invalidField(strCat("Invalid value: '", excerpt(choice->get<std::string>()),
+                                    "'. Supported values are: 'none', 'auto' and 'required'."),
+                             "tool_choice"));
+    return {};
+  }
+  const Json *object = fields.objectAt("tool_choice");
+  if (!object)
+    return {};
+  Fields inner(*object, "tool_choice.");
+  inner.require("type");
+  inner.only("type", "function", "tools are functions");
+  inner.require("function");
+  ToolChoice named = {true, true};
+  if (const Json *function = inner.objectAt("function")) {
+    Fields innermost(*function, "tool_choice.function.");
+    innermost.require("name");
+    named.name = innermost.text("name");
+    innermost.refuseOthers();
+    if (innermost.error())
+      inner.fail(*innermost.error());
+  }
+  inner.refuseOthers();
+  if (inner.error())
+    fields.fail(*inner.error());
+  return named;
+}
+
+void checkTool(Fields &fields, const Json &tool, const std::string &name) {
+  const bool isFunction = tool.is_object() && tool.contains("type") && tool["type"] == "function" &&
+                          tool.contains("function") && tool["function"].is_object();
+  if (!isFunction || !tool["function"].contains("name") || !tool["function"]["name"].is_string())
+    fields.fail(invalidField(strCat("Invalid value for '", name,
+                                    "': expected an object with the type \"function\" and a "
+                                    "function that has a name."),
+                             name));
+}
+
+/// Constrains the answer to calls of the tools, or one of the one that the choice names, in the
+/// template's form; where it cannot keep the schemas, to one in the generic form.
+void forceCall(const Json &tools, const ToolChoice &choice, Fields &fields,
+               const ServedModelInfo &info, ApiCall &call, AnswerRequest &base) {
+  std::vector<FunctionSchema> functions;
+  for (const Json &tool : tools) {
+    const Json &function = tool["function"];
+    const std::string name = function["name"].get<std::string>();
+    if (choice.name && *choice.name != name)
+      continue;
+    const auto parameters = function.find("parameters");
+    const bool hasParameters = parameters != function.end() && !parameters->is_null();
+    functions.push_back({name, hasParameters ? &*parameters : nullptr});
+  }
+  if (functions.empty())
+    return fields.fail(
+        invalidField(strCat("Tool choice '", excerpt(choice.name.value_or("required")),
+                            "' not found in 'tools' parameter."),
+                     "tool_choice"));
+  const CallWriting *writing = &info.chatFormat->callWriting();
+  Result<Grammar> grammar =
+      grammarOfCalls(*writing, functions, call.toolTypes, call.allowsCalls && !choice.name);
+  if (!grammar.isOk()) {
+    call.toolCalls = &AnswerFormat::genericCalls();
+    writing = &call.toolCalls->writings[0];
+    grammar = grammarOfCall(functions);
+  }
+  if (!grammar.isOk())
+    return fields.fail(
+        invalidField("Invalid schema for " + grammar.status().message() + ".", "tools"));
+  base.grammar = std::make_shared<const Grammar>(std::move(grammar).value());
+  base.tokenTexts = info.callTexts;
+  call.forcesTool = true;
+  call.callBegin = writing->open;
+}
+
+} // namespace
+
+Json readTools(Fields &fields, const ServedModelInfo &info, ApiCall &call, AnswerRequest &base) {
+  call.allowsCalls = fields.flag("parallel_tool_calls").value_or(true);
+  const Json *tools = fields.array("tools");
+  const ToolChoice choice = readToolChoice(fields);
+  const bool hasTools = tools && !tools->empty();
+  if (!hasTools && choice.isRequired)
+    fields.fail(invalidField("Invalid value for 'tool_choice': 'tool_choice' is only allowed when "
+                             "'tools' are specified.",
+                             "tool_choice"));
+  if (!hasTools || !choice.isAllowed)
+    return {};
+  for (size_t i = 0; i < tools->size(); ++i)
+    checkTool(fields, (*tools)[i], strCat("tools[", i, "]"));
+  if (fields.error())
+    return {};
+  call.toolCalls = &info.chatFormat->calls();
+  call.toolTypes = ToolTypes(*tools);
+  if (choice.isRequired)
+    forceCall(*tools, choice, fields, info, call, base);
+  return *tools;
+}
+
+} // namespace moert::serve
