@@ -3,6 +3,8 @@
 #include "runtime/base/Status.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace moert {
 
@@ -22,12 +24,7 @@ uint32_t Grammar::addRule() {
 void Grammar::addAlternative(uint32_t rule, const Sequence &sequence) {
   const auto added = static_cast<uint32_t>(alternatives.size());
   alternatives.push_back({static_cast<uint32_t>(elements.size()), kNoAlternative});
-  Rule &changed = rules[rule];
-  if (changed.first == kNoAlternative)
-    changed.first = added;
-  else
-    alternatives[changed.last].next = added;
-  changed.last = added;
+  append(rules[rule], added);
   elements.insert(elements.end(), sequence.begin(), sequence.end());
   elements.push_back({});
 }
@@ -63,6 +60,59 @@ uint32_t Grammar::append(const Grammar &other) {
     }
   }
   return first;
+}
+
+// An alternative has a text once the rules in it do.
+std::vector<bool> Grammar::dropUnproductive() {
+  struct Use {
+    uint32_t rule, alternative;
+  };
+  std::vector<Use> uses; // Later by the rule.
+  std::vector<uint32_t> waitsFor(alternatives.size()), owners(alternatives.size()), found;
+  std::vector<bool> isProductive(rules.size(), false);
+  auto countDown = [&](uint32_t alternative) {
+    const uint32_t owner = owners[alternative];
+    if (waitsFor[alternative] == 0 && !isProductive[owner]) {
+      isProductive[owner] = true;
+      found.push_back(owner);
+    }
+  };
+  for (uint32_t rule = 0; rule < rules.size(); ++rule)
+    for (uint32_t i = rules[rule].first; i != kNoAlternative; i = alternatives[i].next) {
+      owners[i] = rule;
+      for (uint32_t at = alternatives[i].element; elements[at].kind != Element::Kind::kEnd; ++at)
+        if (elements[at].kind == Element::Kind::kRule) {
+          uses.push_back({elements[at].index, i});
+          ++waitsFor[i];
+        }
+      countDown(i);
+    }
+  std::sort(uses.begin(), uses.end(), [](const Use &a, const Use &b) { return a.rule < b.rule; });
+  for (size_t next = 0; next < found.size(); ++next) {
+    auto use = std::lower_bound(uses.begin(), uses.end(), found[next],
+                                [](const Use &a, uint32_t b) { return a.rule < b; });
+    for (; use != uses.end() && use->rule == found[next]; ++use) {
+      --waitsFor[use->alternative];
+      countDown(use->alternative);
+    }
+  }
+  for (Rule &rule : rules) {
+    const uint32_t first = std::exchange(rule, {}).first;
+    for (uint32_t i = first; i != kNoAlternative; i = alternatives[i].next)
+      if (waitsFor[i] == 0)
+        append(rule, i);
+    if (rule.last != kNoAlternative)
+      alternatives[rule.last].next = kNoAlternative;
+  }
+  return isProductive;
+}
+
+void Grammar::append(Rule &rule, uint32_t alternative) {
+  if (rule.first == kNoAlternative)
+    rule.first = alternative;
+  else
+    alternatives[rule.last].next = alternative;
+  rule.last = alternative;
 }
 
 void Grammar::shrink() {
@@ -147,8 +197,22 @@ std::optional<Grammar::Fault> Grammar::findFault() const {
     std::vector<bool> isOrdered(rules.size(), false);
     for (uint32_t rule : order.rules)
       isOrdered[rule] = true;
-    const auto rule = std::find(isOrdered.begin(), isOrdered.end(), false) - isOrdered.begin();
-    return Fault{static_cast<uint32_t>(rule), "it refers to itself without any text between"};
+    auto rule = static_cast<uint32_t>(std::find(isOrdered.begin(), isOrdered.end(), false) -
+                                      isOrdered.begin());
+    // Others only use the one that comes back to itself.
+    for (std::set<uint32_t> seen; seen.insert(rule).second;)
+      anyAlternative(rule, [&](uint32_t first) {
+        for (; elements[first].kind == Element::Kind::kRule; ++first) {
+          if (!isOrdered[elements[first].index]) {
+            rule = elements[first].index;
+            return true;
+          }
+          if (!order.empty[elements[first].index])
+            break;
+        }
+        return false;
+      });
+    return Fault{rule, "it refers to itself without any text between"};
   }
   const std::vector<uint32_t> ways = waysToBegin(order);
   std::optional<uint32_t> wide;

@@ -64,6 +64,8 @@ public:
   std::optional<Fault> findFault() const;
   /// Ways to begin each rule's text, at most; UINT32_MAX: so many or more.
   std::vector<uint32_t> waysToBegin() const;
+  /// Removes alternatives that have no text. Returns whether each rule has one.
+  std::vector<bool> dropUnproductive();
   /// Gives back what building left over.
   void shrink();
   uint64_t memoryBytes() const;
@@ -80,6 +82,7 @@ private:
     uint32_t next;    // The same rule's.
   };
 
+  void append(Rule &rule, uint32_t alternative);
   /// Calls back with the first element of each alternative, until one returns true.
   bool anyAlternative(uint32_t rule, const std::function<bool(uint32_t)> &isFound) const;
   /// Whether each rule's text can be empty.

@@ -1,9 +1,10 @@
 // Grammars of JSON texts: any object, or the values that a JSON schema describes.
 //
-// A generated text always fits the schema, but not every text that fits can be generated: listed
-// properties come in the schema's order and no others beside them, values of enum and const are
-// spelled one way, numbers have at most 16 digits before and after the point, and white space is
-// short. A keyword that would not be kept is refused by its name.
+// A generated text fits the schema, but not every text that fits can be generated: listed
+// properties come in the schema's order, others only where additionalProperties or
+// patternProperties allow them, values of enum and const and characters of patterns are spelled one
+// way, numbers have at most 16 digits before and after the point, and white space is short.
+// Keywords that a grammar cannot keep are named beside it.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -14,17 +15,24 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace moert {
 
 /// What building a grammar allocates at most, the grammar included.
-constexpr uint64_t kGrammarBuildBytes = uint64_t(4) << 20;
+constexpr uint64_t kGrammarBuildBytes = uint64_t(6) << 20;
 
 /// Any JSON object.
 Grammar grammarOfJsonObject();
 
+struct SchemaGrammar {
+  Grammar grammar;
+  /// Keywords that the texts may not fit, with their places and the reason: "#/items: contains".
+  std::vector<std::string> unenforced = {};
+};
+
 /// The schema is untrusted; its depth must be bounded. Errors name the place and the keyword.
-Result<Grammar> grammarOfSchema(const nlohmann::ordered_json &schema);
+Result<SchemaGrammar> grammarOfSchema(const nlohmann::ordered_json &schema);
 
 /// A function that a model may call.
 struct FunctionSchema {
@@ -34,6 +42,6 @@ struct FunctionSchema {
 };
 
 /// One call of one of the functions: {"name": "f", "arguments": {...}}. Errors name the function.
-Result<Grammar> grammarOfCall(std::span<const FunctionSchema> functions);
+Result<SchemaGrammar> grammarOfCall(std::span<const FunctionSchema> functions);
 
 } // namespace moert

@@ -60,6 +60,15 @@ class Server:
             text = response.read()
             return response.status, json.loads(text) if text.startswith(b"{") else text.decode()
 
+    def header(self, path, body, name):
+        """A header of the answer to a request that is not refused; None: it has none."""
+        connection = http.client.HTTPConnection(*self.address, timeout=120)
+        with contextlib.closing(connection):
+            connection.request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            assert response.status == 200, response.read()
+            return response.getheader(name)
+
     def text(self, prompt=PROMPT, **fields):
         status, reply = self.ask(TEXT, {"model": "pocket", "prompt": prompt, "temperature": 0, **fields})
         assert status == 200, reply

@@ -13,10 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const auto schema = nlohmann::ordered_json::parse(input.substr(0, end), nullptr, false);
   if (schema.is_discarded())
     return 0;
-  Result<Grammar> grammar = grammarOfSchema(schema);
+  Result<SchemaGrammar> grammar = grammarOfSchema(schema);
   if (!grammar.isOk())
     return 0;
-  GrammarAutomaton automaton(*grammar);
+  GrammarAutomaton automaton(grammar->grammar);
   GrammarAutomaton::State state = automaton.start();
   std::string text;
   for (size_t i = end + 1; i < size && automaton.canContinue(state); ++i) {

@@ -4,6 +4,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/grammar/JsonSchema.h"
 #include "tools/moert-serve/ChatPrompt.h"
+#include "tools/moert-serve/SchemaFields.h"
 #include "tools/moert-serve/ToolFields.h"
 
 #include <algorithm>
@@ -29,32 +30,6 @@ ApiError tooLong(uint64_t prompt, std::optional<uint64_t> tokens, const ServedMo
                              " tokens. However, ", found, ". Please reduce the length of the ",
                              what, tokens ? " or completion." : "."),
                       what, "context_length_exceeded");
-}
-
-/// "json_schema": {"name": ..., "schema": {...}}
-void readSchema(Fields &format, AnswerRequest &request) {
-  format.require("json_schema");
-  const Json *member = format.objectAt("json_schema");
-  if (!member)
-    return;
-  Fields fields(*member, format.nameOf("json_schema") + ".");
-  fields.require("name");
-  const std::string name = fields.text("name").value_or("");
-  fields.ignore({"description", "strict"}); // The schema is always kept.
-  fields.require("schema");
-  const Json *schema = fields.objectAt("schema");
-  fields.refuseOthers();
-  if (schema && !fields.error()) {
-    Result<Grammar> grammar = grammarOfSchema(*schema);
-    if (grammar.isOk())
-      request.grammar = std::make_shared<const Grammar>(std::move(grammar).value());
-    else
-      fields.fail(invalidField(strCat("Invalid schema for response_format '", excerpt(name),
-                                      "': ", grammar.status().message(), "."),
-                               "response_format"));
-  }
-  if (fields.error())
-    format.fail(*fields.error());
 }
 
 /// The members that both calls have.
@@ -206,6 +181,34 @@ private:
   }
 };
 
+void constrain(CallReader &reader, Grammar grammar) {
+  reader.base.grammar = std::make_shared<const Grammar>(std::move(grammar));
+  reader.base.tokenTexts = reader.info.tokenTexts;
+}
+
+/// "json_schema": {"name": ..., "schema": {...}}
+void readSchema(Fields &format, CallReader &reader) {
+  format.require("json_schema");
+  const Json *member = format.objectAt("json_schema");
+  if (!member)
+    return;
+  Fields fields(*member, format.nameOf("json_schema") + ".");
+  fields.require("name");
+  const std::string name = fields.text("name").value_or("");
+  const bool isStrict = fields.flag("strict").value_or(false);
+  fields.ignore({"description"});
+  fields.require("schema");
+  const Json *schema = fields.objectAt("schema");
+  fields.refuseOthers();
+  if (schema && !fields.error())
+    if (auto grammar = readGrammarOf(grammarOfSchema(*schema), isStrict,
+                                     strCat("response_format '", excerpt(name), "': "), fields,
+                                     "response_format", reader.call))
+      constrain(reader, std::move(*grammar));
+  if (fields.error())
+    format.fail(*fields.error());
+}
+
 /// "response_format": a text, any JSON object, or values of a schema.
 void readFormat(CallReader &reader) {
   Fields &fields = reader.fields;
@@ -216,9 +219,9 @@ void readFormat(CallReader &reader) {
   inner.require("type");
   const std::string type = inner.text("type").value_or("text");
   if (type == "json_object")
-    reader.base.grammar = std::make_shared<const Grammar>(grammarOfJsonObject());
+    constrain(reader, grammarOfJsonObject());
   else if (type == "json_schema")
-    readSchema(inner, reader.base);
+    readSchema(inner, reader);
   else if (type != "text")
     inner.fail(invalidField(strCat("Invalid value: '", excerpt(type),
                                    "'. Supported values are: 'text', 'json_object' and "
@@ -227,7 +230,6 @@ void readFormat(CallReader &reader) {
   inner.refuseOthers();
   if (inner.error())
     fields.fail(*inner.error());
-  reader.base.tokenTexts = reader.info.tokenTexts;
 }
 
 /// A text, an array of texts, an array of ids, or an array of arrays of ids.

@@ -50,6 +50,8 @@ struct ApiCall {
   const AnswerFormat *answers = nullptr;
   const CallForm *toolCalls = nullptr; // Calls that are read; null for none.
   ToolTypes toolTypes = {};
+  /// Keywords of the schemas that answers may not fit; see SchemaGrammar.
+  std::vector<std::string> unenforced = {};
   std::string promptEnd = {};        // Which may have begun the model's reasoning.
   std::optional<Json> response = {}; // Of /v1/responses: what of the request it repeats.
 };

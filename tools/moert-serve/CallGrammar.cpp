@@ -105,7 +105,7 @@ public:
   CallGrammar(const CallWriting &callWriting, const ToolTypes &toolTypes)
       : writing(callWriting), types(toolTypes) {}
 
-  Result<Grammar> build(std::span<const FunctionSchema> functions, bool allowsSeveral) {
+  Result<SchemaGrammar> build(std::span<const FunctionSchema> functions, bool allowsSeveral) {
     const uint32_t answer = grammar.addRule(), call = grammar.addRule(), rest = grammar.addRule();
     for (const FunctionSchema &function : functions) {
       MOERT_ASSIGN_OR_RETURN(const Sequence sequence, callOf(function));
@@ -120,7 +120,7 @@ public:
     if (const std::optional<Grammar::Fault> fault = grammar.findFault())
       return invalidInput("the tools' schemas: ", fault->reason);
     grammar.shrink();
-    return std::move(grammar);
+    return SchemaGrammar{std::move(grammar), std::move(unenforced)};
   }
 
 private:
@@ -146,6 +146,7 @@ private:
   Result<Sequence> callOf(const FunctionSchema &function) {
     static const Json kNone = {
         {"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
+    place = strCat("function '", excerpt(function.name), "': ");
     if (!isPlainName(function.name))
       return invalidInput("function '", excerpt(function.name), "': its name has other characters");
     const Json &parameters = function.parameters ? *function.parameters : kNone;
@@ -196,10 +197,12 @@ private:
   }
 
   Result<uint32_t> addSchema(const Json &schema) {
-    MOERT_ASSIGN_OR_RETURN(const Grammar values, grammarOfSchema(schema));
-    if (grammar.size() + values.size() > kMostElements)
+    MOERT_ASSIGN_OR_RETURN(const SchemaGrammar values, grammarOfSchema(schema));
+    if (grammar.size() + values.grammar.size() > kMostElements)
       return invalidInput("the tools' schemas are too large");
-    return grammar.append(values);
+    for (const std::string &keyword : values.unenforced)
+      unenforced.push_back(strCat(place, keyword));
+    return grammar.append(values.grammar);
   }
 
   /// Parameters in the schema's order, of which optional ones may be left out.
@@ -253,8 +256,12 @@ private:
     if (writing.hasPlainTexts())
       addKinds(schema, root, kinds, 8);
     if (!kinds.isUnknown && !kinds.isText && kinds.texts.empty()) {
-      MOERT_ASSIGN_OR_RETURN(const uint32_t value, schemaRule(schema, root));
-      return join({key, text(writing.afterKey), one(value), text(writing.afterValue)});
+      const std::string outer = place;
+      place += strCat("parameter '", name, "': ");
+      const Result<uint32_t> value = schemaRule(schema, root);
+      place = outer;
+      MOERT_RETURN_IF_ERROR(value.status());
+      return join({key, text(writing.afterKey), one(*value), text(writing.afterValue)});
     }
     const std::string context = strCat("parameter '", excerpt(name), "'");
     if (kinds.isUnknown || kinds.isOther)
@@ -317,15 +324,17 @@ private:
   const CallWriting &writing;
   const ToolTypes &types;
   Grammar grammar;
+  std::vector<std::string> unenforced; // Keywords of parameters.
+  std::string place;                   // Of the schema that is read, for these.
   std::map<std::string, uint32_t> schemas; // By the parameter's text.
   std::optional<uint32_t> untilMark;       // The form's only one.
 };
 
 } // namespace
 
-Result<Grammar> grammarOfCalls(const CallWriting &writing,
-                               std::span<const FunctionSchema> functions, const ToolTypes &types,
-                               bool allowsSeveral) {
+Result<SchemaGrammar> grammarOfCalls(const CallWriting &writing,
+                                     std::span<const FunctionSchema> functions,
+                                     const ToolTypes &types, bool allowsSeveral) {
   return CallGrammar(writing, types).build(functions, allowsSeveral);
 }
 

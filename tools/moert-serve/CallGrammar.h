@@ -14,8 +14,8 @@ namespace moert::serve {
 ///
 /// Refuses names that the form could not have, and where it has texts without JSON's quotes, texts
 /// with bounds and parameters that may be a text or something else: it could not keep them.
-Result<Grammar> grammarOfCalls(const CallWriting &writing,
-                               std::span<const FunctionSchema> functions, const ToolTypes &types,
-                               bool allowsSeveral);
+Result<SchemaGrammar> grammarOfCalls(const CallWriting &writing,
+                                     std::span<const FunctionSchema> functions,
+                                     const ToolTypes &types, bool allowsSeveral);
 
 } // namespace moert::serve

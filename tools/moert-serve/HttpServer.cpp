@@ -1,5 +1,6 @@
 #include "tools/moert-serve/HttpServer.h"
 
+#include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
 #include "tools/moert-serve/ApiReply.h"
 #include "tools/moert-serve/Metrics.h"
@@ -147,6 +148,18 @@ static uint64_t bytesOf(const ApiCall &call) {
   if (!call.sequences.empty() && call.sequences[0].grammar)
     bytes += call.sequences[0].grammar->memoryBytes();
   return bytes;
+}
+
+/// As many of the keywords as a header should have.
+static std::string headerOf(const std::vector<std::string> &keywords) {
+  constexpr size_t kMostBytes = 2048;
+  std::string header;
+  for (const std::string &keyword : keywords) {
+    header += (header.empty() ? "" : ", ") + keyword;
+    if (header.size() > kMostBytes)
+      return excerpt(header, kMostBytes);
+  }
+  return header;
 }
 
 HttpServer::HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop,
@@ -477,6 +490,8 @@ void HttpServer::answerCall(const Request &request, Response &response,
   });
   if (error)
     return sendError(*error, response);
+  if (const std::string keywords = headerOf(call.unenforced); !keywords.empty())
+    response.set_header("X-Moert-Unenforced", keywords);
   Submission submission = loop.submit(call.sequences);
   if (submission.refusal)
     return sendError(serve::errorOf(submission), response);

@@ -4,6 +4,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/grammar/JsonSchema.h"
 #include "tools/moert-serve/CallGrammar.h"
+#include "tools/moert-serve/SchemaFields.h"
 
 #include <optional>
 #include <string>
@@ -65,11 +66,13 @@ void checkTool(Fields &fields, const Json &tool, const std::string &name) {
                              name));
 }
 
-/// Constrains the answer to calls of the tools, or one of the one that the choice names, in the
-/// template's form; where it cannot keep the schemas, to one in the generic form.
-void forceCall(const Json &tools, const ToolChoice &choice, Fields &fields,
+/// Reads the schemas of the tools, or of the one that the choice names. Where a call is required,
+/// constrains the answer to calls in the template's form; where that cannot keep the schemas, to one
+/// in the generic form.
+void readToolSchemas(const Json &tools, const ToolChoice &choice, Fields &fields,
                const ServedModelInfo &info, ApiCall &call, AnswerRequest &base) {
   std::vector<FunctionSchema> functions;
+  bool isStrict = false;
   for (const Json &tool : tools) {
     const Json &function = tool["function"];
     const std::string name = function["name"].get<std::string>();
@@ -78,6 +81,7 @@ void forceCall(const Json &tools, const ToolChoice &choice, Fields &fields,
     const auto parameters = function.find("parameters");
     const bool hasParameters = parameters != function.end() && !parameters->is_null();
     functions.push_back({name, hasParameters ? &*parameters : nullptr});
+    isStrict = isStrict || (function.contains("strict") && function["strict"] == true);
   }
   if (functions.empty())
     return fields.fail(
@@ -85,17 +89,20 @@ void forceCall(const Json &tools, const ToolChoice &choice, Fields &fields,
                             "' not found in 'tools' parameter."),
                      "tool_choice"));
   const CallWriting *writing = &info.chatFormat->callWriting();
-  Result<Grammar> grammar =
-      grammarOfCalls(*writing, functions, call.toolTypes, call.allowsCalls && !choice.name);
-  if (!grammar.isOk()) {
+  Result<SchemaGrammar> made =
+      choice.isRequired
+          ? grammarOfCalls(*writing, functions, call.toolTypes, call.allowsCalls && !choice.name)
+          : grammarOfCall(functions);
+  if (!made.isOk() && choice.isRequired) {
     call.toolCalls = &AnswerFormat::genericCalls();
     writing = &call.toolCalls->writings[0];
-    grammar = grammarOfCall(functions);
+    made = grammarOfCall(functions);
   }
-  if (!grammar.isOk())
-    return fields.fail(
-        invalidField("Invalid schema for " + grammar.status().message() + ".", "tools"));
-  base.grammar = std::make_shared<const Grammar>(std::move(grammar).value());
+  std::optional<Grammar> grammar =
+      readGrammarOf(std::move(made), isStrict, "", fields, "tools", call);
+  if (!grammar || !choice.isRequired)
+    return;
+  base.grammar = std::make_shared<const Grammar>(std::move(*grammar));
   base.tokenTexts = info.callTexts;
   call.forcesTool = true;
   call.callBegin = writing->open;
@@ -120,8 +127,7 @@ Json readTools(Fields &fields, const ServedModelInfo &info, ApiCall &call, Answe
     return {};
   call.toolCalls = &info.chatFormat->calls();
   call.toolTypes = ToolTypes(*tools);
-  if (choice.isRequired)
-    forceCall(*tools, choice, fields, info, call, base);
+  readToolSchemas(*tools, choice, fields, info, call, base);
   return *tools;
 }
 

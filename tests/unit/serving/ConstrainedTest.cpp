@@ -22,7 +22,7 @@ TokenTexts digitsAndLetters() {
 AnswerRequest integerRequest(const TokenTexts &texts) {
   AnswerRequest request = requestOf(kPrompt, 1);
   request.grammar = std::make_shared<const Grammar>(
-      grammarOfSchema(nlohmann::ordered_json::parse(R"({"type": "integer"})")).value());
+      grammarOfSchema(nlohmann::ordered_json::parse(R"({"type": "integer"})")).value().grammar);
   request.tokenTexts = &texts;
   return request;
 }
@@ -87,7 +87,7 @@ TEST_CASE("the tokens of a hard format are found beside the steps of other seque
   const TokenTexts texts(longTexts);
   AnswerRequest hard = requestOf(kPrompt, 1);
   hard.grammar = std::make_shared<const Grammar>(
-      grammarOfSchema(nlohmann::ordered_json::parse(R"({"type": "string"})")).value());
+      grammarOfSchema(nlohmann::ordered_json::parse(R"({"type": "string"})")).value().grammar);
   hard.tokenTexts = &texts;
   hard.sampling.temperature = 1;
   hard.sampling.topK = 3;

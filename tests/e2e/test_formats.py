@@ -1,0 +1,29 @@
+"""Formats of answers: keywords of schemas that no grammar keeps."""
+import json
+
+from serving import CHAT, Server, chat
+from support import E2eTest
+
+
+class FormatsTest(E2eTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+    def test_a_keyword_that_is_not_kept_is_named_and_refused_where_the_schema_is_strict(self):
+        schema = {"type": "object", "properties": {"x": {"enum": [1, 2], "if": {}}}}
+        tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+        for fields in ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}}, {"tools": [tool]},
+                       {"tools": [tool], "tool_choice": "required"}):
+            with self.subTest(fields):
+                named = "function 'f': #/properties/x: if" if "tools" in fields else "#/properties/x: if"
+                self.assertEqual(self.server.header(CHAT, chat(max_tokens=2, **fields), "X-Moert-Unenforced"), named)
+                strict = json.loads(json.dumps(fields).replace('"name":', '"strict": true, "name":'))
+                status, reply = self.server.ask(CHAT, chat(**strict))
+                self.assertEqual(status, 400)
+                self.assertIn(named + " is not enforced, and the schema is strict", reply["error"]["message"])
+        self.assertIsNone(self.server.header(CHAT, chat(max_tokens=2), "X-Moert-Unenforced"))
