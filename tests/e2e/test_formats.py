@@ -1,4 +1,4 @@
-"""Formats of answers: keywords of schemas that no grammar keeps."""
+"""Formats of answers: keywords of schemas that no grammar keeps, and grammars in llama.cpp's notation."""
 import json
 
 from serving import CHAT, Server, chat
@@ -27,3 +27,14 @@ class FormatsTest(E2eTest):
                 self.assertEqual(status, 400)
                 self.assertIn(named + " is not enforced, and the schema is strict", reply["error"]["message"])
         self.assertIsNone(self.server.header(CHAT, chat(max_tokens=2), "X-Moert-Unenforced"))
+
+    def test_a_text_fits_its_grammar(self):
+        grammar = 'root ::= ("yes" | "no") ", " [0-9]{2}\n'
+        for seed in range(3):
+            status, reply = self.server.ask(CHAT, chat(grammar=grammar, seed=seed, max_tokens=50))
+            self.assertEqual(status, 200, reply)
+            self.assertRegex(reply["choices"][0]["message"]["content"], r"^(yes|no), \d\d$")
+        self.assertRegex(self.server.text(grammar=grammar, max_tokens=50)["choices"][0]["text"], r"^(yes|no), \d\d$")
+        status, reply = self.server.ask(CHAT, chat(grammar="root ::= word"))
+        self.assertEqual((status, reply["error"]["param"]), (400, "grammar"))
+        self.assertIn("line 1, column 10: the rule 'word' is not defined", reply["error"]["message"])

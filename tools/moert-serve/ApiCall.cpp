@@ -2,6 +2,7 @@
 
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
+#include "runtime/grammar/Gbnf.h"
 #include "runtime/grammar/JsonSchema.h"
 #include "tools/moert-serve/ChatPrompt.h"
 #include "tools/moert-serve/SchemaFields.h"
@@ -232,6 +233,23 @@ void readFormat(CallReader &reader) {
     fields.fail(*inner.error());
 }
 
+/// "grammar": a text in llama.cpp's notation, as its clients send it.
+void readGrammar(CallReader &reader) {
+  Fields &fields = reader.fields;
+  const std::optional<std::string> text = fields.text("grammar");
+  if (!text)
+    return;
+  if (reader.base.grammar)
+    return fields.fail(invalidField("Only one of 'grammar', 'response_format' and a required tool "
+                                    "is supported.",
+                                    "grammar"));
+  Result<Grammar> grammar = grammarOfGbnf(*text);
+  if (!grammar.isOk())
+    return fields.fail(
+        invalidField(strCat("Invalid 'grammar': ", grammar.status().message(), "."), "grammar"));
+  constrain(reader, std::move(grammar).value());
+}
+
 /// A text, an array of texts, an array of ids, or an array of arrays of ids.
 class PromptReader {
 public:
@@ -362,6 +380,7 @@ std::optional<ApiError> readCompletionCall(const Json &body, const ServedModelIn
   }
   fields.only("best_of", reader.choices, "only as many sequences as 'n' are generated");
   fields.only("suffix", "", "text is only generated after the prompt");
+  readGrammar(reader);
   fields.require("prompt");
   const std::optional<uint64_t> maxTokens =
       fields.integer("max_tokens", call.echoes ? 0 : 1, UINT32_MAX);
@@ -387,6 +406,7 @@ std::optional<ApiError> readChatCall(const Json &body, const ServedModelInfo &in
   readFormat(reader);
   ChatInput input;
   input.tools = readTools(fields, info, call, reader.base);
+  readGrammar(reader);
   input.variables = readVariables(fields);
   fields.require("messages");
   std::optional<uint64_t> maxTokens = fields.integer("max_completion_tokens", 1, UINT32_MAX);
