@@ -16,7 +16,6 @@ namespace {
 
 using Sequence = Grammar::Sequence;
 
-constexpr size_t kMostElements = 100'000;
 constexpr uint32_t kMostCount = 2000; // In a quantifier.
 constexpr uint32_t kMostGroups = 64;  // Within each other.
 constexpr uint32_t kUnbounded = UINT32_MAX;
@@ -147,8 +146,8 @@ private:
 
   Status readSequence(Sequence &sequence, bool inGroup) {
     while (position < text.size()) {
-      if (elements > kMostElements)
-        return error("the grammar has more than ", kMostElements, " elements");
+      if (elements > Grammar::kMostElements)
+        return error("the grammar has more than ", Grammar::kMostElements, " elements");
       Sequence item;
       if (accept("\"")) {
         MOERT_RETURN_IF_ERROR(readLiteral(item));

@@ -42,6 +42,9 @@ public:
   /// Ways to continue a text at one place. Only a grammar of many alternatives that begin alike has
   /// more.
   static constexpr uint32_t kMostWays = 1024;
+  /// Elements of a grammar from a text or schema of a client. Schemas of programs have some
+  /// thousands.
+  static constexpr size_t kMostElements = 100'000;
 
   // Building. Rule 0 is the text.
   uint32_t addRule();

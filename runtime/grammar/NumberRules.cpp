@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kMostDigits = 400; // In a bound: those of a double, with its exponent.
 constexpr uint64_t kMostStep = 1'000'000;
-constexpr size_t kMostScale = 18; // Digits of a divisor.
-constexpr size_t kMostStates = 2048;
+constexpr size_t kMostScale = 18;    // Digits of a divisor.
+constexpr size_t kMostStates = 1024; // With a step for each digit, half of a grammar's elements.
 constexpr uint32_t kExactDigits = 15;
 
 using Sequence = Grammar::Sequence;
@@ -128,6 +128,8 @@ private:
                     state.isMost && digit == last, 0};
       if (multiple)
         next.remainder = (state.remainder * 10 + digit) % divisorAfter(next.digits);
+      if (next.remainder != 0 && next.digits == wholeDigits + mostFraction)
+        continue; // No digit follows that could change it.
       byRest[ruleOf(next)].add(static_cast<unsigned char>('0' + digit));
     }
     for (const auto &[rest, digits] : byRest) {

@@ -9,9 +9,6 @@ namespace moert {
 
 using Json = SchemaJson;
 
-/// What a grammar may hold, and one enumeration has in texts; kGrammarBuildBytes counts it. Schemas
-/// of programs have some thousands.
-constexpr size_t kMostElements = 100'000;
 constexpr uint32_t kMostPlaces = 50'000; // Compiled, some of them several times.
 constexpr uint32_t kMostNesting = 64;
 constexpr uint64_t kMostItems = 1024;    // Largest bound of a length or a number of items.
@@ -54,7 +51,7 @@ void SchemaCompiler::notePlace(uint32_t firstRule, const std::string &path) {
 
 Result<uint32_t> SchemaCompiler::ruleWithin(SchemaParts parts, const Places &at,
                                             const std::string &path) {
-  if (grammar.size() > kMostElements || ++placeCount > kMostPlaces)
+  if (grammar.size() > Grammar::kMostElements || ++placeCount > kMostPlaces)
     return invalidInput(path, ": the schema is too large");
   bool isReference = false;
   for (const SchemaPlace &place : at) {
@@ -209,9 +206,9 @@ Result<SchemaCompiler::Texts> SchemaCompiler::valuesOf(const SchemaParts &parts)
     texts->push_back(value.dump());
     bytes += texts->back().size();
   }
-  if (bytes > kMostElements)
+  if (bytes > Grammar::kMostElements)
     return invalidInput(parts.front().path, ": the values have ", bytes,
-                        " bytes, expected at most ", kMostElements);
+                        " bytes, expected at most ", Grammar::kMostElements);
   std::sort(texts->begin(), texts->end());
   texts->erase(std::unique(texts->begin(), texts->end()), texts->end());
   return texts;

@@ -24,8 +24,8 @@ struct SchemaCompiler::ObjectSchema {
       const size_t before = values.size();
       if (const auto found = listed.find(name); found != listed.end())
         values.push_back(found->second);
-      for (const auto &[names, place] : patterns)
-        if (sets.has(names, name))
+      for (const auto &[matching, place] : patterns)
+        if (sets.has(matching, name))
           values.push_back(place);
       if (values.size() == before && further)
         values.push_back(*further);

@@ -9,8 +9,8 @@
 
 namespace moert {
 
-/// States of one string's automaton, and elements of the grammar: some hundredths of a second.
-constexpr size_t kMostStates = 4096, kMostElements = 100'000;
+/// States of one string's automaton: some hundredths of a second.
+constexpr size_t kMostStates = 4096;
 
 void StringRules::makeRoom() {
   if (sets.size() < StringSets::kMostSets / 2)
@@ -56,7 +56,7 @@ std::optional<uint32_t> StringRules::ruleOf(StringSets::Set set) {
   if (set == StringSets::kAll)
     return rules.string;
   const std::optional<Steps> states = newStates(set);
-  if (!states || rules.grammar.size() > kMostElements)
+  if (!states || rules.grammar.size() > Grammar::kMostElements)
     return {};
   addRules(*states);
   return rules.newRule(
