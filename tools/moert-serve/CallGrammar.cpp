@@ -17,8 +17,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Sequence = Grammar::Sequence;
 
-/// Bounds the whole grammar; each schema has its own limit besides.
-constexpr size_t kMostElements = 100'000;
 /// Definitions that are copied for each parameter that refers to them.
 constexpr size_t kMostDefinitionBytes = 64 * 1024;
 
@@ -110,7 +108,7 @@ public:
     for (const FunctionSchema &function : functions) {
       MOERT_ASSIGN_OR_RETURN(const Sequence sequence, callOf(function));
       grammar.addAlternative(call, sequence);
-      if (grammar.size() > kMostElements)
+      if (grammar.size() > Grammar::kMostElements)
         return invalidInput("the tools' schemas are too large");
     }
     grammar.addAlternative(answer, join({text(writing.start), one(call), one(rest)}));
@@ -198,7 +196,7 @@ private:
 
   Result<uint32_t> addSchema(const Json &schema) {
     MOERT_ASSIGN_OR_RETURN(const SchemaGrammar values, grammarOfSchema(schema));
-    if (grammar.size() + values.grammar.size() > kMostElements)
+    if (grammar.size() + values.grammar.size() > Grammar::kMostElements)
       return invalidInput("the tools' schemas are too large");
     for (const std::string &keyword : values.unenforced)
       unenforced.push_back(strCat(place, keyword));
@@ -324,8 +322,8 @@ private:
   const CallWriting &writing;
   const ToolTypes &types;
   Grammar grammar;
-  std::vector<std::string> unenforced; // Keywords of parameters.
-  std::string place;                   // Of the schema that is read, for these.
+  std::vector<std::string> unenforced;     // Keywords of parameters.
+  std::string place;                       // Of the schema that is read, for these.
   std::map<std::string, uint32_t> schemas; // By the parameter's text.
   std::optional<uint32_t> untilMark;       // The form's only one.
 };

@@ -124,7 +124,8 @@ private:
   Clock::time_point bodyEnd;
   Clock::time_point waitsUntil, lastSent;
   size_t requestCount = 0;
-  bool closes = false, sends = false, isBodyTooLarge = false, isClosing = false, isImpatient = false;
+  bool closes = false, sends = false, isBodyTooLarge = false, isClosing = false,
+       isImpatient = false;
 };
 
 } // namespace moert::serve

@@ -67,10 +67,10 @@ void checkTool(Fields &fields, const Json &tool, const std::string &name) {
 }
 
 /// Reads the schemas of the tools, or of the one that the choice names. Where a call is required,
-/// constrains the answer to calls in the template's form; where that cannot keep the schemas, to one
-/// in the generic form.
+/// constrains the answer to calls in the template's form; where that cannot keep the schemas, to
+/// one in the generic form.
 void readToolSchemas(const Json &tools, const ToolChoice &choice, Fields &fields,
-               const ServedModelInfo &info, ApiCall &call, AnswerRequest &base) {
+                     const ServedModelInfo &info, ApiCall &call, AnswerRequest &base) {
   std::vector<FunctionSchema> functions;
   bool isStrict = false;
   for (const Json &tool : tools) {

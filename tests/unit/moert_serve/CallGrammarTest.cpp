@@ -124,7 +124,10 @@ ToolTypes typesOf(const Json &parameters) {
 Result<Grammar> grammarOf(const CallWriting &writing, const Json &parameters,
                           bool allowsSeveral = true) {
   const std::vector<FunctionSchema> functions = {{"get_weather", &parameters}, {"now"}};
-  return serve::grammarOfCalls(writing, functions, typesOf(parameters), allowsSeveral);
+  MOERT_ASSIGN_OR_RETURN(
+      SchemaGrammar made,
+      serve::grammarOfCalls(writing, functions, typesOf(parameters), allowsSeveral));
+  return std::move(made.grammar);
 }
 
 bool fits(const Grammar &grammar, std::string_view text) {
@@ -223,4 +226,14 @@ TEST_CASE("arguments fit the schema in every form, or the form is not used") {
   for (const Json &broken : {Json(3), Json({{"properties", 3}}), Json({{"anyOf", {kText}}}),
                              Json({{"properties", {{"a b", kText}}}}), Json({{"required", {"x"}}})})
     CHECK_FALSE_MESSAGE(grammarOf(*function.writing(), broken).isOk(), broken.dump());
+}
+
+TEST_CASE("keywords of parameters that no grammar keeps are named with their places") {
+  const AnswerFormat format("<tool_call>");
+  const Json parameters = weather({{"type", "string"}, {"not", {{"const", "Rome"}}}});
+  const std::vector<FunctionSchema> functions = {{"get_weather", &parameters}};
+  const auto made = serve::grammarOfCalls(*format.writing(), functions, typesOf(parameters), false);
+  REQUIRE(made.isOk());
+  CHECK(made->unenforced ==
+        std::vector<std::string>{"function 'get_weather': #/properties/city: not"});
 }
