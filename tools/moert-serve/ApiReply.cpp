@@ -278,7 +278,7 @@ Json ApiReply::choiceOf(size_t index, Choice &choice, bool isChunk) const {
 }
 
 std::string ApiReply::callId(size_t index, uint64_t number) const {
-  if (call.toolCalls != &kMistralForm)
+  if (!call.answers || call.answers->calls() != &kMistralForm)
     return strCat("call_", head.id, "_", index, "_", number);
   // Its templates take nine letters and digits only.
   constexpr size_t kIdBytes = 9;

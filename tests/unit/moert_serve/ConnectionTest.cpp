@@ -2,6 +2,7 @@
 #include "tools/moert-serve/Connection.h"
 
 #include <doctest/doctest.h>
+#include <netinet/in.h>
 #include <string>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -123,6 +124,24 @@ TEST_CASE("a client that is gone or does not read is noticed") {
   CHECK(connection.write(large.data(), large.size()) == -1);
   pair.closeClient();
   CHECK_FALSE(connection.isAlive());
+}
+
+TEST_CASE("a client is from this machine if its address is a loopback one") {
+  Pair local;
+  CHECK_FALSE(Connection(local.ends[0], local.limits).isFromThisMachine()); // It has no address.
+  const int listening = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(listening, reinterpret_cast<sockaddr *>(&address), size) == 0);
+  REQUIRE(::listen(listening, 1) == 0);
+  REQUIRE(::getsockname(listening, reinterpret_cast<sockaddr *>(&address), &size) == 0);
+  const int client = ::socket(AF_INET, SOCK_STREAM, 0);
+  REQUIRE(::connect(client, reinterpret_cast<sockaddr *>(&address), size) == 0);
+  CHECK(Connection(::accept(listening, nullptr, nullptr), local.limits).isFromThisMachine());
+  ::close(client);
+  ::close(listening);
 }
 
 TEST_CASE("a client that sends no more is alive until it closes, and worth a probe") {
