@@ -323,7 +323,7 @@ private:
   const ToolTypes &types;
   Grammar grammar;
   std::vector<std::string> unenforced;     // Keywords of parameters.
-  std::string place;                       // Of the schema that is read, for these.
+  std::string place;                       // The schema that is read has it.
   std::map<std::string, uint32_t> schemas; // By the parameter's text.
   std::optional<uint32_t> untilMark;       // The form's only one.
 };
