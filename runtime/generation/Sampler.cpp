@@ -10,6 +10,9 @@
 
 namespace moert {
 
+/// More than sums of a vocabulary's weights differ by, in relation to them.
+constexpr double kRounding = 1e-9;
+
 Result<int32_t> greedyToken(std::span<const float> logits) {
   size_t best = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -41,19 +44,34 @@ uint64_t Sampler::memoryBytes(const SamplingOptions &options, uint32_t vocabular
 }
 
 Sampler::Sampler(const SamplingOptions &samplingOptions, uint32_t vocabularySize)
-    : options(samplingOptions), adjustments(samplingOptions, vocabularySize),
-      random(samplingOptions.seed),
+    : options(samplingOptions), vocabulary(vocabularySize),
+      adjustments(samplingOptions, vocabularySize), random(samplingOptions.seed),
       candidates(cuts(samplingOptions, vocabularySize) ? vocabularySize : 0) {}
 
 Result<int32_t> Sampler::sample(std::span<const float> rawLogits) {
   const DefaultFloatMode mode;
-  assert(candidates.empty() || candidates.size() == rawLogits.size());
+  assert(rawLogits.size() == vocabulary);
+  return draw(adjustments.apply(rawLogits));
+}
+
+Result<int32_t> Sampler::sampleFrom(std::span<const int32_t> tokens,
+                                    std::span<const float> rawLogits, std::vector<float> &scratch) {
+  const DefaultFloatMode mode;
   const std::span<const float> logits = adjustments.apply(rawLogits);
+  scratch.clear();
+  for (int32_t token : tokens)
+    scratch.push_back(logits[static_cast<size_t>(token)]);
+  MOERT_ASSIGN_OR_RETURN(const int32_t index, draw(scratch));
+  return tokens[static_cast<size_t>(index)];
+}
+
+Result<int32_t> Sampler::draw(std::span<const float> logits) {
   Result<int32_t> best = greedyToken(logits);
   if (!best.isOk() || options.temperature == 0)
     return best;
   float largest = logits[static_cast<size_t>(*best)];
-  return candidates.empty() ? drawFromAll(logits, largest) : drawFromBest(logits, largest);
+  return cuts(options, vocabulary) ? drawFromKept(keepBest(logits, largest), largest)
+                                   : drawFromAll(logits, largest);
 }
 
 float Sampler::weightOf(float logit, float largest) const {
@@ -118,9 +136,21 @@ double Sampler::weightAtRank(size_t rank, float largest) const {
   return double(weightOf(candidates[candidates.size() - 1 - rank].logit, largest));
 }
 
+template <class PopUpTo>
+Sampler::Kept Sampler::keepMass(Kept all, float largest, const PopUpTo &popUpTo) const {
+  const double mass = double(options.topP) * all.weight;
+  Kept kept = {0, 0};
+  do {
+    popUpTo(kept.count + 1);
+    kept.weight += weightAtRank(kept.count++, largest);
+  } while (kept.count < all.count && kept.weight < mass);
+  return kept;
+}
+
 /// A heap yields the best candidates one by one: a cut after a few of 150,000 tokens needs no full
 /// sort. The order is total, so the result does not depend on how the heap is built.
 Sampler::Kept Sampler::keepBest(std::span<const float> logits, float largest) {
+  candidates.resize(logits.size());
   for (size_t i = 0; i < logits.size(); ++i)
     candidates[i] = {logits[i], static_cast<int32_t>(i)};
   auto isWorse = [](const Candidate &a, const Candidate &b) { return isBefore(b, a); };
@@ -134,24 +164,28 @@ Sampler::Kept Sampler::keepBest(std::span<const float> logits, float largest) {
   };
 
   Kept kept = {candidates.size(), 0};
-  if (options.topK > 0 && options.topK < kept.count) {
-    kept.count = options.topK;
+  if (cutsByRank()) {
+    kept.count = std::min<size_t>(options.topK, candidates.size());
     popUpTo(kept.count);
     kept.weight = weightOfBest(kept.count, largest);
   } else {
-    for (float logit : logits)
-      kept.weight += double(weightOf(logit, largest));
+    kept.weight = weightOfAll(logits, largest);
   }
-  if (options.topP < 1) {
-    const double mass = double(options.topP) * kept.weight;
-    const size_t limit = kept.count;
-    kept = {0, 0};
-    do {
-      popUpTo(kept.count + 1);
-      kept.weight += weightAtRank(kept.count++, largest);
-    } while (kept.count < limit && kept.weight < mass);
+  return options.topP < 1 ? keepMass(kept, largest, popUpTo) : kept;
+}
+
+double Sampler::weightOfAll(std::span<const float> logits, float largest) const {
+  constexpr size_t kBlock = 256; // As in addWeights().
+  std::array<float, kBlock> weights;
+  double sum = 0;
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, logits.size() - begin);
+    for (size_t i = 0; i < count; ++i)
+      weights[i] = weightOf(logits[begin + i], largest);
+    for (size_t i = 0; i < count; ++i)
+      sum += double(weights[i]);
   }
-  return kept;
+  return sum;
 }
 
 double Sampler::weightOfBest(size_t count, float largest) const {
@@ -161,8 +195,7 @@ double Sampler::weightOfBest(size_t count, float largest) const {
   return sum;
 }
 
-int32_t Sampler::drawFromBest(std::span<const float> logits, float largest) {
-  Kept kept = keepBest(logits, largest);
+int32_t Sampler::drawFromKept(Kept kept, float largest) {
   if (weightAtRank(kept.count - 1, largest) < double(options.minP)) {
     while (weightAtRank(kept.count - 1, largest) < double(options.minP)) // The best one has 1.
       --kept.count;
@@ -179,6 +212,149 @@ int32_t Sampler::drawFromBest(std::span<const float> logits, float largest) {
       chosen = rank;
   }
   return candidates[candidates.size() - 1 - chosen].token;
+}
+
+//===-- Among allowed tokens ------------------------------------------------------------------===//
+
+void Sampler::rank(std::span<const float> logits) {
+  ranked.clear();
+  ranked.reserve(2 * kMostRanked);
+  float least = -INFINITY;
+  auto cut = [&] {
+    std::nth_element(ranked.begin(), ranked.begin() + (kMostRanked - 1), ranked.end(), isBefore);
+    ranked.resize(kMostRanked);
+    least = ranked.back().logit; // An equal logit comes after it, by its index.
+  };
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] > least))
+      continue;
+    ranked.push_back({logits[i], static_cast<int32_t>(i)});
+    if (ranked.size() == 2 * kMostRanked)
+      cut();
+  }
+  if (ranked.size() > kMostRanked)
+    cut();
+  std::sort(ranked.begin(), ranked.end(), isBefore);
+}
+
+// By the largest logit of all, so that no weight is infinite. A weight by another one differs from
+// it by the rounding of both exponents, which are below 88.
+double Sampler::openWeight(size_t index, std::span<const float> logits, float largest) const {
+  constexpr double kExponents = 1e-4;
+  const float top = ranked[0].logit;
+  const double all = weightOfAll(logits, top);
+  double open = all;
+  for (size_t i = 0; i <= index; ++i)
+    open -= double(weightOf(ranked[i].logit, top));
+  const double scale =
+      deterministicExp((double(top) - double(largest)) / double(options.temperature));
+  return (open * (1 + kExponents) + all * kRounding) * scale;
+}
+
+std::optional<Sampler::Kept> Sampler::keepMassBeside(double sum, double open) const {
+  const double least = double(options.topP) * sum * (1 - kRounding);
+  const double most = double(options.topP) * (sum + open) * (1 + kRounding);
+  if (sum < most)
+    return std::nullopt;
+  Kept kept = {0, 0};
+  while (kept.weight < least)
+    kept.weight += double(weightOf(candidates[kept.count++].logit, candidates[0].logit));
+  return kept.weight >= most ? std::optional(kept) : std::nullopt;
+}
+
+std::optional<Sampler::Kept> Sampler::keepAllowed(std::span<const float> logits,
+                                                  const TokenVerdict &isAllowed) {
+  const bool isGreedy = options.temperature == 0;
+  const bool cutsByMass = !isGreedy && !cutsByRank() && options.topP < 1;
+  const bool cutsByLeast = !isGreedy && !cutsByRank() && !cutsByMass;
+  const size_t most = isGreedy ? 1 : cutsByRank() ? options.topK : SIZE_MAX;
+  rank(logits);
+  candidates.clear();
+  std::optional<Kept> kept;
+  double sum = 0, open = 0; // Weights of allowed tokens, and of those after ranked[i].
+  for (size_t i = 0; i < ranked.size() && !kept; ++i) {
+    const float largest = candidates.empty() ? ranked[i].logit : candidates[0].logit;
+    const float weight = isGreedy ? 1 : weightOf(ranked[i].logit, largest);
+    if (cutsByLeast && weight < options.minP) {
+      kept = {candidates.size(), sum};
+      break;
+    }
+    const std::optional<bool> verdict = isAllowed(ranked[i].token);
+    if (!verdict)
+      return std::nullopt;
+    open -= double(weight);
+    if (*verdict) {
+      if (candidates.empty() && cutsByMass)
+        open = openWeight(i, logits, largest);
+      candidates.push_back(ranked[i]);
+      sum += double(weight);
+    }
+    if (candidates.size() == most)
+      kept = {most, sum};
+    else if (cutsByMass && !candidates.empty())
+      kept = keepMassBeside(sum, std::max(open, 0.0));
+  }
+  if (!kept && ranked.size() < kMostRanked && !candidates.empty() && !cutsByMass)
+    kept = {candidates.size(), sum}; // There are no others.
+  std::reverse(candidates.begin(), candidates.end());
+  return kept;
+}
+
+std::optional<int32_t> Sampler::drawAllowed(std::span<const float> logits, float largest,
+                                            std::vector<float> &scratch,
+                                            const TokenVerdict &isAllowed) {
+  constexpr size_t kLeftOut = 64; // Best tokens that are left out without having been drawn.
+  const RandomStream before = random;
+  for (size_t draws = 0; draws < kMostDraws; ++draws) {
+    const int32_t token = drawFromAll(draws == 0 ? logits : scratch, largest);
+    std::optional<bool> verdict = isAllowed(token);
+    if (verdict && *verdict)
+      return token;
+    if (draws == 0) {
+      scratch.assign(logits.begin(), logits.end());
+      rank(logits);
+    }
+    scratch[static_cast<size_t>(token)] = -INFINITY;
+    for (size_t i = 0; draws == 0 && verdict && i < std::min(kLeftOut, ranked.size()); ++i)
+      if (verdict = isAllowed(ranked[i].token); verdict && !*verdict)
+        scratch[static_cast<size_t>(ranked[i].token)] = -INFINITY;
+    if (!verdict) {
+      random = before; // The same tokens are drawn again.
+      return std::nullopt;
+    }
+    const Result<int32_t> best = greedyToken(scratch);
+    if (!best.isOk())
+      return std::nullopt;
+    largest = scratch[static_cast<size_t>(*best)];
+  }
+  return std::nullopt;
+}
+
+Result<std::optional<int32_t>> Sampler::sampleAllowed(std::span<const float> rawLogits,
+                                                      std::vector<float> &scratch,
+                                                      const TokenVerdict &isAllowed) {
+  const DefaultFloatMode mode;
+  const std::span<const float> logits = adjustments.apply(rawLogits);
+  MOERT_ASSIGN_OR_RETURN(const int32_t best, greedyToken(logits));
+  if (options.temperature > 0 && !cuts(options, vocabulary) && options.minP == 0)
+    return drawAllowed(logits, logits[static_cast<size_t>(best)], scratch, isAllowed);
+  const std::optional<Kept> kept = keepAllowed(logits, isAllowed);
+  if (!kept)
+    return std::optional<int32_t>();
+  if (options.temperature == 0)
+    return std::optional(candidates.back().token);
+  const float largest = candidates.back().logit;
+  if (cuts(options, vocabulary))
+    return std::optional(drawFromKept(
+        cutsByRank() && options.topP < 1 ? keepMass(*kept, largest, [](size_t) {}) : *kept,
+        largest));
+  // By index, as among all.
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate &a, const Candidate &b) { return a.token < b.token; });
+  scratch.clear();
+  for (const Candidate &candidate : candidates)
+    scratch.push_back(candidate.logit);
+  return std::optional(candidates[static_cast<size_t>(drawFromAll(scratch, largest))].token);
 }
 
 } // namespace moert

@@ -31,10 +31,15 @@
 #include "runtime/generation/SamplingOptions.h"
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace moert {
+
+/// Whether a token may be sampled; absent: not known yet.
+using TokenVerdict = std::function<std::optional<bool>(int32_t token)>;
 
 /// The lowest index among the largest logits. Refuses NaN, +infinity, and rows of only -infinity.
 Result<int32_t> greedyToken(std::span<const float> logits);
@@ -57,6 +62,23 @@ public:
 
   /// The next token. logits has vocabularySize elements.
   Result<int32_t> sample(std::span<const float> logits);
+  /// The token that sample() would return if the logits of all tokens that are not allowed were
+  /// -infinity, for few verdicts: only the most likely tokens matter. At a temperature without
+  /// cuts, where all matter, one of the allowed tokens with the same probabilities: a token that is
+  /// not allowed is left out, and another one drawn.
+  ///
+  /// No value without a verdict that is needed: call again with more, for the same token. No value
+  /// either where kMostRanked verdicts leave it open: then it is sampleFrom() that decides.
+  /// scratch: for a row of logits.
+  Result<std::optional<int32_t>> sampleAllowed(std::span<const float> logits,
+                                               std::vector<float> &scratch,
+                                               const TokenVerdict &isAllowed);
+  /// The token that sample() would return if the logits of all tokens but these, which are sorted,
+  /// were -infinity. scratch: for their logits.
+  Result<int32_t> sampleFrom(std::span<const int32_t> tokens, std::span<const float> logits,
+                             std::vector<float> &scratch);
+  /// Most likely tokens that are looked at, and tokens that are drawn.
+  static constexpr size_t kMostRanked = 512, kMostDraws = 4;
 
 private:
   struct Candidate {
@@ -73,21 +95,42 @@ private:
   Sampler(const SamplingOptions &samplingOptions, uint32_t vocabularySize);
   static bool cuts(const SamplingOptions &options, uint32_t vocabularySize);
   static bool isBefore(const Candidate &a, const Candidate &b);
+  bool cutsByRank() const { return options.topK > 0 && options.topK < vocabulary; }
   float weightOf(float logit, float largest) const;
   /// Adds the weights that min-p keeps to `sum`, one by one, as long as it is at most `target`, and
   /// returns the index of the last that was added and is not 0; `none` if there is none.
   size_t addWeights(std::span<const float> logits, float largest, double target, size_t none,
                     double &sum) const;
   double weightAtRank(size_t rank, float largest) const;
+  double weightOfAll(std::span<const float> logits, float largest) const;
   double weightOfBest(size_t count, float largest) const;
+  /// The index of the next token, of those that have these adjusted logits.
+  Result<int32_t> draw(std::span<const float> logits);
   Kept keepBest(std::span<const float> logits, float largest);
+  /// Top-p keeps so many of the best candidates. popUpTo: makes so many the last ones.
+  template <class PopUpTo> Kept keepMass(Kept all, float largest, const PopUpTo &popUpTo) const;
   int32_t drawFromAll(std::span<const float> logits, float largest);
-  int32_t drawFromBest(std::span<const float> logits, float largest);
+  int32_t drawFromKept(Kept kept, float largest);
+
+  /// The best tokens of a row in `ranked`, kMostRanked or all that are above -infinity.
+  void rank(std::span<const float> logits);
+  /// Takes the ranked tokens that are allowed and may matter to `candidates`, the best one last,
+  /// and returns their part that is kept. No value: that is open.
+  std::optional<Kept> keepAllowed(std::span<const float> logits, const TokenVerdict &isAllowed);
+  /// At least the sum of the weights after ranked[index], and hardly more.
+  double openWeight(size_t index, std::span<const float> logits, float largest) const;
+  /// What top-p keeps of the best `candidates`, the best one first, whose weights sum to `sum`,
+  /// whatever part of the weight `open` is allowed beside them. No value: that matters.
+  std::optional<Kept> keepMassBeside(double sum, double open) const;
+  std::optional<int32_t> drawAllowed(std::span<const float> logits, float largest,
+                                     std::vector<float> &scratch, const TokenVerdict &isAllowed);
 
   SamplingOptions options;
+  uint32_t vocabulary;
   LogitAdjustments adjustments;
   RandomStream random;
-  std::vector<Candidate> candidates; // Empty if neither top-k nor top-p cuts.
+  std::vector<Candidate> candidates; // All of sample() if top-k or top-p cuts, or few.
+  std::vector<Candidate> ranked;
 };
 
 } // namespace moert

@@ -3,6 +3,7 @@
 #include "runtime/base/Status.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,18 @@ constexpr uint32_t kMostBeginnings = 2048;
 void ByteSet::add(unsigned char first, unsigned char last) {
   for (unsigned byte = first; byte <= last; ++byte)
     words[byte / 64] |= uint64_t(1) << (byte % 64);
+}
+
+std::optional<unsigned char> ByteSet::only() const {
+  std::optional<unsigned char> byte;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == 0)
+      continue;
+    if (byte || !std::has_single_bit(words[i]))
+      return std::nullopt;
+    byte = static_cast<unsigned char>(i * 64 + static_cast<size_t>(std::countr_zero(words[i])));
+  }
+  return byte;
 }
 
 uint32_t Grammar::addRule() {

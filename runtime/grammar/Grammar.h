@@ -22,6 +22,8 @@ public:
   void add(unsigned char first, unsigned char last);
   void add(unsigned char byte) { add(byte, byte); }
   bool has(unsigned char byte) const { return (words[byte / 64] >> (byte % 64) & 1) != 0; }
+  /// The byte of a set that has no other.
+  std::optional<unsigned char> only() const;
 
   friend auto operator<=>(const ByteSet &, const ByteSet &) = default;
 

@@ -1,6 +1,7 @@
 #include "runtime/grammar/GrammarAutomaton.h"
 
 #include <algorithm>
+#include <cassert>
 #include <functional>
 #include <utility>
 
@@ -14,6 +15,9 @@ constexpr size_t kMostTries = 4096;
 /// state at most, for which there is room beyond these.
 constexpr size_t kFullNodes = 16384, kFullWays = 32768, kFullFollowers = 65536, kFullStates = 4096;
 constexpr size_t kNodeSlots = 32768, kStateSlots = 2 * kFullStates;
+// The start is kept too.
+static_assert((GrammarAutomaton::kMostKept + 1) * GrammarAutomaton::kMostNodes < kFullNodes &&
+              (GrammarAutomaton::kMostKept + 1) * Grammar::kMostWays < kFullWays);
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15;
@@ -129,6 +133,23 @@ void GrammarAutomaton::reachRule(uint32_t rule, uint32_t parent) {
     reach(grammar.alternatives[i].element, parent);
 }
 
+bool GrammarAutomaton::isTooLarge() {
+  if (tries > kMostTries || found.size() > Grammar::kMostWays)
+    return true;
+  size_t most = 0;
+  for (uint32_t way : found)
+    most += nodes[way].depth;
+  if (most <= kMostNodes)
+    return false;
+  ++expansion;
+  size_t count = 0; // Those that several ways have once.
+  for (uint32_t node : found)
+    for (; node != kTextEnd && std::exchange(nodes[node].lastSeen, expansion) != expansion;
+         node = nodes[node].parent)
+      ++count;
+  return count > kMostNodes;
+}
+
 GrammarAutomaton::State GrammarAutomaton::endExpansion() {
   while (!pending.empty() && tries <= kMostTries) {
     const Node node = nodes[pending.back()];
@@ -140,7 +161,7 @@ GrammarAutomaton::State GrammarAutomaton::endExpansion() {
       reachRule(grammar.elements[node.element].index, parent);
   }
   stepCount += tries;
-  if (tries > kMostTries || found.size() > Grammar::kMostWays) {
+  if (isTooLarge()) {
     lostWays = true;
     return kNone;
   }
@@ -163,6 +184,19 @@ GrammarAutomaton::State GrammarAutomaton::next(State state, unsigned char byte) 
   return followers[place] = endExpansion();
 }
 
+// Equal sets have the same index.
+std::optional<unsigned char> GrammarAutomaton::onlyByte(State state) const {
+  const StateEntry &entry = states[state];
+  std::optional<uint32_t> set;
+  for (uint32_t i = 0; i < entry.wayCount; ++i) {
+    const uint32_t index = grammar.elements[nodes[ways[entry.firstWay + i]].element].index;
+    if (set.value_or(index) != index)
+      return std::nullopt;
+    set = index;
+  }
+  return set && !entry.ends ? grammar.sets[*set].only() : std::nullopt;
+}
+
 bool GrammarAutomaton::isFull() const {
   return nodes.size() >= kFullNodes || ways.size() >= kFullWays || states.size() >= kFullStates ||
          followers.size() >= kFullFollowers;
@@ -180,20 +214,15 @@ void GrammarAutomaton::compact(std::span<State> kept) {
       copies[node] = nodeOf(oldNodes[node].element, copy(oldNodes[node].parent));
     return copies[node];
   };
+  assert(kept.size() <= kMostKept);
   for (State &state : kept) {
     const StateEntry &entry = oldStates[state];
-    if (lostWays || isFull()) {
-      lostWays = true;
-      state = kNone;
-      continue;
-    }
     beginExpansion();
     foundEnd = entry.ends;
     for (uint32_t i = 0; i < entry.wayCount; ++i)
       found.push_back(copy(oldWays[entry.firstWay + i]));
     state = stateOfFound();
   }
-  lostWays = lostWays || isFull();
 }
 
 } // namespace moert

@@ -7,14 +7,16 @@
 // a few states, so that matching a byte is a look into a table.
 //
 // The memory is bounded: when isFull(), compact() keeps the states that are needed. So is the work
-// for a byte: a state that would have more than Grammar::kMostWays ways keeps none, and
-// hasLostWays().
+// for a byte: where a state would have more than Grammar::kMostWays ways, or these more than
+// kMostNodes nodes, the byte may not come next, and hasLostWays(). Whether it may depends on the
+// text before it alone, not on what else was matched.
 #pragma once
 
 #include "runtime/grammar/Grammar.h"
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +30,8 @@ public:
   static constexpr State kNone = 0; // Nothing fits.
   /// Bytes that it allocates at most, and beyond them while compact() has what it copies from.
   static constexpr uint64_t kMostBytes = uint64_t(5) << 18, kCompactBytes = uint64_t(3) << 18;
+  /// States that compact() keeps at most, and nodes that each has.
+  static constexpr size_t kMostKept = 5, kMostNodes = 2560;
 
   explicit GrammarAutomaton(const Grammar &matched);
 
@@ -38,6 +42,8 @@ public:
   bool canEnd(State state) const { return states[state].ends; }
   /// Whether more may follow.
   bool canContinue(State state) const { return states[state].wayCount > 0; }
+  /// The byte that has to come next, if it is a single one.
+  std::optional<unsigned char> onlyByte(State state) const;
   /// Whether a state would have had more ways than it may: texts that fit may be refused since.
   bool hasLostWays() const { return lostWays; }
   /// Bytes looked up and ways tried, since the start.
@@ -45,8 +51,7 @@ public:
 
   /// Whether compact() is due.
   bool isFull() const;
-  /// Forgets all states but these and the start, and gives them new numbers. Loses ways if these
-  /// alone are too many.
+  /// Forgets all states but these, kMostKept at most, and the start, and gives them new numbers.
   void compact(std::span<State> kept);
 
 private:
@@ -77,6 +82,8 @@ private:
   /// Adds an element with what follows its alternative.
   void reach(uint32_t element, uint32_t parent);
   void reachRule(uint32_t rule, uint32_t parent);
+  /// Whether the ways that were found are more, or have more nodes, than a state may have.
+  bool isTooLarge();
   State endExpansion();
 
   const Grammar &grammar;

@@ -1,24 +1,23 @@
 #include "runtime/grammar/TokenConstraint.h"
 
+#include "runtime/base/CheckedMath.h"
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <bit>
+#include <cassert>
+#include <utility>
 
 namespace moert {
 
-/// Sets of tokens that a sequence remembers.
+/// Sets of tokens that a matcher remembers.
 constexpr size_t kMostKnown = 16;
-/// Steps for states that the automaton does not know yet. A string of a bounded length, in which
-/// each place has states of its own, takes some ten thousand; kMostWays strings at once ten
-/// million.
-constexpr uint64_t kMostStateSteps = 16'000'000;
-
-static Status tooManyWays() {
-  return invalidInput("the format has too many ways to continue the text, expected fewer "
-                      "alternatives that begin alike");
-}
+/// Bytes that are looked at for the text that has to come next.
+constexpr size_t kMostForced = 256;
+/// Bytes that may come next in a narrow state; within a string there are over 200.
+constexpr int kMostNarrow = 32;
+/// A state without a number, in a path.
+constexpr GrammarAutomaton::State kForgotten = UINT32_MAX;
 
 TokenTexts::TokenTexts(const Tokenizer &tokenizer) {
   for (size_t id = 0; id < tokenizer.vocabularySize(); ++id) {
@@ -60,22 +59,93 @@ void TokenTexts::sort() {
     return x != y ? x < y : a < b;
   });
   shared.resize(sorted.size());
-  distinct = bytes.size();
   for (size_t i = 1; i < sorted.size(); ++i) {
     const std::string_view before = textOf(sorted[i - 1]), text = textOf(sorted[i]);
     const auto differ = std::mismatch(before.begin(), before.end(), text.begin(), text.end());
     shared[i] = static_cast<uint32_t>(differ.first - before.begin());
-    distinct -= shared[i];
   }
 }
 
-TokenConstraint::TokenConstraint(std::shared_ptr<const Grammar> textGrammar,
-                                 const TokenTexts &tokenTexts, std::vector<int32_t> endTokens)
-    : grammar(std::move(textGrammar)), texts(tokenTexts), ends(std::move(endTokens)),
-      automaton(*grammar), state(automaton.start()) {}
+// Texts before it in the order of bytes that share less with it than the one right before it begin
+// with no more of it.
+std::optional<int32_t> TokenTexts::longestBeginning(std::string_view text) const {
+  auto end = sorted.end();
+  while (!text.empty()) {
+    end = std::upper_bound(sorted.begin(), end, text,
+                           [&](std::string_view a, int32_t token) { return a < textOf(token); });
+    if (end == sorted.begin())
+      break;
+    const std::string_view before = textOf(*(end - 1));
+    if (text.starts_with(before))
+      return *(end - 1);
+    text = text.substr(
+        0, static_cast<size_t>(
+               std::mismatch(text.begin(), text.end(), before.begin(), before.end()).first -
+               text.begin()));
+  }
+  return {};
+}
 
-uint64_t TokenConstraint::mostSteps(const TokenTexts &texts) {
-  return texts.tokens() + texts.distinctBytes() + kMostStateSteps;
+size_t TokenTexts::endOfEqual(size_t index, size_t count) const {
+  const std::string_view begin = textOf(sorted[index]).substr(0, count);
+  auto isEqual = [&](int32_t token) { return textOf(token).starts_with(begin); };
+  // Most ends are near.
+  size_t step = 1;
+  for (; index + step < sorted.size() && isEqual(sorted[index + step]); step *= 2)
+    index += step;
+  const auto place = [&](size_t at) {
+    return sorted.begin() + static_cast<std::ptrdiff_t>(std::min(at, sorted.size()));
+  };
+  return static_cast<size_t>(std::partition_point(place(index), place(index + step), isEqual) -
+                             sorted.begin());
+}
+
+static void setBit(std::vector<uint64_t> &set, int32_t token) {
+  const auto index = static_cast<size_t>(token);
+  set[index / 64] |= uint64_t(1) << index % 64;
+}
+
+GrammarMatcher::State GrammarMatcher::next(State from, char byte) {
+  if (automaton.isFull()) {
+    std::vector<State> kept;
+    for (const State *user : users)
+      kept.push_back(*user);
+    kept.push_back(from);
+    automaton.compact(kept);
+    std::map<State, TokenSet> stillKnown;
+    for (size_t i = 0; i < users.size(); ++i)
+      if (const auto found = known.find(std::exchange(*users[i], kept[i])); found != known.end())
+        stillKnown[kept[i]] = found->second;
+    known = std::move(stillKnown);
+    from = kept.back();
+    ++compactions;
+  }
+  return automaton.next(from, static_cast<unsigned char>(byte));
+}
+
+std::shared_ptr<GrammarMatcher>
+GrammarMatchers::matcherOf(const std::shared_ptr<const Grammar> &grammar, const TokenTexts &texts) {
+  std::erase_if(matchers, [](const auto &matcher) { return matcher.expired(); });
+  for (const auto &weak : matchers)
+    if (const auto matcher = weak.lock(); matcher->grammar == grammar &&
+                                          &matcher->texts == &texts &&
+                                          matcher->users.size() < GrammarMatcher::kMostUsers)
+      return matcher;
+  auto matcher = std::make_shared<GrammarMatcher>(grammar, texts); // Shared by its constraints.
+  matchers.push_back(matcher);
+  return matcher;
+}
+
+TokenConstraint::TokenConstraint(std::shared_ptr<GrammarMatcher> sharedMatcher,
+                                 std::vector<int32_t> endTokens)
+    : matcher(std::move(sharedMatcher)), ends(std::move(endTokens)),
+      state(matcher->automaton.start()) {
+  assert(matcher->users.size() < GrammarMatcher::kMostUsers);
+  matcher->users.push_back(&state);
+}
+
+TokenConstraint::~TokenConstraint() {
+  std::erase(matcher->users, &state);
 }
 
 uint64_t TokenConstraint::memoryBytes(uint32_t vocabularySize) {
@@ -88,108 +158,132 @@ bool TokenConstraint::isEndToken(int32_t token) const {
 
 bool TokenConstraint::allows(int32_t token) {
   if (isEndToken(token))
-    return automaton.canEnd(state);
-  const std::string_view text = texts.textOf(token);
+    return matcher->automaton.canEnd(state);
+  ++matcher->visited;
+  const std::string_view text = matcher->texts.textOf(token);
   State tried = state;
-  for (char byte : text) {
-    if (automaton.isFull())
-      compact(&tried);
-    tried = automaton.next(tried, static_cast<unsigned char>(byte));
-  }
+  for (size_t i = 0; i < text.size() && tried != GrammarAutomaton::kNone; ++i)
+    tried = matcher->next(tried, text[i]);
   return !text.empty() && tried != GrammarAutomaton::kNone;
 }
 
-void TokenConstraint::compact(State *also) {
-  std::vector<State> kept = {state};
-  if (search)
-    kept.insert(kept.end(), search->path.begin(), search->path.end());
-  if (also)
-    kept.push_back(*also);
-  automaton.compact(kept);
-  known.clear();
-  state = kept[0];
-  if (search)
-    std::copy_n(kept.begin() + 1, search->path.size(), search->path.begin());
-  if (also)
-    *also = kept.back();
+std::vector<int32_t> TokenConstraint::forcedTokens(size_t most) {
+  std::string text;
+  State after = state;
+  while (text.size() < kMostForced && most > 0) {
+    const std::optional<unsigned char> byte = matcher->automaton.onlyByte(after);
+    if (!byte)
+      break;
+    text += static_cast<char>(*byte);
+    after = matcher->next(after, text.back());
+  }
+  std::vector<int32_t> tokens;
+  std::string_view rest = text;
+  while (tokens.size() < most) {
+    const std::optional<int32_t> token = matcher->texts.longestBeginning(rest);
+    if (!token)
+      break;
+    tokens.push_back(*token);
+    rest.remove_prefix(matcher->texts.textOf(*token).size());
+  }
+  return tokens;
+}
+
+void TokenConstraint::renewPath(State last) {
+  if (search->compactions == matcher->compactions)
+    return;
+  search->compactions = matcher->compactions;
+  std::fill(search->path.begin(), search->path.end(), kForgotten);
+  search->path.back() = last;
+  search->path.front() = state;
 }
 
 // Texts that share more bytes with the last one than it could be matched for do not fit either.
 void TokenConstraint::matchNext() {
+  const TokenTexts &texts = matcher->texts;
   const size_t index = search->next++;
-  ++visited;
+  ++matcher->visited;
   search->common = std::min<size_t>(search->common, texts.shared[index]);
-  if (search->common > search->failed)
+  if (search->common > search->failed) {
+    search->next = texts.endOfEqual(index, search->failed + 1);
     return;
+  }
   const int32_t token = texts.sorted[index];
   const std::string_view text = texts.textOf(token);
-  search->path.resize(search->common + 1);
+  std::vector<State> &path = search->path;
+  renewPath(kForgotten);
+  path.resize(std::min(path.size(), search->common + 1));
+  while (path.back() == kForgotten)
+    path.pop_back();
   search->failed = SIZE_MAX;
-  for (size_t depth = search->common; depth < text.size(); ++depth) {
-    if (automaton.isFull())
-      compact(nullptr);
-    const State next = automaton.next(search->path.back(), static_cast<unsigned char>(text[depth]));
+  for (size_t depth = path.size() - 1; depth < text.size(); ++depth) {
+    const State next = matcher->next(path.back(), text[depth]);
     if (next == GrammarAutomaton::kNone) {
       search->failed = depth;
       break;
     }
-    search->path.push_back(next);
+    path.push_back(next);
+    renewPath(next);
   }
-  search->allowed[static_cast<size_t>(token)] = search->failed == SIZE_MAX;
+  if (search->failed == SIZE_MAX)
+    setBit(search->allowed, token);
   search->common = text.size();
 }
 
-Result<bool> TokenConstraint::findAllowed(uint64_t most) {
-  if (known.contains(state))
+bool TokenConstraint::findAllowed(uint64_t most) {
+  if (matcher->known.contains(state))
     return true;
   if (!search) {
     search.emplace();
     search->path = {state};
-    search->allowed.resize(texts.tokens(), false);
-    search->begin = steps();
+    search->allowed.resize(divideUp(matcher->texts.tokens(), uint64_t(64)));
+    search->compactions = matcher->compactions;
   }
-  const uint64_t end = steps() + most, last = search->begin + mostSteps(texts);
-  while (search->next < texts.sorted.size() && !automaton.hasLostWays() && steps() <= last) {
+  const uint64_t end = steps() + most;
+  while (search->next < matcher->texts.sorted.size()) {
     if (steps() >= end)
       return false;
     matchNext();
   }
-  if (automaton.hasLostWays() || steps() > last) {
-    search.reset();
-    return tooManyWays();
-  }
-  if (known.size() == kMostKnown)
-    known.clear();
   for (int32_t token : ends)
-    if (static_cast<size_t>(token) < search->allowed.size())
-      search->allowed[static_cast<size_t>(token)] = automaton.canEnd(state);
-  known.emplace(state, std::move(search->allowed));
+    if (matcher->automaton.canEnd(state) && static_cast<uint64_t>(token) < matcher->texts.tokens())
+      setBit(search->allowed, token);
+  if (matcher->known.size() == kMostKnown)
+    matcher->known.clear();
+  matcher->known.emplace(state, std::move(search->allowed));
   search.reset();
   return true;
 }
 
-Status TokenConstraint::mask(std::span<float> logits) const {
-  const TokenSet &allowed = known.at(state);
-  bool isAny = false;
-  for (size_t token = 0; token < logits.size(); ++token)
-    if (token < allowed.size() && allowed[token])
-      isAny = true;
-    else
-      logits[token] = -INFINITY;
-  return isAny ? Status()
-               : invalidInput("no token of the vocabulary continues the text as its "
-                              "format requires");
+Status TokenConstraint::listAllowed(std::vector<int32_t> &tokens) const {
+  tokens.clear();
+  const TokenSet &allowed = matcher->known.at(state);
+  for (size_t i = 0; i < allowed.size(); ++i)
+    for (uint64_t rest = allowed[i]; rest != 0; rest &= rest - 1)
+      tokens.push_back(static_cast<int32_t>(i * 64 + static_cast<size_t>(std::countr_zero(rest))));
+  if (!tokens.empty())
+    return {};
+  return matcher->automaton.hasLostWays()
+             ? invalidInput("the format has too many ways to continue the text, expected fewer "
+                            "alternatives that begin alike")
+             : invalidInput("no token of the vocabulary continues the text as its format requires");
+}
+
+bool TokenConstraint::isNarrow() {
+  int count = 0;
+  for (int byte = 0; byte < 256; ++byte)
+    count += matcher->next(state, static_cast<char>(byte)) != GrammarAutomaton::kNone;
+  return count <= kMostNarrow;
 }
 
 void TokenConstraint::take(int32_t token) {
   if (isEndToken(token))
     return;
   search.reset(); // It was for the text before.
-  for (char byte : texts.textOf(token)) {
-    if (automaton.isFull())
-      compact(nullptr);
-    state = automaton.next(state, static_cast<unsigned char>(byte));
-  }
+  State taken = state;
+  for (char byte : matcher->texts.textOf(token))
+    taken = matcher->next(taken, byte);
+  state = taken;
 }
 
 } // namespace moert

@@ -77,8 +77,8 @@ struct AnswerNews {
 /// releases it last destroys it.
 class Answer {
 public:
-  /// Bytes of pieces and scores from which on isFull(). One step adds a piece, or the scores of a
-  /// chunk of the prompt.
+  /// Bytes of pieces and scores from which on isFull(). One step adds a piece, those of
+  /// the text that a grammar forces, or the scores of a chunk of the prompt.
   static constexpr uint64_t kFullBytes = 32 * 1024;
 
   /// Waits for a piece, the end, or scores of the prompt that make it full, at most that long.

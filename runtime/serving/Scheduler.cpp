@@ -316,7 +316,7 @@ bool Scheduler::begin(Sequence &sequence) {
   if (used != kept.end())
     std::rotate(used, used + 1, kept.end());
   sequence.place.stops = stopsFor(sequence, prefix);
-  if (const Status begun = sequence.begin(std::move(session).value()); !begun.isOk()) {
+  if (const Status begun = sequence.begin(std::move(session).value(), choices); !begun.isOk()) {
     failFirst(AnswerEnd::kFailed, begun);
     return true;
   }
@@ -397,13 +397,20 @@ void Scheduler::makeBatch() {
   auto hasPart = [](const Sequence &sequence) {
     return !sequence.isChoosing() && !sequence.isPaused();
   };
+  const auto generating = static_cast<uint32_t>(
+      std::count_if(running.begin(), running.end(), [&](const auto &sequence) {
+        return !sequence->isPrefilling() && hasPart(*sequence);
+      }));
+  // For tokens ahead, which a state cannot go back from, and a miss rule would compute otherwise.
+  uint32_t spare = engine.hasStates() || engine.isLossy() ? 0 : room - std::min(room, generating);
   for (bool isPrefilling : {false, true})
     for (const auto &sequence : running) {
       if (room == 0 || sequence->isPrefilling() != isPrefilling || !hasPart(*sequence))
         continue;
-      const uint32_t most = isPrefilling ? std::min(room, tokensToStop(*sequence)) : 1;
+      const uint32_t most = isPrefilling ? std::min(room, tokensToStop(*sequence)) : 1 + spare;
       const uint32_t count = append(*sequence, most);
       room -= count;
+      spare -= isPrefilling ? 0 : count - 1;
       counts.promptTokens += isPrefilling ? count : 0;
     }
   // Those that had a part are last the next time.
@@ -458,7 +465,7 @@ bool Scheduler::chooseTokens(uint64_t availableNs) {
   const uint64_t begin = clock();
   while (!choosing.empty()) {
     std::erase_if(choosing, [&](Sequence *sequence) {
-      sequence->choose(kChoosingSteps, maskedLogits);
+      sequence->choose(kChoosingSteps);
       if (sequence->isChoosing())
         return false;
       finish(*sequence);
@@ -493,7 +500,7 @@ bool Scheduler::step() {
     counts.misses += layer.misses;
   }
   finishStep(computed);
-  chooseTokens(stepNs / 2);
+  chooseTokens(stepNs / 4);
   return true;
 }
 

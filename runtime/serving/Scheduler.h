@@ -18,9 +18,12 @@
 // earlier sequence differs, and where a waiting one does. At the first two a copy of the session is
 // kept.
 //
-// The tokens that a format allows are found after a step, in parts that take half as long as the
-// step together: a sequence with a hard format waits several steps for its token, and the others
-// only one and a half. A sequence whose client does not take its tokens pauses.
+// Whether a format allows the most likely tokens is found during the step that computes them. Where
+// that takes too long, it is found after steps, in parts that take a quarter as long as a step
+// together: a sequence with a hard format waits several steps for its token, and the others only
+// one and a quarter. The tokens of a text that a format forces are computed in one step with the
+// token before them, where the other sequences leave room; those that are not chosen are taken
+// back. A sequence whose client does not take its tokens pauses.
 //
 // An answer does not depend on what is computed beside it: results are batch-invariant
 // (docs/numbers.md), and every sequence has a sampler of its own.
@@ -157,7 +160,7 @@ private:
   uint64_t lastKeptId = 0, lastArrival = 0;
   std::vector<Sequence *> stepping; // Entry i of the batch.
   std::vector<SessionTokens> batch;
-  std::vector<float> maskedLogits; // While a sequence chooses.
+  SharedChoices choices;
   Clock clock;
   SchedulerNumbers counts;
 };

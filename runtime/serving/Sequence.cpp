@@ -9,6 +9,10 @@
 
 namespace moert {
 
+/// Steps to look for a token during a step of the engine, about a hundred microseconds: those of
+/// most tokens.
+constexpr uint64_t kFirstSteps = 2048;
+
 Result<TokenScore> scoreToken(std::span<const float> logits, int32_t token, uint32_t count) {
   MOERT_ASSIGN_OR_RETURN(RowScore score, scoreRow(logits, {}, token));
   TokenScore result = {token, -score.lossNats, {}};
@@ -59,23 +63,34 @@ Result<std::unique_ptr<Sequence>> Sequence::create(const Model &model, AnswerReq
       new Sequence(model, std::move(request), std::move(answer), std::move(stops)));
 }
 
-Status Sequence::begin(std::unique_ptr<Session> created) {
+Status Sequence::begin(std::unique_ptr<Session> created, SharedChoices &shares) {
   assert(created->length() < all.size());
   ownSession = std::move(created);
-  wasChoosing = wasChoosing || isChoosing();
   heldLogits.clear(); // They are computed again.
   if (std::exchange(hasBegun, true))
     return {};
   MOERT_ASSIGN_OR_RETURN(sampler,
                          Sampler::create(asked.sampling, model.artifact().model.vocabularySize));
+  choices = &shares;
   if (asked.grammar)
-    constraint.emplace(asked.grammar, *asked.tokenTexts, model.artifact().model.eosTokens);
+    constraint.emplace(shares.matchers.matcherOf(asked.grammar, *asked.tokenTexts),
+                       model.artifact().model.eosTokens);
   shared->setCachedTokens(ownSession->length());
   sampler->addPrompt(asked.prompt);
   return {};
 }
 
 SessionTokens Sequence::part(uint32_t most) {
+  ahead.clear();
+  if (constraint && !isPrefilling()) {
+    const uint32_t room = std::min(
+        {most, ownSession->capacity() - ownSession->length(), asked.maxTokens - generatedTokens()});
+    ahead = constraint->forcedTokens(room - 1);
+    if (!ahead.empty()) {
+      ahead.insert(ahead.begin(), all.back());
+      return {ownSession.get(), ahead, LogitsWanted::kAll, false};
+    }
+  }
   const uint32_t count = std::min(most, rest());
   LogitsWanted wanted = LogitsWanted::kNowhere;
   if (asked.scoresPrompt && generatedTokens() == 0)
@@ -86,21 +101,46 @@ SessionTokens Sequence::part(uint32_t most) {
           isPrefilling()};
 }
 
-Result<std::optional<int32_t>> Sequence::sample(std::span<const float> logits) {
-  const SamplingOptions &options = asked.sampling;
-  const bool cuts =
-      options.temperature > 0 && (options.topK != 0 || options.topP < 1 || options.minP > 0);
-  if (constraint && (std::exchange(wasChoosing, false) || cuts))
+Result<std::optional<int32_t>> Sequence::sampleAllowed(uint64_t steps) {
+  const uint64_t end = constraint->steps() + steps;
+  std::vector<float> &scratch = choices->scratch;
+  if (!needsAll && !constraint->isNarrow()) {
+    bool isPending = false;
+    auto isAllowed = [&](int32_t token) -> std::optional<bool> {
+      if (const auto found = verdicts.find(token); found != verdicts.end())
+        return found->second;
+      isPending = constraint->steps() >= end;
+      if (isPending)
+        return std::nullopt;
+      return verdicts[token] = constraint->allows(token);
+    };
+    MOERT_ASSIGN_OR_RETURN(std::optional<int32_t> token,
+                           sampler->sampleAllowed(heldLogits, scratch, isAllowed));
+    if (token || isPending)
+      return token;
+    needsAll = true;
+  }
+  if (!constraint->findAllowed(steps))
     return std::optional<int32_t>();
-  MOERT_ASSIGN_OR_RETURN(int32_t token, sampler->sample(logits));
-  return !constraint || constraint->allows(token) ? std::optional(token) : std::nullopt;
+  if (Status listed = constraint->listAllowed(choices->allowed); !listed.isOk()) {
+    errorEnd = AnswerEnd::kRejected;
+    return listed;
+  }
+  MOERT_ASSIGN_OR_RETURN(int32_t token, sampler->sampleFrom(choices->allowed, heldLogits, scratch));
+  return std::optional(token);
 }
 
 Status Sequence::takeToken(int32_t token, std::span<const float> logits) {
-  sampled = token;
+  std::optional<TokenScore> score;
   if (asked.topScores) {
     MOERT_ASSIGN_OR_RETURN(score, scoreToken(logits, token, *asked.topScores));
   }
+  sampled.push_back({token, std::move(score)});
+  if (isEndToken(token))
+    return {};
+  sampler->addGenerated(token);
+  if (constraint)
+    constraint->take(token);
   return {};
 }
 
@@ -111,10 +151,16 @@ void Sequence::fail(Status status, AnswerEnd how, uint32_t position) {
   errorEnd = how;
 }
 
+bool Sequence::isNext(uint32_t position) const {
+  const size_t row = position + 1 - all.size();
+  return asked.maxTokens > 0 && !isChoosing() && row == confirmedAhead() &&
+         (row == 0 || !constraint->hasEnded());
+}
+
 void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {
   const bool isInPrompt = position + 1 < asked.prompt.size();
   auto take = [&]() -> Status {
-    if (!isInPrompt && asked.maxTokens == 0)
+    if (!isInPrompt && !isNext(position))
       return {};
     if (isInPrompt) {
       MOERT_ASSIGN_OR_RETURN(TokenScore scored, scoreToken(logits, asked.prompt[position + 1],
@@ -122,11 +168,13 @@ void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {
       shared->addPromptScore(std::move(scored));
       return {};
     }
-    MOERT_ASSIGN_OR_RETURN(std::optional<int32_t> token, sample(logits));
-    if (token)
-      return takeToken(*token, logits);
+    if (!constraint) {
+      MOERT_ASSIGN_OR_RETURN(int32_t token, sampler->sample(logits));
+      return takeToken(token, logits);
+    }
     heldLogits.assign(logits.begin(), logits.end());
     heldPosition = position;
+    choose(kFirstSteps);
     return {};
   };
   try {
@@ -137,25 +185,30 @@ void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {
   }
 }
 
-void Sequence::choose(uint64_t steps, std::vector<float> &scratch) {
-  auto end = [&](Status status, AnswerEnd how) {
-    if (!status.isOk())
-      fail(std::move(status), how, heldPosition);
-    heldLogits.clear();
+void Sequence::choose(uint64_t steps) {
+  auto take = [&]() -> Status {
+    MOERT_ASSIGN_OR_RETURN(std::optional<int32_t> token, sampleAllowed(steps));
+    if (!token)
+      return {};
+    const Status taken = takeToken(*token, heldLogits);
+    endChoice();
+    return taken;
   };
   try {
-    Result<bool> isKnown = constraint->findAllowed(steps);
-    if (isKnown.isOk() && !*isKnown)
+    Status taken = take();
+    if (taken.isOk())
       return;
-    scratch.assign(heldLogits.begin(), heldLogits.end());
-    if (Status masked = isKnown.isOk() ? constraint->mask(scratch) : isKnown.status();
-        !masked.isOk())
-      return end(std::move(masked), AnswerEnd::kRejected);
-    Result<int32_t> token = sampler->sample(scratch);
-    end(token.isOk() ? takeToken(*token, heldLogits) : token.status(), AnswerEnd::kFailed);
+    fail(std::move(taken), errorEnd, heldPosition);
   } catch (const std::bad_alloc &) {
-    end(outOfMemory(), AnswerEnd::kNoMemory);
+    fail(outOfMemory(), AnswerEnd::kNoMemory, heldPosition);
   }
+  endChoice();
+}
+
+void Sequence::endChoice() {
+  heldLogits.clear();
+  verdicts.clear();
+  needsAll = false;
 }
 
 bool Sequence::isEndToken(int32_t token) const {
@@ -174,32 +227,47 @@ AnswerEnd Sequence::end(AnswerEnd ended) {
   return ended;
 }
 
+size_t Sequence::confirmedAhead() const {
+  size_t right = 0;
+  while (right < sampled.size() && right + 1 < ahead.size() &&
+         sampled[right].token == ahead[right + 1])
+    ++right;
+  return right;
+}
+
+std::optional<AnswerEnd> Sequence::pass(int32_t token, std::optional<TokenScore> score) {
+  if (isEndToken(token))
+    return end(AnswerEnd::kStop);
+  all.push_back(token);
+  AnswerPiece piece = {token, {}, std::move(score)};
+  const bool isStopped = text && text->take(token, piece.text);
+  shared->addPiece(std::move(piece));
+  if (isStopped || generatedTokens() == asked.maxTokens)
+    return end(isStopped ? AnswerEnd::kStop : AnswerEnd::kLength);
+  return std::nullopt;
+}
+
 std::optional<AnswerEnd> Sequence::finishStep() {
   if (!error.isOk()) {
     endAs(errorEnd, error);
     return errorEnd;
   }
-  if (isChoosing())
-    return std::nullopt;
-  if (!sampled)
-    return rest() == 0 ? std::optional(end(AnswerEnd::kLength)) : std::nullopt;
-  const int32_t token = *sampled;
-  sampled.reset();
-  if (isEndToken(token))
-    return end(AnswerEnd::kStop);
-  all.push_back(token);
-  sampler->addGenerated(token);
-  if (constraint)
-    constraint->take(token);
-  AnswerPiece piece = {token, {}, std::move(score)};
-  score.reset();
-  const bool isStopped = text && text->take(token, piece.text);
-  shared->addPiece(std::move(piece));
-  if (isStopped || generatedTokens() == asked.maxTokens)
-    return end(isStopped ? AnswerEnd::kStop : AnswerEnd::kLength);
-  if (constraint && constraint->hasEnded())
-    return end(AnswerEnd::kStop);
-  return std::nullopt;
+  if (!ahead.empty()) {
+    [[maybe_unused]] const bool isRewound =
+        ownSession->rewind(static_cast<uint32_t>(all.size() + confirmedAhead()));
+    assert(isRewound);
+    ahead.clear();
+  }
+  if (sampled.empty() && !isChoosing() && rest() == 0)
+    return end(AnswerEnd::kLength);
+  const bool isAny = !sampled.empty();
+  std::optional<AnswerEnd> ended;
+  for (size_t i = 0; i < sampled.size() && !ended; ++i)
+    ended = pass(sampled[i].token, std::move(sampled[i].score));
+  sampled.clear();
+  if (isAny && !ended && !isChoosing() && constraint && constraint->hasEnded())
+    ended = end(AnswerEnd::kStop);
+  return ended;
 }
 
 std::vector<int32_t> Sequence::computedTokens() const {

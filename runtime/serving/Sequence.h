@@ -9,12 +9,20 @@
 #include "runtime/serving/Answer.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace moert {
+
+/// What the sequences of a scheduler choose tokens with.
+struct SharedChoices {
+  GrammarMatchers matchers;
+  std::vector<float> scratch;   // A row of logits.
+  std::vector<int32_t> allowed; // Tokens.
+};
 
 /// Owned by the scheduler and used by its thread; create() may be called by any. The model must
 /// outlive it.
@@ -24,6 +32,10 @@ public:
   /// answers have tokens and no text.
   static Result<std::unique_ptr<Sequence>> create(const Model &model, AnswerRequest request,
                                                   std::shared_ptr<Answer> answer);
+
+  /// Bytes that a sequence with a grammar allocates to choose a token, beside its constraint and a
+  /// row of logits: the most likely tokens, and the verdicts on them.
+  static constexpr uint64_t kChoosingBytes = 64 * 1024;
 
   /// A number of tokens after which a part of the prompt ends, so that another sequence can take
   /// over the states of exactly these.
@@ -52,8 +64,9 @@ public:
   /// Call before the first part. The session has the first tokens if they were computed before, for
   /// this or for another sequence. Call again, with another session, to continue a sequence that
   /// gave its session up: the answer is the same. The first call allocates what sampling needs: a
-  /// sequence that waits has none of it. After std::bad_alloc it can only be ended.
-  Status begin(std::unique_ptr<Session> created);
+  /// sequence that waits has none of it. After std::bad_alloc it can only be ended. `choices` must
+  /// outlive it.
+  Status begin(std::unique_ptr<Session> created, SharedChoices &choices);
   /// Continues with another session that has the same tokens.
   void moveTo(std::unique_ptr<Session> larger) { ownSession = std::move(larger); }
   Session *session() { return ownSession.get(); }
@@ -64,13 +77,17 @@ public:
 
   /// The next tokens, at most that many, and which logits it needs of them. Valid until the step is
   /// over. Not while it is choosing.
+  ///
+  /// While it generates, tokens beyond the first are ahead of what was sampled: they are those of
+  /// the text that its grammar forces. After the step the session has them as far as they are the
+  /// ones that were sampled meanwhile; it must be able to go back to fewer tokens.
   SessionTokens part(uint32_t most);
 
-  /// Whether the allowed tokens have to be found before the next one is sampled.
+  /// Whether it is not known yet which of the tokens that matter are allowed.
   bool isChoosing() const { return !heldLogits.empty(); }
-  /// Goes on to find them, for about so many steps, and samples one once they are known; see
-  /// finishStep() then. scratch: for a row of logits, the same for all sequences.
-  void choose(uint64_t steps, std::vector<float> &scratch);
+  /// Goes on to find out, for about so many steps, and samples one once they are known; see
+  /// finishStep() then.
+  void choose(uint64_t steps);
   /// Whether what sampling needs is allocated.
   bool hasSampler() const { return sampler.has_value(); }
   /// Whether the client has not taken what was generated: nothing more is computed until it does.
@@ -99,12 +116,17 @@ private:
   /// Tokens that its session lacks.
   uint32_t rest() const { return static_cast<uint32_t>(all.size()) - ownSession->length(); }
   bool isEndToken(int32_t token) const;
-  /// Samples among the tokens that the grammar allows: top-k, top-p and min-p cut these alone.
-  /// Without cuts one among all tokens is tried first, and among the allowed ones only if it is not
-  /// allowed, which few are: the probabilities are the same. No value: the logits are held until
-  /// the allowed tokens are known. One that was drawn before the session was given up is not drawn
-  /// again: the sampler would be a draw further than that of a sequence that was not interrupted.
-  Result<std::optional<int32_t>> sample(std::span<const float> logits);
+  /// Samples among the tokens that the grammar allows: top-k, top-p and min-p cut these alone. No
+  /// value: about so many steps did not suffice. Asks for the tokens that matter first; where these
+  /// leave it open, for all, also after the session was given up: the draws are over.
+  Result<std::optional<int32_t>> sampleAllowed(uint64_t steps);
+  void endChoice();
+  /// Whether a token is to be sampled from the logits after the one at `position`.
+  bool isNext(uint32_t position) const;
+  /// How many of the tokens ahead are those that were sampled.
+  size_t confirmedAhead() const;
+  /// Passes a sampled token on. Returns how the sequence ended, if it did.
+  std::optional<AnswerEnd> pass(int32_t token, std::optional<TokenScore> score);
   Status takeToken(int32_t token, std::span<const float> logits);
   /// An error of this sequence; memory that is missing is one too.
   void fail(Status status, AnswerEnd how, uint32_t position);
@@ -120,11 +142,17 @@ private:
   std::optional<TokenConstraint> constraint;
   std::vector<float> heldLogits; // While it is choosing.
   uint32_t heldPosition = 0;
-  bool wasChoosing = false; // When it gave its session up: the held logits are computed again.
+  std::map<int32_t, bool> verdicts; // While it is choosing: whether tokens are allowed.
+  bool needsAll = false;            // The verdicts leave the token open.
+  SharedChoices *choices = nullptr; // Once it has begun.
   std::unique_ptr<Session> ownSession;
   bool hasBegun = false;
-  std::optional<int32_t> sampled; // By the step under way.
-  std::optional<TokenScore> score;
+  struct Sampled {
+    int32_t token;
+    std::optional<TokenScore> score;
+  };
+  std::vector<Sampled> sampled; // By the step under way: one, and those that it had ahead.
+  std::vector<int32_t> ahead;   // The last token, and those ahead of it; empty if there are none.
   Status error;
   AnswerEnd errorEnd = AnswerEnd::kFailed; // How the error ends the sequence.
   std::vector<int32_t> all;                // The prompt's and generated tokens.

@@ -148,14 +148,14 @@ uint64_t servingBytes(const ServeOptions &options, const ServingLimits &limits, 
   bytes += sharedBytes(options, limits);
   // Samplers are those of running sequences: the others have none yet.
   bytes += limits.running * Sampler::memoryBytes(cuts, vocabulary);
-  // Texts of the tokens; for each sequence with a format a row of logits, and its constraint; one
-  // row more of masked logits.
+  // Texts of the tokens; for each sequence with a format a row of logits, and its constraint; two
+  // rows more, of allowed tokens and their logits.
   constexpr uint64_t kTextBytesPerToken = 16;
   const uint64_t tables = callTokensOf(model, format).empty() ? 1 : 2;
   bytes += tables * TokenTexts::memoryBytes(vocabulary, vocabulary * kTextBytesPerToken);
-  bytes += limits.running * TokenConstraint::memoryBytes(vocabulary);
+  bytes += limits.running * (TokenConstraint::memoryBytes(vocabulary) + Sequence::kChoosingBytes);
   bytes += GrammarAutomaton::kCompactBytes; // Once: constraints are the serving loop's thread's.
-  bytes += (limits.running + 1) * uint64_t(vocabulary) * sizeof(float);
+  bytes += (limits.running + 2) * uint64_t(vocabulary) * sizeof(float);
   return bytes;
 }
 

@@ -1,12 +1,13 @@
 #include "runtime/grammar/TokenConstraint.h"
 #include "runtime/grammar/JsonSchema.h"
+#include "tests/unit/grammar/LargeVocabulary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 using namespace moert;
+using namespace moert::test;
 
 namespace {
 
@@ -22,38 +23,21 @@ std::shared_ptr<const Grammar> grammarOf(const char *schema) {
       grammarOfSchema(nlohmann::ordered_json::parse(schema)).value().grammar);
 }
 
+std::shared_ptr<GrammarMatcher> matcherOf(const std::string &schema, const TokenTexts &texts) {
+  return std::make_shared<GrammarMatcher>(grammarOf(schema.c_str()), texts);
+}
+
 /// Steps for all that there is to do.
 constexpr uint64_t kAllSteps = uint64_t(1) << 60;
 
 std::vector<int32_t> allowedOf(TokenConstraint &constraint) {
-  std::vector<float> logits(kTexts.size(), 1);
-  REQUIRE(constraint.findAllowed(kAllSteps).value());
-  const bool isAny = constraint.mask(logits).isOk();
+  REQUIRE(constraint.findAllowed(kAllSteps));
   std::vector<int32_t> allowed;
-  for (size_t token = 0; token < logits.size(); ++token) {
-    if (logits[token] == 1)
-      allowed.push_back(static_cast<int32_t>(token));
-    CHECK((logits[token] == 1) == constraint.allows(static_cast<int32_t>(token)));
-  }
+  const bool isAny = constraint.listAllowed(allowed).isOk();
   CHECK(isAny == !allowed.empty());
+  for (int32_t token = 0; token < static_cast<int32_t>(kTexts.size()); ++token)
+    CHECK(constraint.allows(token) == std::binary_search(allowed.begin(), allowed.end(), token));
   return allowed;
-}
-
-/// Token 0 ends texts; the next ones are the printable characters, and then words, some of them
-/// with JSON's characters, as a vocabulary of source code has.
-std::vector<std::string> largeVocabulary(size_t tokens) {
-  std::vector<std::string> texts = {""};
-  for (char c = ' '; c <= '~'; ++c)
-    texts.emplace_back(1, c);
-  const std::string_view parts[] = {"a",  "in",  "th", "e",  " s",       "name", "\": \"", "\", \"",
-                                    "12", "{\"", "[[", "]}", "\xC3\xA9", "\\n",  "    ",   "\n"};
-  for (size_t i = 0; texts.size() < tokens; ++i) {
-    std::string text;
-    for (size_t rest = i; text.empty() || rest > 0; rest /= 16)
-      text += parts[rest % 16];
-    texts.push_back(std::move(text));
-  }
-  return texts;
 }
 
 } // namespace
@@ -61,9 +45,10 @@ std::vector<std::string> largeVocabulary(size_t tokens) {
 TEST_CASE("exactly the tokens whose bytes fit are allowed, at each place") {
   const TokenTexts texts(kTexts);
   TokenConstraint constraint(
-      grammarOf(R"({"type": "object", "properties": {"a": {"type": "integer"}},
-                    "required": ["a"], "additionalProperties": false})"),
-      texts, {kEnd});
+      matcherOf(R"({"type": "object", "properties": {"a": {"type": "integer"}},
+                    "required": ["a"], "additionalProperties": false})",
+                texts),
+      {kEnd});
   CHECK(allowedOf(constraint) == std::vector<int32_t>{1, 3, 17}); // { {" {"a
   constraint.take(3);
   CHECK(allowedOf(constraint) == std::vector<int32_t>{6, 14}); // a": a
@@ -79,7 +64,7 @@ TEST_CASE("exactly the tokens whose bytes fit are allowed, at each place") {
 
 TEST_CASE("an end token is allowed where the text may end and may continue") {
   const TokenTexts texts(kTexts);
-  TokenConstraint constraint(grammarOf(R"({"type": "integer"})"), texts, {kEnd});
+  TokenConstraint constraint(matcherOf(R"({"type": "integer"})", texts), {kEnd});
   CHECK(allowedOf(constraint) == std::vector<int32_t>{9, 10});
   constraint.take(9);
   CHECK_FALSE(constraint.hasEnded());
@@ -88,7 +73,7 @@ TEST_CASE("an end token is allowed where the text may end and may continue") {
 
 TEST_CASE("a character in two tokens is completed, and nothing else comes between") {
   const TokenTexts texts(kTexts);
-  TokenConstraint constraint(grammarOf(R"({"const": "é"})"), texts, {kEnd});
+  TokenConstraint constraint(matcherOf(R"({"const": "é"})", texts), {kEnd});
   constraint.take(5);
   CHECK(allowedOf(constraint) == std::vector<int32_t>{15});
   constraint.take(15);
@@ -99,16 +84,16 @@ TEST_CASE("a character in two tokens is completed, and nothing else comes betwee
 
 TEST_CASE("a vocabulary without a token that fits allows none") {
   const TokenTexts texts({"", "x"});
-  TokenConstraint constraint(grammarOf(R"({"type": "integer"})"), texts, {kEnd});
-  std::vector<float> logits(2, 1);
-  REQUIRE(constraint.findAllowed(kAllSteps).value());
-  CHECK(constraint.mask(logits).message().find("no token of the vocabulary") == 0);
-  CHECK(std::isinf(logits[1]));
+  TokenConstraint constraint(matcherOf(R"({"type": "integer"})", texts), {kEnd});
+  std::vector<int32_t> allowed;
+  REQUIRE(constraint.findAllowed(kAllSteps));
+  CHECK(constraint.listAllowed(allowed).message().find("no token of the vocabulary") == 0);
+  CHECK(allowed.empty());
 }
 
 TEST_CASE(
-    "a schema of many alternatives that begin alike is given up instead of followed for ever") {
-  // 8 ways to read each bracket, and tokens of many brackets.
+    "tokens that too many ways would follow are refused, and the format where these are all") {
+  // 8 ways to read each bracket.
   std::string alternatives;
   for (int i = 1; i <= 8; ++i)
     alternatives += strCat(R"({"type": "array", "minItems": )", i, R"(, "items": {"$ref": "#"}},)");
@@ -117,53 +102,70 @@ TEST_CASE(
   for (size_t i = 1; i <= 64; ++i)
     brackets.emplace_back(i, '[');
   const TokenTexts texts(brackets);
-  TokenConstraint constraint(grammarOf(("{\"anyOf\": [" + alternatives + "}").c_str()), texts,
-                             {kEnd});
-  CHECK(constraint.findAllowed(kAllSteps).status().message().find("too many ways to continue") !=
+  TokenConstraint constraint(matcherOf("{\"anyOf\": [" + alternatives + "}", texts), {kEnd});
+  CHECK(constraint.allows(2));
+  CHECK_FALSE(constraint.allows(40));
+  constraint.take(1);
+  CHECK(constraint.allows(1));
+  while (constraint.allows(1))
+    constraint.take(1);
+  std::vector<int32_t> allowed;
+  REQUIRE(constraint.findAllowed(kAllSteps));
+  CHECK(constraint.listAllowed(allowed).message().find("too many ways to continue") !=
         std::string::npos);
-  CHECK(constraint.steps() < TokenConstraint::mostSteps(texts));
 }
 
 TEST_CASE("the tokens are found a part of the steps at a time, and are those found at once") {
   const TokenTexts texts(largeVocabulary(5000));
-  const auto grammar = grammarOf(R"({"type": "string", "maxLength": 9})");
-  TokenConstraint whole(grammar, texts, {kEnd}), parts(grammar, texts, {kEnd});
+  const std::string schema = R"({"type": "string", "maxLength": 9})";
+  TokenConstraint whole(matcherOf(schema, texts), {kEnd});
+  TokenConstraint parts(matcherOf(schema, texts), {kEnd});
+  int pauses = 0;
   for (char character : {'"', 'a', 'b'}) {
-    REQUIRE(whole.findAllowed(kAllSteps).value());
-    int pauses = 0;
     uint64_t before = parts.steps();
-    while (!parts.findAllowed(500).value()) {
+    while (!parts.findAllowed(500)) {
       CHECK(parts.steps() - before < 5000); // One token more, and the states that it needs.
       before = parts.steps();
       ++pauses;
     }
-    CHECK(pauses > 0);
-    std::vector<float> a(texts.tokens(), 1), b = a;
-    CHECK(whole.mask(a).isOk() == parts.mask(b).isOk());
-    CHECK(a == b);
+    CHECK(allowedOf(whole) == allowedOf(parts));
     whole.take(character - ' ' + 1);
     parts.take(character - ' ' + 1);
+  }
+  CHECK(pauses > 2);
+}
+
+TEST_CASE("sequences that share what they find allow the same as alone, also where all states get "
+          "new numbers meanwhile") {
+  const TokenTexts texts(largeVocabulary(3000));
+  const std::string schema = manyStrings(40);
+  const auto shared = matcherOf(schema, texts);
+  TokenConstraint first(shared, {kEnd}), second(shared, {kEnd});
+  TokenConstraint alone(matcherOf(schema, texts), {kEnd});
+  for (char character : {'"', 'a', 'b', 'c'}) {
+    first.findAllowed(100);
+    allowedOf(second); // Makes room more than once.
+    CHECK(allowedOf(first) == allowedOf(alone));
+    for (TokenConstraint *one : {&first, &second, &alone})
+      one->take(character - ' ' + 1);
   }
 }
 
 TEST_CASE("schemas at the limits take bounded steps for a token of 150,000") {
   const TokenTexts texts(largeVocabulary(150'000));
-  std::string lengths, optional, values, nested = R"({"type": "string"})";
-  for (int i = 0; i < 64; ++i)
-    lengths += strCat(R"({"type": "string", "maxLength": )", 100 + i, "},");
+  std::string optional, values, nested = R"({"type": "string"})";
   for (int i = 0; i < 500; ++i)
     optional += strCat("\"name", i * 7919 % 1000, R"(": {"type": "string"},)");
   for (int i = 0; i < 2000; ++i)
     values += strCat("\"", std::string(static_cast<size_t>(i % 40), 'a'), i, "\",");
   for (int i = 0; i < 20; ++i)
     nested = R"({"type": "array", "items": )" + nested + "}";
-  lengths.pop_back();
   optional.pop_back();
   values.pop_back();
   const std::string schemas[] = {
       R"({"type": "object"})",
       R"({"type": "string", "minLength": 1000, "maxLength": 1024})",
-      R"({"anyOf": [)" + lengths + "]}",
+      manyStrings(64),
       R"({"enum": [)" + values + "]}",
       nested,
       R"({"type": "object", "additionalProperties": false, "properties": {)" + optional + "}}",
@@ -171,20 +173,17 @@ TEST_CASE("schemas at the limits take bounded steps for a token of 150,000") {
           "additionalProperties": {"$ref": "#"}}, {"type": "number"}, {"type": "string"}]})"};
   for (const std::string &schema : schemas) {
     CAPTURE(schema.substr(0, 80));
-    TokenConstraint constraint(grammarOf(schema.c_str()), texts, {kEnd});
+    TokenConstraint constraint(matcherOf(schema, texts), {kEnd});
     uint64_t most = 0;
     for (int step = 0; step < 6 && !constraint.hasEnded(); ++step) {
       const uint64_t before = constraint.steps();
-      REQUIRE(constraint.findAllowed(kAllSteps).value());
+      REQUIRE(constraint.findAllowed(kAllSteps));
       most = std::max(most, constraint.steps() - before);
-      std::vector<float> logits(texts.tokens(), 0);
-      REQUIRE(constraint.mask(logits).isOk());
-      auto taken = std::find(logits.begin() + 40 * step, logits.end(), 0);
-      if (taken == logits.end())
-        taken = std::find(logits.begin(), logits.end(), 0);
-      constraint.take(static_cast<int32_t>(taken - logits.begin()));
+      std::vector<int32_t> allowed;
+      REQUIRE(constraint.listAllowed(allowed).isOk());
+      const auto taken = std::lower_bound(allowed.begin(), allowed.end(), 40 * step);
+      constraint.take(taken == allowed.end() ? allowed.front() : *taken);
     }
-    CHECK(most < TokenConstraint::mostSteps(texts));
     CHECK((schema.starts_with("{\"anyOf\": [{\"type\": \"string\"") || most < 1'000'000));
     MESSAGE("most steps for a token: ", most);
   }
@@ -192,11 +191,34 @@ TEST_CASE("schemas at the limits take bounded steps for a token of 150,000") {
 
 TEST_CASE("a text in a string finds its tokens again without a step") {
   const TokenTexts texts(largeVocabulary(5000));
-  TokenConstraint constraint(grammarOf(R"({"type": "string"})"), texts, {kEnd});
+  TokenConstraint constraint(matcherOf(R"({"type": "string"})", texts), {kEnd});
   constraint.take('"' - ' ' + 1); // The characters begin with token 1.
-  REQUIRE(constraint.findAllowed(kAllSteps).value());
+  REQUIRE(constraint.findAllowed(kAllSteps));
   constraint.take('a' - ' ' + 1);
   const uint64_t before = constraint.steps();
-  REQUIRE(constraint.findAllowed(kAllSteps).value());
+  REQUIRE(constraint.findAllowed(kAllSteps));
   CHECK(constraint.steps() == before);
+}
+
+TEST_CASE("a grammar's sequences share what they find, at most so many, and forget it together") {
+  const TokenTexts texts(largeVocabulary(5000));
+  const auto grammar = grammarOf(R"({"type": "string"})"), other = grammarOf(R"({"type": "null"})");
+  GrammarMatchers matchers;
+  std::vector<std::unique_ptr<TokenConstraint>> users;
+  auto add = [&] {
+    users.push_back(std::make_unique<TokenConstraint>(matchers.matcherOf(grammar, texts),
+                                                      std::vector<int32_t>{kEnd}));
+    return users.back().get();
+  };
+  TokenConstraint *first = add(), *second = add();
+  REQUIRE(first->findAllowed(kAllSteps));
+  CHECK(second->steps() == first->steps());
+  CHECK(second->findAllowed(1)); // Without a step.
+  const auto matcher = matchers.matcherOf(grammar, texts);
+  CHECK(matchers.matcherOf(other, texts) != matcher);
+  while (users.size() < GrammarMatcher::kMostUsers)
+    add();
+  CHECK(matchers.matcherOf(grammar, texts) != matcher);
+  users.clear();
+  CHECK(matcher.use_count() == 1);
 }

@@ -90,7 +90,7 @@ TEST_CASE("the tokens of a hard format are found beside the steps of other seque
       grammarOfSchema(nlohmann::ordered_json::parse(R"({"type": "string"})")).value().grammar);
   hard.tokenTexts = &texts;
   hard.sampling.temperature = 1;
-  hard.sampling.topK = 3;
+  hard.sampling.topK = kVocabulary - 1; // All have to be looked at.
   hard.topScores = 2;
   ServedModel model(servingOptions(2));
   Scheduler scheduler(*model.loaded.engine, {2, 0, 128}, clock);
@@ -102,14 +102,8 @@ TEST_CASE("the tokens of a hard format are found beside the steps of other seque
     takeInto(first, *constrained);
     takeInto(second, *other);
   }
-  // One step of the other sequence for each part of the search at least.
-  TokenConstraint constraint(hard.grammar, texts, model.loaded.model->artifact().model.eosTokens);
-  size_t parts = 1;
-  while (!constraint.findAllowed(Scheduler::kChoosingSteps).value())
-    ++parts;
-  REQUIRE(parts > 10);
-  REQUIRE(parts < 40); // The other sequence lasts longer.
-  CHECK(second.tokens.size() >= parts);
+  const uint64_t steps = kVocabulary * uint64_t(1000);
+  CHECK(second.tokens.size() >= steps / Scheduler::kChoosingSteps - 5);
   CHECK(first.end == AnswerEnd::kLength);
   const Served alone = model.alone(hard);
   CHECK(first.tokens == alone.tokens);
@@ -117,34 +111,42 @@ TEST_CASE("the tokens of a hard format are found beside the steps of other seque
   CHECK(first.scores[0].logProbability == alone.scores[0].logProbability);
 }
 
-TEST_CASE(
-    "a sequence interrupted between a token that is not allowed and an allowed one goes on the "
-    "same") {
+TEST_CASE("a sequence interrupted while its token is chosen goes on the same") {
   ServedModel model(servingOptions(1));
-  const TokenTexts texts = digitsAndLetters();
-  AnswerRequest request = integerRequest(texts);
-  request.maxTokens = 4;
-  request.sampling.temperature = 1;
+  // The begin of a string, and long parts of one, every other of which has a byte that none has.
+  std::vector<std::string> longTexts = {"", "\""};
+  while (longTexts.size() < kVocabulary)
+    longTexts.push_back(std::string(2000, 'x') + (longTexts.size() % 2 == 0 ? "" : "\x01"));
+  const TokenTexts texts(longTexts);
+  AnswerRequest request = requestOf(kPrompt, 4);
+  request.grammar = std::make_shared<const Grammar>(
+      grammarOfSchema(nlohmann::ordered_json::parse(R"({"type": "string"})")).value());
+  request.tokenTexts = &texts;
   uint32_t interruptions = 0;
-  for (uint64_t seed = 0; seed < 16; ++seed) {
+  for (uint64_t seed = 0; seed < 32; ++seed) {
     CAPTURE(seed);
     request.sampling.seed = seed;
+    request.sampling.temperature = 1;
+    request.sampling.topP = seed % 2 == 0 ? 1 : 0.9f;
     const Served expected = model.alone(request);
+    CHECK(expected.message == "");
+    CHECK(expected.tokens.size() > 1);
     const auto answer = std::make_shared<Answer>(); // Shared as in a server.
+    SharedChoices choices;
     const std::unique_ptr<Sequence> sequence =
         Sequence::create(*model.loaded.model, request, answer).value();
     auto renew = [&] {
       sequence->releaseSession();
-      REQUIRE(sequence->begin(model.loaded.engine->createSession(32).value()).isOk());
+      REQUIRE(sequence->begin(model.loaded.engine->createSession(32).value(), choices).isOk());
     };
     renew();
     LogitsOf observer(*sequence);
-    std::vector<float> scratch;
     std::optional<AnswerEnd> end;
     for (bool isRenewed = false; !end;) {
       const SessionTokens part = sequence->part(8);
       REQUIRE(model.loaded.engine->step({&part, 1}, observer).isOk());
       if (sequence->isChoosing() && !isRenewed) {
+        sequence->choose(Scheduler::kChoosingSteps);
         renew();
         isRenewed = true;
         ++interruptions;
@@ -153,7 +155,7 @@ TEST_CASE(
       if (sequence->isChoosing())
         isRenewed = false;
       while (sequence->isChoosing())
-        sequence->choose(Scheduler::kChoosingSteps, scratch);
+        sequence->choose(Scheduler::kChoosingSteps);
       end = sequence->finishStep();
     }
     Served served;
@@ -161,4 +163,70 @@ TEST_CASE(
     CHECK(served.tokens == expected.tokens);
   }
   CHECK(interruptions > 16);
+}
+
+namespace {
+
+/// An object of 5 integers, whose names are forced once they have begun.
+std::string namedIntegers() {
+  std::string fields, names;
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = strCat(i > 0 ? "," : "", "\"name", i, "\"");
+    fields += name + R"(: {"enum": [1, 2]})";
+    names += name;
+  }
+  return R"({"type": "object", "additionalProperties": false, "properties": {)" + fields +
+         R"(}, "required": [)" + names + "]}";
+}
+
+} // namespace
+
+TEST_CASE("tokens of a text that the format forces are computed at once, and are the same") {
+  // In the first vocabulary a name is tokens in one way, in the other in many.
+  std::vector<std::string> whole = {"", "{", "}", "\"", ":", ",", " ", "name"}, parts = whole;
+  for (int i = 0; i < 5; ++i)
+    for (auto *texts : {&parts, &whole})
+      texts->push_back(strCat(i));
+  for (const char *part : {"n", "a", "m", "e", "na", "me", "\":", "ame", ", \""})
+    parts.emplace_back(part);
+  AnswerRequest request = requestOf(kPrompt, 46);
+  request.grammar = std::make_shared<const Grammar>(
+      grammarOfSchema(nlohmann::ordered_json::parse(namedIntegers())).value());
+  EngineOptions options = servingOptions(1);
+  auto served = [&](uint32_t chunk) {
+    options.prefillChunk = chunk;
+    ServedModel model(options);
+    Scheduler scheduler(*model.loaded.engine, {1, 0, 64});
+    const auto answer = model.add(scheduler, request);
+    while (scheduler.step()) {
+    }
+    Served result;
+    takeInto(result, *answer);
+    return std::pair(result, scheduler.numbers().steps);
+  };
+  for (auto *texts : {&whole, &parts}) {
+    texts->resize(kVocabulary);
+    const TokenTexts tokenTexts(*texts);
+    request.tokenTexts = &tokenTexts;
+    for (int way = 0; way < 4; ++way) {
+      CAPTURE(way);
+      request.sampling.temperature = way == 0 ? 0 : 1;
+      request.sampling.topP = way == 2 ? 0.9f : 1;
+      request.sampling.presencePenalty = way == 3 ? 1 : 0;
+      request.topScores = way == 1 ? std::optional<uint32_t>(2) : std::nullopt;
+      const Served expected = served(1).first; // Without room for tokens ahead.
+      const auto [result, steps] = served(16);
+      CHECK(result.end == expected.end);
+      CHECK(result.tokens == expected.tokens);
+      REQUIRE(result.scores.size() == expected.scores.size());
+      for (size_t i = 0; i < result.scores.size(); ++i)
+        CHECK(result.scores[i].logProbability == expected.scores[i].logProbability);
+      // Two for the prompt, whose last one has the first token.
+      const uint64_t single = 1 + result.tokens.size();
+      CHECK(steps < single);
+      if (texts == &whole)
+        CHECK(steps * 13 < single * 10);
+      MESSAGE(steps, " steps for ", result.tokens.size(), " tokens");
+    }
+  }
 }
