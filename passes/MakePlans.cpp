@@ -109,7 +109,8 @@ moert::Result<std::vector<moert::Plan>> MakePlans::makePlans(const moec::ModelFa
   if (!calibration.empty()) {
     MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<moec::CalibrationProfile> profile,
                            moec::CalibrationProfile::open(calibration));
-    MOERT_ASSIGN_OR_RETURN(learnedHere, moec::learn(*profile, facts.footprint.expertPayloadBytes));
+    MOERT_ASSIGN_OR_RETURN(learnedHere, moec::learn(*profile, facts.footprint.expertPayloadBytes,
+                                                    std::nullopt)); // Plans do not use runs.
     learned = &*learnedHere;
   }
   std::optional<moec::KnownRouting> routing;

@@ -99,6 +99,7 @@ static Result<std::string> emitOutput(const AccurateCompileRequest &request,
                               .sources = sources,
                               .measured = std::move(chosen.measured),
                               .widthsBy = chosen.reason ? widthsBy(*chosen.reason) : "",
+                              .searchRuns = planning.searchRuns,
                               .moduleText = request.modulePath.empty() ? nullptr : &moduleText,
                               .hasLowCopies = true});
   if (plan.status().code() == StatusCode::kInvalidInput && !request.passes.budgets.empty()) {
@@ -186,7 +187,11 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
   // One trace, for timing all candidates and for the artifact: as long as the fewest bits allow.
   PlanMaterial planning;
   planning.device = std::move(inputs.device);
-  MOERT_ASSIGN_OR_RETURN(planning.learned, learn(*profile, artifacts->fewestExpertBytes()));
+  // Without a calibration text the search reads what calibration has read.
+  if (material && !texts.calibration.empty())
+    planning.searchRuns = seenBySearch(material->windows, request.amounts.windowTokens).runs();
+  MOERT_ASSIGN_OR_RETURN(planning.learned,
+                         learn(*profile, artifacts->fewestExpertBytes(), planning.searchRuns));
   ChosenWidths chosen;
   chosen.assignment = uniformAssignment(artifacts->items().input().problem, 0);
   if (request.hasTarget()) {

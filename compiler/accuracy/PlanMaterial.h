@@ -10,11 +10,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace moec {
 
 struct PlanMaterial {
   Learned learned;
+  std::vector<uint64_t> searchRuns;    // What the search for widths has read (SeenText::runs()).
   std::optional<DeviceProfile> device; // Absent: none was given.
 };
 

@@ -119,7 +119,8 @@ Result<EmitPlan> PooledArtifacts::plan(const WidthAssignment &assignment,
                        grid.hasHadamard,
                        passes.nested,
                        profilePath,
-                       fewestExpertBytes()};
+                       fewestExpertBytes(),
+                       asked.searchRuns};
   choices.measured = asked.measured;
   choices.widthsBy = asked.widthsBy;
   choices.residentBits = widthItems->residentBitsOf(assignment);

@@ -43,14 +43,16 @@ public:
   uint64_t fewestExpertBytes() const;
 
   /// All decisions for an assignment's artifact, with plans by rules unless there are sources.
-  /// Refuses budgets that it would exceed. `measured` and `widthsBy` are for the final artifact.
+  /// Refuses budgets that it would exceed. `measured`, `widthsBy` and `searchRuns` are for the
+  /// final artifact.
   struct PlanRequest {
     std::vector<std::string> budgets = {};
     mlir::moe::PlanSources sources = {};
     std::optional<moert::Measured> measured = {};
     std::string widthsBy = {};
-    std::string *moduleText = nullptr; // Filled with the planned module.
-    bool hasLowCopies = false;         // Those of the request: no measurement reads them.
+    std::vector<uint64_t> searchRuns = {}; // For the planned module, from which the trace is made.
+    std::string *moduleText = nullptr;     // Filled with the planned module.
+    bool hasLowCopies = false;             // Those of the request: no measurement reads them.
   };
   moert::Result<EmitPlan> plan(const WidthAssignment &assignment, const PlanRequest &asked) const;
   /// Writes the artifact of an assignment with its `plan`; sets the options' threads and stop.

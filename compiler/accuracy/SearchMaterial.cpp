@@ -3,7 +3,6 @@
 #include "compiler/accuracy/SearchSummary.h"
 #include "compiler/accuracy/SearchedWidths.h"
 #include "runtime/base/Checksum.h"
-#include "runtime/evaluation/LossQuantile.h"
 
 #include <span>
 #include <utility>
@@ -137,28 +136,12 @@ static AcceptanceSubject subjectOf(const AccurateCompileRequest &request,
   return subject;
 }
 
-/// Refuses fewer units than a statement about the target's quantile takes.
-static Status checkQuantileUnits(const AccurateCompileRequest &request,
-                                 const SearchMaterial &material, const AcceptanceTurn &turn) {
-  if (!request.quantileTarget)
-    return {};
-  const double fraction = request.quantileTarget->fraction;
-  const double confidence = turn.levels.confidence(AcceptanceChain::kMain);
-  const uint64_t units = material.windows.acceptance.unitCount();
-  const uint64_t least = leastUnitsOfQuantile(fraction, confidence);
-  if (units >= least)
-    return {};
-  return invalidInput("--accuracy-quantile of ", fraction * 100, "% on ", units, " units in ",
-                      turn.text(), ", expected ", least,
-                      " documents or more, or windows of short ones: fewer show nothing about this "
-                      "fraction with ",
-                      formatConfidence(confidence), " confidence. A lower fraction takes fewer");
-}
-
 static Status checkReach(const AccurateCompileRequest &request, const SearchMaterial &material,
                          const AcceptanceTurn &turn) {
   return material.items ? material.items->checkReach(*request.target, turn)
-                        : checkQuantileUnits(request, material, turn);
+                        : checkQuantileUnits(request.acceptanceTarget(),
+                                             material.windows.acceptance.unitCount(),
+                                             turn.levels.confidence(AcceptanceChain::kMain), turn);
 }
 
 Status checkSearchMaterial(const AccurateCompileRequest &request, const CompileInputs &inputs,

@@ -91,6 +91,7 @@ Measured measuredOf(const SearchResults &results) {
   for (size_t t = 0; t < results.material.acceptedOn.size(); ++t)
     measured.acceptanceTexts.push_back(acceptanceText(results, t));
   measured.candidates = candidatesOf(results);
+  measured.quantile = request.acceptanceTarget().stated(results.search.acceptance.quantileBound);
   return measured;
 }
 

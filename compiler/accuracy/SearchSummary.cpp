@@ -1,5 +1,6 @@
 #include "compiler/accuracy/SearchSummary.h"
 
+#include "compiler/inspection/InspectSections.h"
 #include "compiler/inspection/TextTable.h"
 #include "runtime/base/Size.h"
 #include "runtime/evaluation/LossBound.h"
@@ -78,23 +79,14 @@ std::string fewWindowsText(uint64_t windows, const std::string &helps) {
       " helps");
 }
 
-std::string formatConfidence(double confidence) {
-  return formatted(confidence < 0.999 ? "%.1f%%" : "%.3f%%", confidence * 100);
-}
-
-static std::string unitsText(double fraction, double loss, LossMetric metric) {
-  return strCat("at least ", formatted("%.4g%%", fraction * 100), " of units lose at most ",
-                formatLoss(loss, metric), " each");
-}
-
 std::string targetText(const AcceptanceTarget &target, LossMetric metric) {
   std::string text;
   if (target.mean)
     text = strCat(metricName(metric), " loss of at most ", formatLoss(*target.mean, metric));
   if (target.quantile)
     text += strCat(text.empty() ? "" : ", and ",
-                   unitsText(target.quantile->fraction, target.quantile->loss, metric), " in ",
-                   metricName(metric));
+                   unitsText(target.quantile->fraction, formatLoss(target.quantile->loss, metric)),
+                   " in ", metricName(metric));
   return text;
 }
 
@@ -103,7 +95,7 @@ std::string quantileText(const AcceptanceScores &found, const AcceptanceTarget &
   if (isOfItems(metric))
     return {};
   if (found.quantileBound)
-    return unitsText(target.fraction(), *found.quantileBound, metric);
+    return unitsText(target.fraction(), formatLoss(*found.quantileBound, metric));
   return strCat("nothing about ", formatted("%.4g%%", target.fraction() * 100),
                 " of units, which takes ",
                 leastUnitsOfQuantile(target.fraction(), found.confidence), " units");

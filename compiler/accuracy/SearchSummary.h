@@ -3,6 +3,7 @@
 
 #include "compiler/accuracy/WidthItems.h"
 #include "compiler/plan/WidthSearch.h"
+#include "compiler/search/AcceptanceTurn.h"
 #include "compiler/search/ArtifactJudge.h"
 #include "runtime/evaluation/SampleScore.h"
 
@@ -23,9 +24,6 @@ std::string measuredTable(const WidthSearchOutcome &outcome, const WidthItems &i
 /// A line about the order of widths that are searched on too few windows for a bound, and about
 /// what gives the search more. helps: SearchMaterial::moreWindows.
 std::string fewWindowsText(uint64_t windows, const std::string &helps);
-
-/// "96.4%", or "99.985%"
-std::string formatConfidence(double confidence);
 
 /// "a perplexity loss of at most 2.00%", "at least 90% of units that lose at most 3.00% each in
 /// perplexity", or both.

@@ -143,7 +143,8 @@ static Status emitCalibrated(EmitPlan plan, const Checkpoint &checkpoint,
   MOERT_RETURN_IF_ERROR(checkSameCheckpoint((*profile)->info().checkpointHash, path, hash,
                                             strCat("is that of ", checkpoint.directory())));
   MOERT_RETURN_IF_ERROR(checkFormats(plan, request));
-  MOERT_ASSIGN_OR_RETURN(Learned learned, learn(**profile, plan.origin.traceExpertBytes));
+  MOERT_ASSIGN_OR_RETURN(Learned learned,
+                         learn(**profile, plan.origin.traceExpertBytes, plan.origin.searchRuns));
   plan.trace = std::move(learned.sections.trace);
   plan.paths = std::move(learned.sections.paths);
   const std::array beside = {OutputFile::partialPathOf(request.outputPath),

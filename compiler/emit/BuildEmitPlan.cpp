@@ -124,7 +124,7 @@ LogicalResult describeModel(ModuleOp module, EmitPlan &plan) {
     addModel(model, plan);
   const Quantizer quantizer = quantizerOf(module);
   plan.origin = {static_cast<moec::QuantizeMethod>(quantizer.method), quantizer.isNested,
-                 quantizer.calibration, quantizer.traceExpertBytes};
+                 quantizer.calibration, quantizer.traceExpertBytes, quantizer.searchRuns};
   plan.artifact.measured = measuredOf(module);
   return success(succeeded(addResidents(module, plan)) && succeeded(addMoeLayers(module, plan)));
 }

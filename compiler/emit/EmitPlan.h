@@ -16,9 +16,10 @@ namespace moec {
 /// How records are made, besides what their formats say.
 struct RecordOrigin {
   QuantizeMethod method = QuantizeMethod::kNearest;
-  bool isNested = false;         // As slicesOf() has it (compiler/quantize/PackGrid.h).
-  std::string profilePath;       // Calibration profile; empty: none.
-  uint64_t traceExpertBytes = 0; // As learn() has it (compiler/profile/Learned.h).
+  bool isNested = false;                 // As slicesOf() has it (compiler/quantize/PackGrid.h).
+  std::string profilePath;               // Calibration profile; empty: none.
+  uint64_t traceExpertBytes = 0;         // As learn() has it (compiler/profile/Learned.h).
+  std::vector<uint64_t> searchRuns = {}; // What the trace keeps beside calibration's own runs.
 };
 
 struct EmitPlan {

@@ -6,6 +6,8 @@
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
 
+#include <cstdio>
+
 using namespace moert;
 
 namespace moec {
@@ -28,10 +30,22 @@ static const char *samplesOf(const Measured &measured) {
   return measured.isOnItems() ? "items" : "windows";
 }
 
-std::string boundedLossText(const std::string &metric, double loss, double upperBound,
-                            double confidence) {
-  return strCat(lossText(metric, loss), ", at most ", lossText(metric, upperBound), " with ",
-                fixed(confidence * 100, 2), "% confidence");
+std::string unitsText(double fraction, const std::string &loss) {
+  char percent[24];
+  std::snprintf(percent, sizeof percent, "%.4g%%", fraction * 100);
+  return strCat("at least ", percent, " of units lose at most ", loss, " each");
+}
+
+std::string targetText(const Measured &measured) {
+  std::string text;
+  if (measured.target > 0)
+    text = strCat("loss in ", measured.metric, " of at most ",
+                  lossText(measured.metric, measured.target));
+  if (const auto &quantile = measured.quantile; quantile && quantile->target)
+    text += strCat(text.empty() ? "" : ", and ",
+                   unitsText(quantile->fraction, lossText(measured.metric, *quantile->target)));
+  // Artifacts of earlier versions do not have the quantile.
+  return text.empty() ? "of the losses of single units (--accuracy-quantile)" : text;
 }
 
 /// A loss in a table. Nats are without their unit, which the lines before the tables have, so that
@@ -96,12 +110,8 @@ static std::string describeSamples(const Measured &measured) {
 
 std::string describeMeasured(const Measured &measured) {
   TextTable table({{"", Align::kLeft}, {"", Align::kLeft}});
-  table.addRow({"target", measured.target > 0
-                              ? strCat("loss in ", measured.metric, " of at most ",
-                                       lossText(measured.metric, measured.target))
-                              : "of the losses of single units (--accuracy-quantile)"});
-  table.addRow({"measured", boundedLossText(measured.metric, measured.loss, measured.upperBound,
-                                            measured.confidence)});
+  table.addRow({"target", targetText(measured)});
+  table.addRow({"measured", boundedLossText(measured)});
   table.addRow({"also", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
                                "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%")});
   table.addRow({"on", describeSamples(measured)});
@@ -123,6 +133,16 @@ std::string describeMeasured(const Measured &measured) {
 static void writeOptional(JsonWriter &json, const char *key, const std::optional<double> &value) {
   if (value)
     json.key(key).number(*value);
+}
+
+void writeQuantile(JsonWriter &json, const std::optional<QuantileBound> &quantile) {
+  if (!quantile)
+    return;
+  json.key("quantile").beginObject();
+  json.key("fraction").number(quantile->fraction);
+  json.key("upper_bound").number(quantile->upperBound);
+  writeOptional(json, "target", quantile->target);
+  json.endObject();
 }
 
 static void writeCandidates(JsonWriter &json, const Measured &measured) {
@@ -187,6 +207,7 @@ void writeMeasured(JsonWriter &json, const Artifact &artifact) {
   json.key("kl_nats").number(measured.klNats);
   json.key("top_disagreement").number(measured.topDisagreement);
   json.key("confidence").number(measured.confidence);
+  writeQuantile(json, measured.quantile);
   json.key("units").number(measured.units);
   json.key("documents").number(measured.documents);
   json.key("unit_spread").number(measured.unitSpread);

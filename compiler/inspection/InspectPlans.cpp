@@ -158,10 +158,8 @@ std::string missText(const MissRule &miss) {
 }
 
 std::string measuredText(const MissRule &miss, const PlanLoss &loss) {
-  return strCat(loss.metric, " ", lossText(loss.metric, loss.loss), ", at most ",
-                lossText(loss.metric, loss.upperBound), " with ", fixed(loss.confidence * 100, 2),
-                "% confidence, KL ", fixed(loss.klNats, 4), " nats, top-1 agreement ",
-                fixed((1 - loss.topDisagreement) * 100, 1),
+  return strCat(loss.metric, " ", boundedLossText(loss), ", KL ", fixed(loss.klNats, 4),
+                " nats, top-1 agreement ", fixed((1 - loss.topDisagreement) * 100, 1),
                 miss.changesPrompts() ? "%; reading as prompts " : "%; decoding ", loss.windows,
                 " windows of ", loss.windowTokens, " tokens, ", loss.units,
                 " units, with this plan's cache");

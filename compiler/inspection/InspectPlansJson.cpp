@@ -81,6 +81,7 @@ static void writeLoss(JsonWriter &json, const PlanLoss &loss) {
   json.key("loss").number(loss.loss);
   json.key("upper_bound").number(loss.upperBound);
   json.key("confidence").number(loss.confidence);
+  writeQuantile(json, loss.quantile);
   json.key("kl_nats").number(loss.klNats);
   json.key("top_disagreement").number(loss.topDisagreement);
   json.key("units").number(loss.units);

@@ -3,8 +3,10 @@
 
 #include "compiler/pool/ExpertWidth.h"
 #include "runtime/base/JsonWriter.h"
+#include "runtime/base/Status.h"
 #include "runtime/format/Artifact.h"
 
+#include <optional>
 #include <string>
 
 namespace moec {
@@ -17,9 +19,27 @@ std::string fixed(double value, int decimals);
 /// A loss in the unit of its metric: "1.25%", or "0.01250 nats per token" for KL.
 std::string lossText(const std::string &metric, double loss);
 
-/// "1.25%, at most 1.60% with 96.40% confidence"
-std::string boundedLossText(const std::string &metric, double loss, double upperBound,
-                            double confidence);
+/// "at least 90% of units lose at most 3.00% each". loss: as text.
+std::string unitsText(double fraction, const std::string &loss);
+
+/// "1.25%, at most 1.60% with 96.40% confidence", and ", and at least 90% of units lose at most
+/// 3.00% each" where that is known. measured: a moert::Measured or a moert::PlanLoss.
+template <typename Loss> std::string boundedLossText(const Loss &measured) {
+  std::string text = moert::strCat(lossText(measured.metric, measured.loss), ", at most ",
+                                   lossText(measured.metric, measured.upperBound), " with ",
+                                   fixed(measured.confidence * 100, 2), "% confidence");
+  if (const auto &quantile = measured.quantile)
+    text += moert::strCat(
+        ", and ", unitsText(quantile->fraction, lossText(measured.metric, quantile->upperBound)));
+  return text;
+}
+
+/// "loss in perplexity of at most 2.00%", "at least 90% of units lose at most 3.00% each", or
+/// both.
+std::string targetText(const moert::Measured &measured);
+
+/// Writes "quantile", if it is known.
+void writeQuantile(moert::JsonWriter &json, const std::optional<moert::QuantileBound> &quantile);
 
 /// Bits of a weight of gate and up, and of down, at full precision, without scales: 4 for int4, or
 /// for int2 and a refining int2.

@@ -1,6 +1,8 @@
 // Verifiers of the attributes of choices, and their conversion from and to plain data.
 #include "compiler/ir/Choices.h"
 
+#include "compiler/ir/PlanAttrs.h"
+
 namespace mlir::moe {
 
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
@@ -12,7 +14,8 @@ using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 LogicalResult QuantizerAttr::verify(EmitError emitError, QuantizeMethod method, uint32_t group,
                                     bool offsets, bool levels, bool byteScales, bool /*hadamard*/,
                                     bool /*nested*/, StringRef calibration,
-                                    uint64_t /*traceExpertBytes*/) {
+                                    uint64_t /*traceExpertBytes*/,
+                                    DenseI64ArrayAttr /*searchRuns*/) {
   if (group == 0)
     return emitError() << "a quantizer with groups of 0 inputs, expected at least 1";
   if (offsets && levels)
@@ -69,12 +72,15 @@ LogicalResult MeasuredAttr::verify(
     uint64_t /*documents*/, FloatAttr unitSpread, bool /*isSetAside*/, uint32_t /*windowTokens*/,
     StringRef /*solver*/, StringRef /*quantizer*/, uint32_t /*measurements*/,
     uint64_t /*windowsEvaluated*/, uint64_t /*calibrationTokens*/, ArrayAttr calibrationTexts,
-    ArrayAttr acceptanceTexts, ArrayAttr itemOptions, ArrayAttr candidates) {
+    ArrayAttr acceptanceTexts, ArrayAttr itemOptions, ArrayAttr candidates, ArrayAttr quantile) {
   for (FloatAttr number :
        {target, loss, upperBound, klNats, topDisagreement, confidence, unitSpread})
     if (!areFinite({number}))
       return emitError() << "a measurement of '" << metric << "' with " << number
                          << ", expected finite f64 numbers";
+  if (!isQuantile(quantile))
+    return emitError() << "a measurement of '" << metric
+                       << "' expected a quantile of two or three finite numbers";
   if (candidates && !llvm::all_of(candidates, llvm::IsaPred<MeasuredCandidateAttr>))
     return emitError() << "a measurement of '" << metric
                        << "' expected candidates as an array of #moe.measured_candidate";
@@ -146,16 +152,18 @@ struct MeasuredAttrs {
         from.documents, number(from.unitSpread), from.isSetAside, from.windowTokens, from.solver,
         from.quantizer, from.measurements, from.windowsEvaluated, from.calibrationTokens,
         texts(from.calibrationTexts), texts(from.acceptanceTexts), options(from.itemOptions),
-        candidates(from.candidates));
+        candidates(from.candidates), toQuantileAttr(context, from.quantile));
   }
 };
 
 } // namespace
 
 static QuantizerAttr toQuantizerAttr(MLIRContext *context, const Quantizer &from) {
-  return QuantizerAttr::get(context, from.method, from.group, from.hasOffsets, from.hasLevels,
-                            from.hasByteScales, from.hasHadamard, from.isNested, from.calibration,
-                            from.traceExpertBytes);
+  const SmallVector<int64_t> runs(from.searchRuns.begin(), from.searchRuns.end());
+  return QuantizerAttr::get(
+      context, from.method, from.group, from.hasOffsets, from.hasLevels, from.hasByteScales,
+      from.hasHadamard, from.isNested, from.calibration, from.traceExpertBytes,
+      runs.empty() ? DenseI64ArrayAttr() : DenseI64ArrayAttr::get(context, runs));
 }
 
 void choose(ModuleOp module, const Choices &choices) {
@@ -184,10 +192,13 @@ Quantizer quantizerOf(ModuleOp module) {
   auto from = module->getAttrOfType<QuantizerAttr>(kQuantizerAttr);
   if (!from)
     return {};
-  return {
+  Quantizer quantizer = {
       from.getMethod(),          from.getGroup(),    from.getOffsets(), from.getLevels(),
       from.getByteScales(),      from.getHadamard(), from.getNested(),  from.getCalibration().str(),
       from.getTraceExpertBytes()};
+  if (DenseI64ArrayAttr runs = from.getSearchRuns())
+    quantizer.searchRuns.assign(runs.asArrayRef().begin(), runs.asArrayRef().end());
+  return quantizer;
 }
 
 static std::vector<double> toNumbers(ArrayAttr from) {
@@ -260,6 +271,7 @@ std::optional<moert::Measured> measuredOf(ModuleOp module) {
   measured.calibrationTexts = toTexts(from.getCalibrationTexts());
   measured.acceptanceTexts = toTexts(from.getAcceptanceTexts());
   measured.candidates = toCandidates(from.getCandidates());
+  measured.quantile = toQuantile(from.getQuantile());
   if (ArrayAttr options = from.getItemOptions())
     for (size_t i = 0; i < options.size(); i += 2)
       measured.itemOptions.emplace_back(cast<StringAttr>(options[i]).str(),

@@ -23,6 +23,7 @@ struct Quantizer {
   bool isNested = false;
   std::string calibration = {}; // Path of a calibration profile; empty: none.
   uint64_t traceExpertBytes = 0;
+  std::vector<uint64_t> searchRuns = {}; // Runs that a search for widths has read, ascending.
 };
 
 /// Absent and empty fields leave the decision to the options of the passes.

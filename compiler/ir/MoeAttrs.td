@@ -380,17 +380,22 @@ def Moe_PlanTextAttr : Moe_Attr<"PlanText", "plan_text"> {
 def Moe_PlanLossAttr : Moe_Attr<"PlanLoss", "plan_loss"> {
   let summary = "What a plan with a miss rule loses while it decodes (moert::PlanLoss)";
   let description = [{
+    `quantile` has, as f64, a fraction of the units, the loss that they do not exceed and, if it was asked for, the target
+    (moert::QuantileBound).
+
     ```mlir
     #moe.plan_loss<metric = "perplexity", loss = 0.0125, upperBound = 0.01875, confidence = 0.95,
                    klNats = 0.015625, topDisagreement = 0.0625, units = 60, documents = 60, windows = 60,
-                   windowTokens = 512, texts = [#moe.plan_text<name = "a.jsonl", hash = 1, bytes = 20000>]>
+                   windowTokens = 512, texts = [#moe.plan_text<name = "a.jsonl", hash = 1, bytes = 20000>],
+                   quantile = [0.9, 0.03125]>
     ```
   }];
   let parameters = (ins StringRefParameter<>:$metric, "::mlir::FloatAttr":$loss,
                         "::mlir::FloatAttr":$upperBound, "::mlir::FloatAttr":$confidence,
                         "::mlir::FloatAttr":$klNats, "::mlir::FloatAttr":$topDisagreement,
                         "uint64_t":$units, "uint64_t":$documents, "uint64_t":$windows,
-                        "uint32_t":$windowTokens, "::mlir::ArrayAttr":$texts);
+                        "uint32_t":$windowTokens, "::mlir::ArrayAttr":$texts,
+                        OptionalParameter<"::mlir::ArrayAttr">:$quantile);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

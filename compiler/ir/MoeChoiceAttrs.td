@@ -12,7 +12,8 @@ def Moe_QuantizerAttr : Moe_Attr<"Quantizer", "quantizer"> {
     4 bits are non-linear (moert::CodeLevels), with `byteScales` scales have one byte, and with `hadamard` rows are
     transformed (#moe.format); `nested` as in moe-assign-bits. `calibration` is the path of the calibration profile that
     the method fits to, from which the artifact's trace and activation-path tables are made too; empty: none, and the
-    method is nearest. The trace is cut as for `traceExpertBytes` of experts (moec::learn()).
+    method is nearest. The trace is cut as for `traceExpertBytes` of experts (moec::learn()) and holds, with calibration's
+    own, the runs of tokens that a search for widths has read: `searchRuns`, hashes in ascending order (moec::SeenText).
 
     ```mlir
     #moe.quantizer<method = gptq, group = 32, nested = true, calibration = "qwen.profile",
@@ -26,7 +27,8 @@ def Moe_QuantizerAttr : Moe_Attr<"Quantizer", "quantizer"> {
                         DefaultValuedParameter<"bool", "false">:$hadamard,
                         DefaultValuedParameter<"bool", "false">:$nested,
                         StringRefParameter<"path of a calibration profile", [{""}]>:$calibration,
-                        DefaultValuedParameter<"uint64_t", "0">:$traceExpertBytes);
+                        DefaultValuedParameter<"uint64_t", "0">:$traceExpertBytes,
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$searchRuns);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -72,7 +74,7 @@ def Moe_MeasuredCandidateAttr : Moe_Attr<"MeasuredCandidate", "measured_candidat
 def Moe_MeasuredAttr : Moe_Attr<"Measured", "measured"> {
   let summary = "Measurements made when an accuracy target chose the widths (moert::Measured)";
   let description = [{
-    `itemOptions` holds option and value in turn.
+    `itemOptions` holds option and value in turn; `quantile` is that of #moe.plan_loss.
 
     ```mlir
     #moe.measured<metric = "perplexity", target = 2.0e-02, loss = 1.5e-02, upperBound = 1.75e-02,
@@ -94,7 +96,8 @@ def Moe_MeasuredAttr : Moe_Attr<"Measured", "measured"> {
                         OptionalParameter<"::mlir::ArrayAttr">:$calibrationTexts,
                         OptionalParameter<"::mlir::ArrayAttr">:$acceptanceTexts,
                         OptionalParameter<"::mlir::ArrayAttr">:$itemOptions,
-                        OptionalParameter<"::mlir::ArrayAttr">:$candidates);
+                        OptionalParameter<"::mlir::ArrayAttr">:$candidates,
+                        OptionalParameter<"::mlir::ArrayAttr">:$quantile);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -107,13 +107,16 @@ LogicalResult PlanLossAttr::verify(EmitError emitError, StringRef metric, FloatA
                                    FloatAttr upperBound, FloatAttr confidence, FloatAttr klNats,
                                    FloatAttr topDisagreement, uint64_t /*units*/,
                                    uint64_t /*documents*/, uint64_t /*windows*/,
-                                   uint32_t /*windowTokens*/, ArrayAttr texts) {
+                                   uint32_t /*windowTokens*/, ArrayAttr texts, ArrayAttr quantile) {
   for (FloatAttr number : {loss, upperBound, confidence, klNats, topDisagreement})
     if (!number.getType().isF64() || !number.getValue().isFinite())
       return emitError() << "a loss of '" << metric << "' with " << number
                          << ", expected finite f64 numbers";
   if (!isArrayOf<PlanTextAttr>(texts))
     return emitError() << "a loss of '" << metric << "' expected an array of #moe.plan_text";
+  if (!isQuantile(quantile))
+    return emitError() << "a loss of '" << metric
+                       << "' expected a quantile of two or three finite numbers";
   return success();
 }
 
@@ -203,6 +206,36 @@ static moert::Forecast toForecast(ForecastAttr from) {
   return forecast;
 }
 
+bool isQuantile(ArrayAttr quantile) {
+  return !quantile || ((quantile.size() == 2 || quantile.size() == 3) &&
+                       llvm::all_of(quantile, [](Attribute each) {
+                         auto number = dyn_cast<FloatAttr>(each);
+                         return number && number.getType().isF64() && number.getValue().isFinite();
+                       }));
+}
+
+std::optional<moert::QuantileBound> toQuantile(ArrayAttr from) {
+  if (!from)
+    return std::nullopt;
+  const auto number = [from](size_t i) { return cast<FloatAttr>(from[i]).getValueAsDouble(); };
+  moert::QuantileBound quantile{number(0), number(1)};
+  if (from.size() == 3)
+    quantile.target = number(2);
+  return quantile;
+}
+
+ArrayAttr toQuantileAttr(MLIRContext *context, const std::optional<moert::QuantileBound> &from) {
+  if (!from)
+    return {};
+  const auto number = [context](double value) {
+    return FloatAttr::get(Float64Type::get(context), value);
+  };
+  SmallVector<Attribute> numbers = {number(from->fraction), number(from->upperBound)};
+  if (from->target)
+    numbers.push_back(number(*from->target));
+  return ArrayAttr::get(context, numbers);
+}
+
 static moert::PlanLoss toLoss(PlanLossAttr from) {
   moert::PlanLoss loss;
   loss.metric = from.getMetric().str();
@@ -217,6 +250,7 @@ static moert::PlanLoss toLoss(PlanLossAttr from) {
   loss.windowTokens = from.getWindowTokens();
   for (auto text : from.getTexts().getAsRange<PlanTextAttr>())
     loss.texts.push_back({text.getName().str(), text.getHash(), text.getBytes()});
+  loss.quantile = toQuantile(from.getQuantile());
   return loss;
 }
 
@@ -305,7 +339,8 @@ struct PlanLists {
     return PlanLossAttr::get(context, from->metric, number(from->loss), number(from->upperBound),
                              number(from->confidence), number(from->klNats),
                              number(from->topDisagreement), from->units, from->documents,
-                             from->windows, from->windowTokens, ArrayAttr::get(context, texts));
+                             from->windows, from->windowTokens, ArrayAttr::get(context, texts),
+                             toQuantileAttr(context, from->quantile));
   }
   ForecastAttr forecast(const moert::Forecast &from) const {
     return ForecastAttr::get(

@@ -3,6 +3,7 @@
 
 #include "compiler/ir/MoeDialect.h"
 
+#include <optional>
 #include <vector>
 
 namespace mlir::moe {
@@ -10,6 +11,12 @@ namespace mlir::moe {
 /// Each other's inverse: the attribute holds everything that a plan holds.
 moert::Plan toPlan(PlanAttr plan);
 PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan);
+
+/// `quantile` of #moe.plan_loss and #moe.measured; a null attribute: absent.
+std::optional<moert::QuantileBound> toQuantile(ArrayAttr from);
+ArrayAttr toQuantileAttr(MLIRContext *context, const std::optional<moert::QuantileBound> &from);
+/// Whether it has two or three finite numbers, or is null.
+bool isQuantile(ArrayAttr quantile);
 
 /// The module's plans; empty if it has none.
 std::vector<moert::Plan> plansOf(ModuleOp module);

@@ -108,7 +108,7 @@ static std::vector<MissRule> rulesFor(const MissRequest &request, const Plan &pl
   if (!request.rules.empty())
     return request.rules;
   const Result<Preset> preset = presetOf(plan.preset);
-  if (request.target && preset.isOk() && *preset == Preset::kFate)
+  if (request.target.isGiven() && preset.isOk() && *preset == Preset::kFate)
     return promptRules();
   return {preset.isOk() ? missRuleOf(*preset) : MissRule{}};
 }
@@ -135,23 +135,26 @@ bool measuresLosses(const MissRequest &request, std::span<const Preset> presets)
   if (request.isSearched || anyIsLossy(request.rules))
     return true;
   return request.rules.empty() && std::ranges::any_of(presets, [&request](Preset preset) {
-           return missRuleOf(preset).isLossy() || (request.target && preset == Preset::kFate);
+           return missRuleOf(preset).isLossy() ||
+                  (request.target.isGiven() && preset == Preset::kFate);
          });
 }
 
 Status checkMissRequest(const MissRequest &request, std::span<const Preset> presets) {
   MOERT_RETURN_IF_ERROR(checkProfileTexts(request, presets));
   const bool isLossy = measuresLosses(request, presets);
-  if (request.isSearched && !request.target)
-    return invalidInput(
-        "--miss auto searches for rules within a loss, expected --accuracy-loss LOSS");
-  if (!isLossy && request.target)
-    return invalidInput("--accuracy-loss is the loss that experts that are missing may cost, "
+  const bool hasTarget = request.target.isGiven();
+  if (request.isSearched && !hasTarget)
+    return invalidInput("--miss auto searches for rules within a loss, expected --accuracy-loss "
+                        "LOSS or --accuracy-quantile FRACTION:LOSS");
+  if (!isLossy && hasTarget)
+    return invalidInput(request.target.mean ? "--accuracy-loss" : "--accuracy-quantile",
+                        " is the loss that experts that are missing may cost, "
                         "expected --miss RULE, or a preset that loses accuracy (hobbit, "
                         "swapmoe, pruning) or may lose some (fate)");
-  if (!request.target && !request.calibrationTexts.empty())
+  if (!hasTarget && !request.calibrationTexts.empty())
     return invalidInput("--calibration-text names documents that test no loss, expected it with "
-                        "--accuracy-loss");
+                        "--accuracy-loss or --accuracy-quantile");
   if (!isLossy && !request.profileFiles.empty())
     return invalidInput("--profile-text profiles virtual experts, which --miss wait does not use; "
                         "expected another --miss or none");
@@ -176,13 +179,11 @@ Status checkMissRequest(const MissRequest &request, std::span<const Preset> pres
 //===-- Deciding ------------------------------------------------------------------------------===//
 
 static std::string measuredText(const MissRule &rule, const PlanLoss &loss) {
-  return strCat("loses ", lossText(loss.metric, loss.loss), ", at most ",
-                lossText(loss.metric, loss.upperBound), " with ", fixed(loss.confidence * 100, 2),
-                "% confidence, ", rule.changesPrompts() ? "reading " : "decoding ", loss.windows,
-                " windows of ", loss.units, " units ",
-                rule.changesPrompts()
-                    ? strCat("as prompts of ", loss.windowTokens, " tokens with this cache")
-                    : "with this cache");
+  return strCat(
+      "loses ", boundedLossText(loss), ", ", rule.changesPrompts() ? "reading " : "decoding ",
+      loss.windows, " windows of ", loss.units, " units ",
+      rule.changesPrompts() ? strCat("as prompts of ", loss.windowTokens, " tokens with this cache")
+                            : "with this cache");
 }
 
 void dropUnusedPool(Plan &plan) {
@@ -243,25 +244,40 @@ static std::vector<Plan> chainOf(const MissRequest &request, const Plan &plan) {
   return chain;
 }
 
+static bool isWithin(const PlanLoss &loss, const AcceptanceTarget &target) {
+  return target.isMetBy(loss.upperBound,
+                        loss.quantile ? std::optional(loss.quantile->upperBound) : std::nullopt);
+}
+
+/// "2.00%", "at least 90% of units lose at most 3.00% each", or both.
+static std::string allowedText(const MissRequest &request) {
+  const std::string metric(metricName(request.texts.metric));
+  const auto &[mean, quantile] = request.target;
+  std::string text = mean ? lossText(metric, *mean) : "";
+  if (quantile)
+    text += strCat(mean ? ", and " : "",
+                   unitsText(quantile->fraction, lossText(metric, quantile->loss)));
+  return text;
+}
+
 /// The last plan of the chain that passes.
 static Result<Plan> acceptRule(const MissRequest &request, PlanJudge &judge, const Plan &plan,
                                const std::vector<Plan> &chain, const MissSimulation &simulation,
                                double confidence) {
   Plan accepted = plan;
-  const std::string target =
-      lossText(std::string(metricName(request.texts.metric)), *request.target);
+  const std::string target = allowedText(request);
   std::string reason;
   for (const Plan &tried : chain) {
     MOERT_ASSIGN_OR_RETURN(const PlanLoss loss, judge.measure(tried, confidence));
-    if (!(loss.upperBound <= *request.target)) {
+    if (!isWithin(loss, request.target)) {
       reason = strCat(missRuleText(tried.miss), " ", measuredText(tried.miss, loss),
-                      ", more than the ", target, " that was allowed.");
+                      ", more than was allowed: ", target, ".");
       break;
     }
     reason.clear();
     MOERT_ASSIGN_OR_RETURN(accepted, withLoss(tried, loss,
                                               strCat("It ", measuredText(tried.miss, loss),
-                                                     ", within the ", target, " that was allowed."),
+                                                     ", within what was allowed: ", target, "."),
                                               simulation));
   }
   if (!accepted.miss.isLossy() && !reason.empty()) {
@@ -290,7 +306,7 @@ static Result<double> takeTurn(const MissRequest &request, const PlanJudge &judg
   subject.candidates = candidates.digest();
   subject.samples = judge.samplesHash();
   subject.metric = request.texts.metric;
-  subject.target.mean = request.target;
+  subject.target = request.target;
   for (const EvaluatedText &text : judge.texts()) {
     subject.files.push_back(text.hash);
     subject.documents.insert(subject.documents.end(), text.documentIds.begin(),
@@ -303,7 +319,8 @@ static Result<double> takeTurn(const MissRequest &request, const PlanJudge &judg
   MOERT_RETURN_IF_ERROR(judge.checkUnits());
   const std::string &log = request.acceptanceLogPath;
   MOERT_ASSIGN_OR_RETURN(const AcceptanceTurn next, findAcceptanceTurn(log, subject));
-  MOERT_RETURN_IF_ERROR(confidenceOfChains(next, tested).status());
+  MOERT_ASSIGN_OR_RETURN(const double expected, confidenceOfChains(next, tested));
+  MOERT_RETURN_IF_ERROR(checkQuantileUnits(request.target, judge.units(), expected, next));
   MOERT_ASSIGN_OR_RETURN(const AcceptanceTurn turn, takeAcceptanceTurn(log, subject));
   return confidenceOfChains(turn, tested);
 }
@@ -323,7 +340,7 @@ public:
   LadderClimb(const MissRequest &asked, PlanJudge &measuring, const MissSimulation &simulating,
               double testConfidence)
       : request(asked), judge(measuring), simulation(simulating), confidence(testConfidence),
-        target(lossText(std::string(metricName(asked.texts.metric)), *asked.target)) {}
+        target(allowedText(asked)) {}
 
   /// The fastest plan that passed and is forecast to be faster, or `waiting` with a reason.
   Result<Plan> climb(const Plan &waiting, const LossyLadders &found) {
@@ -362,12 +379,11 @@ private:
           const PlanLoss loss,
           judge.measure(plan, confidence,
                         strCat(", rung ", i + 1, " of at most ", ladder.size(), ", ", which)));
-      const bool isWithin = loss.upperBound <= *request.target;
+      const bool hasPassed = isWithin(loss, request.target);
       tried += strCat("; ", rungText(plan), " takes ", timeText(rung.tokenNs), " and loses ",
-                      lossText(loss.metric, loss.loss), ", at most ",
-                      lossText(loss.metric, loss.upperBound),
-                      isWithin ? "" : strCat(", more than the allowed ", target));
-      if (!isWithin)
+                      boundedLossText(loss),
+                      hasPassed ? "" : strCat(", more than was allowed: ", target));
+      if (!hasPassed)
         break;
       plan.loss = loss;
       passed.push_back({std::move(plan), rung.tokenNs});
@@ -457,13 +473,15 @@ Result<std::vector<Plan>> decideMissRules(const MissRequest &request,
     for (const Plan &plan : plans)
       for (const MissRule &rule : rulesFor(request, plan))
         MOERT_RETURN_IF_ERROR(checkSlices(rule, artifactPath));
-  PlanJudge judge({artifactPath, request.referencePath, request.texts, work, request.threads},
-                  session);
-  MOERT_RETURN_IF_ERROR(judge.open(request.target ? &read.seen : nullptr));
+  PlanJudge judge(
+      {artifactPath, request.referencePath, request.texts, work, request.threads, request.target},
+      session);
+  const bool hasTarget = request.target.isGiven();
+  MOERT_RETURN_IF_ERROR(judge.open(hasTarget ? &read.seen : nullptr));
   MOERT_RETURN_IF_ERROR(checkUnread(read, judge.texts(), request.texts.files));
   if (request.isSearched)
     return acceptSearched(request, judge, plans, simulation);
-  if (request.target)
+  if (hasTarget)
     return acceptRules(request, judge, plans, simulation);
   std::vector<Plan> decided;
   for (const Plan &plan : plans) {

@@ -4,6 +4,7 @@
 
 #include "compiler/plan/PresetRules.h"
 #include "compiler/planning/ReadTexts.h"
+#include "compiler/search/AcceptanceTarget.h"
 #include "compiler/session/Session.h"
 #include "compiler/session/WorkDirectory.h"
 #include "runtime/base/Status.h"
@@ -24,7 +25,7 @@ struct MissRequest {
   bool isSearched = false;        // Rules are searched for, by their time; needs a target.
   std::string referencePath;      // The same checkpoint at `source`.
   moert::EvaluationRequest texts; // A metric of windows, and texts of at least 20 documents.
-  std::optional<double> target;   // The largest loss, that of the widths included.
+  AcceptanceTarget target;        // Losses include that of the widths.
   /// The texts of calibration and search, whose documents test nothing.
   std::vector<std::string> calibrationTexts;
   /// Texts that profile virtual experts for preset swapmoe; empty: its quotas are even.
@@ -63,13 +64,14 @@ struct MissSimulation {
   std::function<moert::Result<LossyLadders>(const moert::Plan &)> search;
 };
 
-/// Gives the plans of an artifact their rules. Without a target each plan becomes one for each
-/// rule, in their order. With one, the rules are tested in their order until the first that fails,
-/// and the plan gets the last one that passed; if none did it waits, and a reason says so. If rules
-/// are searched for, the ladders of the simulation are climbed so, and the plan gets the fastest
-/// rung that passed, unless its forecast is not kMinRungGain faster than the plan's that waits.
-/// Plans with a rule get a forecast with it. For a request that measures losses; tests leave out
-/// the units that overlap what was read, and `work` keeps what was measured.
+/// Gives the plans of an artifact their rules. Without a target (AcceptanceTarget::isGiven()) each
+/// plan becomes one for each rule, in their order. With one, the rules are tested in their order
+/// until the first that fails, and the plan gets the last one that passed; if none did it waits,
+/// and a reason says so. If rules are searched for, the ladders of the simulation are climbed so,
+/// and the plan gets the fastest rung that passed, unless its forecast is not kMinRungGain faster
+/// than the plan's that waits. Plans with a rule get a forecast with it. For a request that
+/// measures losses; tests leave out the units that overlap what was read, and `work` keeps what was
+/// measured.
 moert::Result<std::vector<moert::Plan>>
 decideMissRules(const MissRequest &request, const std::string &artifactPath,
                 const std::vector<moert::Plan> &plans, const MissSimulation &simulation,

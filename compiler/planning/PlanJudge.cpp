@@ -1,11 +1,13 @@
 #include "compiler/planning/PlanJudge.h"
 
+#include "compiler/search/FreeUnits.h"
 #include "compiler/search/RecordedLogits.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/evaluation/EngineSource.h"
 #include "runtime/evaluation/LossBound.h"
+#include "runtime/evaluation/LossQuantile.h"
 #include "runtime/evaluation/UnitSpread.h"
 #include "runtime/format/Writer.h"
 
@@ -44,7 +46,7 @@ static Result<uint64_t> checksumOf(Artifact artifact) {
 }
 
 void PlanJudge::leaveOut(const SeenText &seen) {
-  const uint64_t all = unitsIn(texts());
+  const uint64_t all = units();
   std::vector<const TextWindows *> windows;
   for (const TextWindows &text : set->windowsOfTexts())
     windows.push_back(&text);
@@ -54,9 +56,9 @@ void PlanJudge::leaveOut(const SeenText &seen) {
       kept[unit.text].push_back(static_cast<uint32_t>(unit.firstWindow + w));
   for (size_t file = 0; file < kept.size(); ++file)
     set->keepOnly(file, kept[file]);
-  hasLeftOut = unitsIn(texts()) < all;
+  hasLeftOut = units() < all;
   if (hasLeftOut)
-    sayTo(session, strCat("accepting on ", unitsIn(texts()), " of ", all,
+    sayTo(session, strCat("accepting on ", units(), " of ", all,
                           " units: calibration or the search has read parts of the others, or "
                           "they are copies"));
 }
@@ -90,11 +92,14 @@ Status PlanJudge::open(const SeenText *seen) {
   return {};
 }
 
+uint64_t PlanJudge::units() const {
+  return unitsIn(texts());
+}
+
 Status PlanJudge::checkUnits() const {
-  const uint64_t units = unitsIn(texts());
-  if (units >= kMinimumBoundUnits)
+  if (units() >= kMinimumBoundUnits)
     return {};
-  return invalidInput("--eval-text has ", units, " units",
+  return invalidInput("--eval-text has ", units(), " units",
                       hasLeftOut ? " that calibration and the search have not read" : "",
                       ", and a bound of the loss takes ", kMinimumBoundUnits,
                       " documents or more, not longer ones");
@@ -243,6 +248,8 @@ Result<PlanLoss> PlanJudge::lossOfScores(std::span<const SampleScore> scores,
   measured.units = unitCount(scores);
   measured.windows = scores.size();
   measured.windowTokens = inputs.texts.windows.windowTokens;
+  measured.quantile =
+      inputs.target.stated(lossQuantileBound(scores, metric, inputs.target.fraction(), confidence));
   for (size_t i = 0; i < texts().size(); ++i) {
     const EvaluatedText &text = texts()[i];
     measured.documents += text.documents;

@@ -3,8 +3,9 @@
 // be resumed.
 #pragma once
 
+#include "compiler/profile/SeenText.h"
+#include "compiler/search/AcceptanceTarget.h"
 #include "compiler/search/MeasurementLog.h"
-#include "compiler/search/SeenText.h"
 #include "compiler/session/Session.h"
 #include "compiler/session/WorkDirectory.h"
 #include "moert/Engine.h"
@@ -28,6 +29,7 @@ public:
     const moert::EvaluationRequest &texts; // With a metric of windows.
     const WorkDirectory &work;
     unsigned threads = 1;
+    AcceptanceTarget target = {}; // For what a loss states of its target.
   };
   PlanJudge(const Inputs &given, const Session &with) : inputs(given), session(with) {}
 
@@ -35,6 +37,7 @@ public:
   /// copies of units.
   moert::Status open(const SeenText *seen = nullptr);
   std::span<const moert::EvaluatedText> texts() const { return set->textsRead(); }
+  uint64_t units() const;
   /// Refuses texts of fewer units than a bound needs.
   moert::Status checkUnits() const;
 

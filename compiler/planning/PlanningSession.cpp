@@ -41,8 +41,7 @@ std::string plannedText(std::span<const Plan> plans) {
                    " tokens of context");
     text += prefetchesText(plan);
     if (plan.loss)
-      text += strCat(", loses ", boundedLossText(plan.loss->metric, plan.loss->loss,
-                                                 plan.loss->upperBound, plan.loss->confidence));
+      text += strCat(", loses ", boundedLossText(*plan.loss));
     if (plan.forecast)
       text += strCat(", ", fixed(1e9 / plan.forecast->tokenNs, 1),
                      " tokens/s expected on the calibration text");

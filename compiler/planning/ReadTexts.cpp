@@ -52,24 +52,53 @@ static Status addProfile(const std::string &path, ReadTexts &read) {
   return {};
 }
 
-Result<ReadTexts> readTextsOf(const Model &model, std::span<const std::string> calibrationTexts,
-                              const std::string &documentSeparator,
-                              const std::string &profilePath) {
+std::optional<std::vector<uint64_t>> keptRuns(const Artifact &artifact,
+                                              const std::optional<PlanTrace> &trace) {
+  if (trace)
+    return trace->readRuns;
+  if (artifact.measured)
+    return std::nullopt;
+  return std::vector<uint64_t>(); // It was not calibrated.
+}
+
+/// For an artifact that keeps nothing of the texts.
+static Status checkGiven(const Model &model, const GivenTexts &given, const ReadTexts &read,
+                         const Session &session) {
+  constexpr const char *kLacking = "was compiled by a version that did not keep what calibration "
+                                   "and the search for its widths have read";
+  const std::optional<Measured> &measured = model.artifact().measured;
+  if (!measured && given.calibrationTexts.empty() && given.profilePath.empty())
+    sayTo(session,
+          strCat(model.path(), " ", kLacking,
+                 ": nothing of it is left out of --eval-text. --calibration-text names it, "
+                 "and an artifact of this version keeps it"));
+  if (!measured)
+    return {};
+  for (const MeasuredText &text : measured->calibrationTexts)
+    if (std::ranges::none_of(read.files, [&](const auto &file) { return isSame(file, text); }))
+      return invalidInput(
+          model.path(), " ", kLacking, ", which is ", text.name, ", ", text.bytes,
+          " bytes, and its documents cannot test a loss; expected --calibration-text "
+          "with this file, so that they are left out of --eval-text; a profile has only a part "
+          "of it, and what --self-text wrote is gone: compile again");
+  return {};
+}
+
+Result<ReadTexts> readTextsOf(const Model &model, const std::optional<std::vector<uint64_t>> &kept,
+                              const GivenTexts &given, const Session &session) {
   ReadTexts read;
-  MOERT_RETURN_IF_ERROR(addTexts(model, calibrationTexts, documentSeparator, read));
-  // Before the profile: it has only the windows that calibration read, and the search may have read
-  // others of the same file.
-  if (const std::optional<Measured> &measured = model.artifact().measured)
-    for (const MeasuredText &text : measured->calibrationTexts)
-      if (std::ranges::none_of(read.files, [&](const auto &file) { return isSame(file, text); }))
-        return invalidInput(
-            model.path(), ": calibration and the search for its widths have read ", text.name, ", ",
-            text.bytes,
-            " bytes, and its documents cannot test a loss; expected --calibration-text "
-            "with this file, so that they are left out of --eval-text; a profile has only a part "
-            "of it, and what --self-text wrote is gone: compile with a file of moec self-text "
-            "instead");
-  MOERT_RETURN_IF_ERROR(addProfile(profilePath, read));
+  MOERT_RETURN_IF_ERROR(addTexts(model, given.calibrationTexts, given.documentSeparator, read));
+  if (kept) {
+    read.seen.add(*kept);
+    if (const std::optional<Measured> &measured = model.artifact().measured)
+      for (const MeasuredText &text : measured->calibrationTexts)
+        read.files.push_back({text.name, text.hash, text.bytes});
+  } else {
+    // Before the profile: it has only the windows that calibration read, and the search may have
+    // read others of the same file.
+    MOERT_RETURN_IF_ERROR(checkGiven(model, given, read, session));
+  }
+  MOERT_RETURN_IF_ERROR(addProfile(given.profilePath, read));
   return read;
 }
 

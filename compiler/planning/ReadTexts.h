@@ -2,12 +2,15 @@
 // leaves it out as the compile's own tests do.
 #pragma once
 
-#include "compiler/search/SeenText.h"
+#include "compiler/profile/SeenText.h"
+#include "compiler/profile/TraceSection.h"
+#include "compiler/session/Session.h"
 #include "moert/Engine.h"
 #include "runtime/base/Status.h"
 #include "runtime/evaluation/EvaluationSet.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,13 +29,25 @@ struct ReadTexts {
   std::vector<ReadFile> files;
 };
 
-/// All text of the given files, and the windows of the profile; an empty path: none. Refuses an
-/// artifact whose own calibration texts are not given, also where the profile names them: it has
-/// only the windows of calibration, and those of the search could not be left out.
+/// What calibration and the search for widths have read of all text, as SeenText::runs() gives it;
+/// absent: the artifact is of a version that did not keep it. trace: the artifact's own.
+std::optional<std::vector<uint64_t>> keptRuns(const moert::Artifact &artifact,
+                                              const std::optional<PlanTrace> &trace);
+
+/// Texts beside what the artifact keeps.
+struct GivenTexts {
+  std::span<const std::string> calibrationTexts;
+  const std::string &documentSeparator;
+  const std::string &profilePath; // Empty: none.
+};
+
+/// What the artifact keeps (keptRuns()), all text of the given files, and the windows of the
+/// profile. Where the artifact keeps nothing, refuses one whose own calibration texts are not
+/// given, also where the profile names them: it has only the windows of calibration, and those of
+/// the search could not be left out. Says so of one that names no texts.
 moert::Result<ReadTexts> readTextsOf(const moert::Model &model,
-                                     std::span<const std::string> calibrationTexts,
-                                     const std::string &documentSeparator,
-                                     const std::string &profilePath);
+                                     const std::optional<std::vector<uint64_t>> &kept,
+                                     const GivenTexts &given, const Session &session);
 
 /// Refuses a text with the content of one that calibration or the search has read. paths: of texts.
 moert::Status checkUnread(const ReadTexts &read, std::span<const moert::EvaluatedText> texts,

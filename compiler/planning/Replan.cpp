@@ -95,6 +95,17 @@ static Result<std::vector<BudgetPlan>> budgetsOf(const ReplanRequest &request, c
   return budgets;
 }
 
+/// Decodes the section, if there is one. path: the file that it is from, for messages.
+static Status readTrace(const std::string &path, PlannedArtifact &inputs) {
+  if (inputs.learned.trace.empty())
+    return {};
+  auto trace = readTraceOf(inputs.artifact, inputs.learned.trace);
+  if (!trace.isOk())
+    return trace.status().withContext(path);
+  inputs.trace = std::move(trace).value();
+  return {};
+}
+
 /// The unchanged artifact, with the planning inputs from the request's files.
 static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const ByteSource &source,
                                           const Artifact &artifact, const Session &session) {
@@ -103,24 +114,20 @@ static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const By
   if (!request.devicePath.empty()) {
     MOERT_ASSIGN_OR_RETURN(inputs.device, readDeviceFile(request.devicePath));
   }
-  if (request.profilePath.empty()) {
-    MOERT_ASSIGN_OR_RETURN(inputs.learned, readLearnedSections(source, artifact));
-  } else {
-    MOERT_ASSIGN_OR_RETURN(std::unique_ptr<CalibrationProfile> profile,
-                           CalibrationProfile::open(request.profilePath));
-    MOERT_RETURN_IF_ERROR(checkSameCheckpoint(artifact, request.artifactPath,
-                                              profile->info().checkpointHash, request.profilePath,
-                                              session));
-    MOERT_ASSIGN_OR_RETURN(Learned learned, learn(*profile, expertPayloadBytes(artifact)));
-    inputs.learned = std::move(learned.sections);
-  }
-  if (inputs.learned.trace.empty())
+  MOERT_ASSIGN_OR_RETURN(inputs.learned, readLearnedSections(source, artifact));
+  MOERT_RETURN_IF_ERROR(readTrace(request.artifactPath, inputs));
+  inputs.readRuns = keptRuns(artifact, inputs.trace);
+  if (request.profilePath.empty())
     return inputs;
-  const bool isOwn = request.profilePath.empty();
-  auto trace = readTraceOf(artifact, inputs.learned.trace);
-  if (!trace.isOk())
-    return trace.status().withContext(isOwn ? request.artifactPath : request.profilePath);
-  inputs.trace = std::move(trace).value();
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<CalibrationProfile> profile,
+                         CalibrationProfile::open(request.profilePath));
+  MOERT_RETURN_IF_ERROR(checkSameCheckpoint(artifact, request.artifactPath,
+                                            profile->info().checkpointHash, request.profilePath,
+                                            session));
+  MOERT_ASSIGN_OR_RETURN(Learned learned,
+                         learn(*profile, expertPayloadBytes(artifact), inputs.readRuns));
+  inputs.learned = std::move(learned.sections);
+  MOERT_RETURN_IF_ERROR(readTrace(request.profilePath, inputs));
   return inputs;
 }
 
@@ -312,12 +319,15 @@ static MissSimulation missSimulationOf(const Draft &draft, const Session &sessio
 }
 
 /// What no test of a loss may be of.
-static Result<ReadTexts> textsReadBy(const ReplanRequest &request) {
-  if (!request.miss.target)
+static Result<ReadTexts> textsReadBy(const ReplanRequest &request, const Draft &draft,
+                                     const Session &session) {
+  if (!request.miss.target.isGiven())
     return ReadTexts();
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::open(request.artifactPath));
-  return readTextsOf(*model, request.miss.calibrationTexts, request.miss.texts.documentSeparator,
-                     request.profilePath);
+  return readTextsOf(
+      *model, draft.planned.readRuns,
+      {request.miss.calibrationTexts, request.miss.texts.documentSeparator, request.profilePath},
+      session);
 }
 
 /// Makes and writes the plans of a checked request. work: for requests that measure losses.
@@ -332,7 +342,7 @@ static Status writePlans(const ReplanRequest &request, const WorkDirectory *work
   const uint64_t expectedBytes =
       draft.weightsEnd + artifact.pathsBytes + artifact.traceBytes + artifact.manifestBytes;
   MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(request.outputPath, expectedBytes));
-  MOERT_ASSIGN_OR_RETURN(const ReadTexts read, textsReadBy(request));
+  MOERT_ASSIGN_OR_RETURN(const ReadTexts read, textsReadBy(request, draft, session));
   WeightsCopy weights(source, draft.weightsEnd, output, session.stop);
   MOERT_RETURN_IF_ERROR(plan(request, source, work, draft, session));
   if (work) {
@@ -373,7 +383,8 @@ Status replanArtifact(const ReplanRequest &request, const Session &session) {
   if (request.resume)
     return invalidInput(
         "--resume continues with losses that were measured, expected --miss RULE, a preset "
-        "that loses accuracy (hobbit, swapmoe, pruning), or fate with --accuracy-loss");
+        "that loses accuracy (hobbit, swapmoe, pruning), or fate with --accuracy-loss or "
+        "--accuracy-quantile");
   MOERT_ASSIGN_OR_RETURN(std::optional<WorkDirectory> left,
                          WorkDirectory::findLeft(request.outputPath, inputs));
   if (left)

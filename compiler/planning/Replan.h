@@ -39,6 +39,7 @@ struct PlannedArtifact {
   ModelFacts facts;        // From the artifact.
   LearnedSections learned; // To be written after the weights.
   std::optional<PlanTrace> trace;
+  std::optional<std::vector<uint64_t>> readRuns; // keptRuns() of the unchanged artifact.
   std::optional<DeviceProfile> device;
 };
 

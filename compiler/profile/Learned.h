@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace moec {
@@ -26,7 +27,10 @@ struct Learned {
 
 /// Makes the sections from a profile, for an artifact with expertBytes of experts: the trace takes
 /// at most a sixteenth of that or 4 MiB, whichever is more. The activation-path table does not
-/// count the tokens that plans are forecast on (heldOutTokens()).
-moert::Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes);
+/// count the tokens that plans are forecast on (heldOutTokens()). alsoRead: what else was read
+/// before any acceptance (SeenText::runs()), which the trace keeps with the profile's own text,
+/// beyond those bytes; nullopt: not known, and the trace keeps none.
+moert::Result<Learned> learn(const CalibrationProfile &profile, uint64_t expertBytes,
+                             const std::optional<std::vector<uint64_t>> &alsoRead);
 
 } // namespace moec

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "the section is writte
 namespace {
 
 constexpr uint32_t kMagic = 0x54454F4D; // "MOET"
-constexpr uint32_t kVersion = 2, kVersionWithoutScores = 1;
+constexpr uint32_t kVersion = 3, kVersionWithoutRuns = 2, kVersionWithoutScores = 1;
 constexpr uint32_t kMostWindowTokens = 1 << 20, kMostWindows = 1 << 20; // No product overflows.
 
 struct Header {
@@ -106,6 +106,22 @@ public:
     return {};
   }
 
+  /// Reads a number of hashes, and the hashes, which ascend.
+  Status takeRuns(std::vector<uint64_t> &runs) {
+    uint64_t count = 0;
+    MOERT_RETURN_IF_ERROR(take(count));
+    if (count > left.size() / sizeof(uint64_t))
+      return cutShort();
+    runs.resize(count);
+    for (uint64_t i = 0; i < count; ++i) {
+      MOERT_RETURN_IF_ERROR(take(runs[i]));
+      if (i > 0 && runs[i] <= runs[i - 1])
+        return invalidInput("the trace's runs of text ", i - 1, " and ", i,
+                            " do not ascend, expected ascending hashes");
+    }
+    return {};
+  }
+
   size_t bytesLeft() const { return left.size(); }
 
 private:
@@ -169,9 +185,15 @@ bool PlanTrace::hasScores() const {
   });
 }
 
+static uint32_t versionOf(const PlanTrace &trace) {
+  if (!trace.hasScores())
+    return kVersionWithoutScores;
+  return trace.readRuns ? kVersion : kVersionWithoutRuns;
+}
+
 std::vector<std::byte> encodeTrace(const PlanTrace &trace) {
   Encoder out;
-  out.put(Header{.version = trace.hasScores() ? kVersion : kVersionWithoutScores,
+  out.put(Header{.version = versionOf(trace),
                  .windowTokens = trace.windowTokens,
                  .windows = trace.windows,
                  .layers = static_cast<uint32_t>(trace.layers.size())});
@@ -197,6 +219,10 @@ std::vector<std::byte> encodeTrace(const PlanTrace &trace) {
     out.putIds(layer.likeliest, layer.experts);
     out.putAll(layer.likelihoods);
   }
+  if (versionOf(trace) == kVersion) {
+    out.put(static_cast<uint64_t>(trace.readRuns->size()));
+    out.putAll(*trace.readRuns);
+  }
   return std::move(out.bytes);
 }
 
@@ -207,9 +233,9 @@ Result<PlanTrace> decodeTrace(std::span<const std::byte> bytes,
   MOERT_RETURN_IF_ERROR(in.take(header));
   if (header.magic != kMagic || header.zero != 0)
     return invalidInput("this is not a trace: it does not begin with its magic number");
-  if (header.version != kVersion && header.version != kVersionWithoutScores)
+  if (header.version < kVersionWithoutScores || header.version > kVersion)
     return invalidInput("the trace has version ", header.version, ", expected ",
-                        kVersionWithoutScores, " or ", kVersion);
+                        kVersionWithoutScores, " to ", kVersion);
   if (header.layers != layerExperts.size())
     return invalidInput("the trace has ", header.layers, " MoE layers, expected ",
                         layerExperts.size());
@@ -233,8 +259,10 @@ Result<PlanTrace> decodeTrace(std::span<const std::byte> bytes,
       MOERT_RETURN_IF_ERROR(in.takeProbabilities(count, ahead.probabilities));
     }
   }
-  for (size_t i = 0; i < headers.size() && header.version == kVersion; ++i)
+  for (size_t i = 0; i < headers.size() && header.version > kVersionWithoutScores; ++i)
     MOERT_RETURN_IF_ERROR(takeScores(in, i, trace.tokens(), trace.layers[i]));
+  if (header.version == kVersion)
+    MOERT_RETURN_IF_ERROR(in.takeRuns(trace.readRuns.emplace()));
   if (in.bytesLeft() != 0)
     return invalidInput("the trace is followed by ", in.bytesLeft(), " bytes");
   return trace;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,6 +50,9 @@ struct PlanTrace {
   uint32_t windowTokens = 0;
   uint32_t windows = 0;
   std::vector<TracedLayer> layers; // Per MoE layer.
+  /// All text that calibration and a search for widths have read, not only the trace's, as
+  /// SeenText::runs() gives it. Absent: not known, as in traces of earlier versions.
+  std::optional<std::vector<uint64_t>> readRuns = {};
 
   uint64_t tokens() const { return uint64_t(windows) * windowTokens; }
   /// Whether all layers have the scores that miss rules decide by.
@@ -84,7 +88,7 @@ moert::Result<PlanTrace> makePlanTrace(const CalibrationProfile &profile, uint64
                                        uint64_t mostTokens = kMostTracedTokens);
 
 /// The section's bytes: little-endian, an expert index in one byte if its layer has at most 256
-/// experts, otherwise in two.
+/// experts, otherwise in two. Without scores it is of the first version, which has no readRuns.
 std::vector<std::byte> encodeTrace(const PlanTrace &trace);
 
 /// Refuses bytes that are not a complete trace, and traces of other layers.

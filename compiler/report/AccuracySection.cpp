@@ -15,6 +15,27 @@ static Value knownValue(const std::optional<double> &value) {
   return value ? Value(*value) : Value();
 }
 
+/// The facts of a quantile, whose ids begin with `prefix`.
+static void addQuantile(const std::optional<QuantileBound> &quantile, const std::string &prefix,
+                        Unit unit, const Source &source, Section &section) {
+  if (!quantile)
+    return;
+  section.facts.push_back({prefix + "_fraction",
+                           "fraction of units that loses at most as much",
+                           quantile->fraction,
+                           Unit::kFraction,
+                           {Origin::kStated, "artifact: options of the compilation"}});
+  if (quantile->target)
+    section.facts.push_back({prefix + "_target",
+                             "allowed loss of each of these units",
+                             *quantile->target,
+                             unit,
+                             {Origin::kStated, "artifact: options of the compilation"}});
+  section.facts.push_back({prefix + "_upper_bound",
+                           "upper bound of the loss of each, at the same confidence",
+                           quantile->upperBound, unit, source});
+}
+
 static Table textsTable(const Measured &measured, const Source &source) {
   const Unit unit = unitOf(measured.metric);
   Table table{
@@ -72,6 +93,7 @@ static void addMissRule(const Plan &plan, const RunRecord &run,
                            plan.loss->loss, unit, source});
   section.facts.push_back(
       {"accuracy.plan_upper_bound", "its upper bound", plan.loss->upperBound, unit, source});
+  addQuantile(plan.loss->quantile, "accuracy.plan_quantile", unit, source, section);
   if (isComparable)
     section.facts.push_back({"accuracy.miss_loss",
                              "of it by misses",
@@ -81,9 +103,7 @@ static void addMissRule(const Plan &plan, const RunRecord &run,
                                                 "its own text"}});
   section.sentences.push_back(strCat("With the miss rule ", missRuleText(plan.miss),
                                      " the loss in ", plan.loss->metric, " is ",
-                                     boundedLossText(plan.loss->metric, plan.loss->loss,
-                                                     plan.loss->upperBound, plan.loss->confidence),
-                                     "."));
+                                     boundedLossText(*plan.loss), "."));
 }
 
 /// Every width assignment that was measured, and what this run would do with it.
@@ -148,14 +168,13 @@ static void addMeasured(const Measured &measured, Section &section) {
   const Source source{Origin::kMeasured, "artifact: measured"};
   const Unit unit = unitOf(measured.metric);
   const bool isOfMean = measured.target > 0; // Otherwise only a quantile was accepted.
-  const bool isMet = !isOfMean || measured.upperBound <= measured.target;
-  section.sentences.push_back(strCat(
-      "Accuracy ", isMet ? "held" : "did not hold", ": on the acceptance texts a loss in ",
-      measured.metric, " against the checkpoint of ",
-      boundedLossText(measured.metric, measured.loss, measured.upperBound, measured.confidence),
-      " was measured; the target is ",
-      isOfMean ? lossText(measured.metric, measured.target) : "one of single units, which held",
-      "."));
+  const auto &quantile = measured.quantile;
+  const bool isMet = (!isOfMean || measured.upperBound <= measured.target) &&
+                     !(quantile && quantile->target && quantile->upperBound > *quantile->target);
+  section.sentences.push_back(strCat("Accuracy ", isMet ? "held" : "did not hold",
+                                     ": on the acceptance texts a loss in ", measured.metric,
+                                     " against the checkpoint of ", boundedLossText(measured),
+                                     " was measured; target: ", targetText(measured), "."));
   const Source stated{Origin::kStated, "artifact: options of the compilation"};
   const auto put = [&](const char *id, const char *label, Value value, Unit of,
                        const Source &from) {
@@ -170,6 +189,7 @@ static void addMeasured(const Measured &measured, Section &section) {
   add("upper_bound", "its upper bound", measured.upperBound, unit);
   put("confidence", "confidence of the bound", measured.confidence, Unit::kFraction,
       {Origin::kDerived, "artifact: measured, the part of the texts' 5% that this test took"});
+  addQuantile(quantile, "accuracy.quantile", unit, source, section);
   add("units", "independent units: documents, windows of short ones together, or items",
       measured.units, Unit::kCount);
   add("documents", "documents", measured.documents, Unit::kCount);

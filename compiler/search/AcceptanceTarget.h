@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/evaluation/LossQuantile.h"
+#include "runtime/policy/Plan.h"
 
 #include <optional>
 
@@ -14,14 +15,22 @@ struct AcceptanceTarget {
   std::optional<double> mean;                  // The largest mean loss, in the metric's unit.
   std::optional<moert::QuantileLoss> quantile; // At least this fraction lose at most this much.
 
+  bool isGiven() const { return mean || quantile; }
   /// The fraction of units that is reported.
   double fraction() const { return quantile ? quantile->fraction : moert::kReportedFraction; }
   /// What the search's thresholds relate to: the allowed mean loss, or that of the quantile.
   double scale() const { return mean ? *mean : quantile ? quantile->loss : 0; }
   /// For the bounds of a test; absent: too few units for one of the quantile.
   bool isMetBy(double meanBound, const std::optional<double> &quantileBound) const {
-    return (mean || quantile) && (!mean || meanBound <= *mean) &&
+    return isGiven() && (!mean || meanBound <= *mean) &&
            (!quantile || (quantileBound && *quantileBound <= quantile->loss));
+  }
+  /// What an artifact carries of a test's bound for fraction().
+  std::optional<moert::QuantileBound> stated(const std::optional<double> &quantileBound) const {
+    if (!quantileBound)
+      return std::nullopt;
+    return moert::QuantileBound{fraction(), *quantileBound,
+                                quantile ? std::optional(quantile->loss) : std::nullopt};
   }
   friend bool operator==(const AcceptanceTarget &, const AcceptanceTarget &) = default;
 };

@@ -57,10 +57,29 @@ Result<AcceptanceTurn> takeAcceptanceTurn(const std::string &logPath,
   return turnOf(logPath, subject, addToAcceptanceLog);
 }
 
-static std::string percentText(double fraction) {
+static std::string percentText(double fraction, const char *format = "%.4g%%") {
   char text[32];
-  std::snprintf(text, sizeof text, "%.4g%%", fraction * 100);
+  std::snprintf(text, sizeof text, format, fraction * 100);
   return text;
+}
+
+std::string formatConfidence(double confidence) {
+  return percentText(confidence, confidence < 0.999 ? "%.1f%%" : "%.3f%%");
+}
+
+Status checkQuantileUnits(const AcceptanceTarget &target, uint64_t units, double confidence,
+                          const AcceptanceTurn &turn) {
+  if (!target.quantile)
+    return {};
+  const double fraction = target.quantile->fraction;
+  const uint64_t least = leastUnitsOfQuantile(fraction, confidence);
+  if (units >= least)
+    return {};
+  return invalidInput("--accuracy-quantile of ", fraction * 100, "% on ", units, " units in ",
+                      turn.text(), ", expected ", least,
+                      " documents or more, or windows of short ones: fewer show nothing about this "
+                      "fraction with ",
+                      formatConfidence(confidence), " confidence. A lower fraction takes fewer");
 }
 
 Result<double> confidenceOfChains(const AcceptanceTurn &turn, size_t chains) {

@@ -46,6 +46,13 @@ moert::Result<AcceptanceTurn> findAcceptanceTurn(const std::string &logPath,
 moert::Result<AcceptanceTurn> takeAcceptanceTurn(const std::string &logPath,
                                                  const AcceptanceSubject &subject);
 
+/// "96.4%", or "99.985%"
+std::string formatConfidence(double confidence);
+
+/// Refuses fewer units than a statement about the target's quantile takes with this confidence.
+moert::Status checkQuantileUnits(const AcceptanceTarget &target, uint64_t units, double confidence,
+                                 const AcceptanceTurn &turn);
+
 /// The confidence of each of several chains that divide the main level of a turn. Refuses one that
 /// no bound is computed at.
 moert::Result<double> confidenceOfChains(const AcceptanceTurn &turn, size_t chains);

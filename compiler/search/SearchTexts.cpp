@@ -1,6 +1,6 @@
 #include "compiler/search/SearchTexts.h"
 
-#include "compiler/search/SeenText.h"
+#include "compiler/search/FreeUnits.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
@@ -309,6 +309,14 @@ Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
   return result;
 }
 
+SeenText seenBySearch(const SearchWindows &windows, uint32_t windowTokens) {
+  SeenText seen;
+  for (const WindowSet *set : {&windows.probe, &windows.rest})
+    for (const std::vector<int32_t> &ids : set->ids)
+      seen.add(ids, windowTokens);
+  return seen;
+}
+
 // The distinct runs of an item.
 static std::unordered_set<uint64_t> runsOf(std::span<const int32_t> item) {
   std::unordered_set<uint64_t> runs;
@@ -322,11 +330,8 @@ std::vector<bool> findSeenItems(std::span<const std::vector<int32_t>> items,
                                 uint32_t calibrationWindowTokens, const SearchWindows &windows,
                                 uint32_t windowTokens) {
   constexpr uint32_t kMostOwners = 2; // An item may occur twice.
-  SeenText seen;
+  SeenText seen = seenBySearch(windows, windowTokens);
   seen.add(calibrationTokens, calibrationWindowTokens);
-  for (const WindowSet *set : {&windows.probe, &windows.rest})
-    for (const std::vector<int32_t> &ids : set->ids)
-      seen.add(ids, windowTokens);
   std::unordered_map<uint64_t, uint32_t> owners; // Per seen run: how many items contain it.
   for (const std::vector<int32_t> &item : items)
     for (uint64_t run : runsOf(item))

@@ -3,6 +3,7 @@
 // seen: from acceptance texts or, without any, set aside from the calibration texts.
 #pragma once
 
+#include "compiler/profile/SeenText.h"
 #include "runtime/base/Status.h"
 #include "runtime/evaluation/RatioBound.h"
 #include "runtime/evaluation/TextWindows.h"
@@ -101,6 +102,9 @@ moert::Result<SearchWindows> chooseWindows(std::span<const SearchText> texts,
                                            std::span<const int32_t> calibrationTokens,
                                            uint32_t calibrationWindowTokens,
                                            const TextAmounts &amounts);
+
+/// What the search has read, beside calibration's windows.
+SeenText seenBySearch(const SearchWindows &windows, uint32_t windowTokens);
 
 /// Finds items of which calibration or the search has read a part: 16 tokens in a row that one of
 /// their windows contains too. A run that more than two items contain does not count, since it

@@ -193,7 +193,7 @@ struct MeasuredCandidate {
 /// perplexity, 0.02 for 2%.
 struct Measured {
   std::string metric;         // As `moert eval --metric` spells it.
-  double target = 0;          // The loss that was allowed.
+  double target = 0;          // The loss that was allowed; 0: the quantile alone has a target.
   double loss = 0;            // On the acceptance windows or items, like bound, KL and top-1.
   double upperBound = 0;      // One-sided bound of the loss, at `confidence`.
   double klNats = 0;          // KL(reference || artifact), nats per scored token.
@@ -216,6 +216,7 @@ struct Measured {
   /// How items were put to the models, as options of `moert eval`; values as in JSON.
   std::vector<std::pair<std::string, std::string>> itemOptions = {};
   std::vector<MeasuredCandidate> candidates = {}; // In the order in which they were measured.
+  std::optional<QuantileBound> quantile = {};     // Absent for items and with too few units.
 
   bool isOnItems() const { return windowTokens == 0; }
   friend bool operator==(const Measured &, const Measured &) = default;

@@ -162,6 +162,19 @@ Status ManifestDecoder::decodeMiss(const fb::MissRule &miss, Plan &plan) {
   return {};
 }
 
+template <typename Stored, typename Value>
+static void copyOptional(flatbuffers::Optional<Stored> stored, std::optional<Value> &value) {
+  if (stored)
+    value = *stored;
+}
+
+static void decodeQuantile(const fb::QuantileBound *quantile, std::optional<QuantileBound> &value) {
+  if (!quantile)
+    return;
+  value = {quantile->fraction(), quantile->upper_bound()};
+  copyOptional(quantile->target(), value->target);
+}
+
 Status ManifestDecoder::decodePlanLoss(const fb::PlanLoss &loss, PlanLoss &value) {
   MOERT_RETURN_IF_ERROR(decodeString(*loss.metric(), value.metric));
   value.loss = loss.loss();
@@ -173,6 +186,7 @@ Status ManifestDecoder::decodePlanLoss(const fb::PlanLoss &loss, PlanLoss &value
   value.documents = loss.documents();
   value.windows = loss.windows();
   value.windowTokens = loss.window_tokens();
+  decodeQuantile(loss.quantile(), value.quantile);
   return decodeEach(*loss.texts(), sizeof(uint32_t), value.texts, "text",
                     [this](const fb::PlanText &in, PlanText &out) {
                       out.hash = in.hash();
@@ -264,12 +278,6 @@ ManifestDecoder::decodePairs(const flatbuffers::Vector<flatbuffers::Offset<fb::P
                     });
 }
 
-template <typename Stored, typename Value>
-static void copyOptional(flatbuffers::Optional<Stored> stored, std::optional<Value> &value) {
-  if (stored)
-    value = *stored;
-}
-
 Status ManifestDecoder::decodeMeasuredText(const fb::MeasuredText &text, MeasuredText &value) {
   MOERT_RETURN_IF_ERROR(decodeString(*text.name(), value.name));
   value.hash = text.hash();
@@ -311,6 +319,7 @@ Status ManifestDecoder::decodeMeasured(const fb::Measured &measured, Measured &v
   value.documents = measured.documents();
   value.unitSpread = measured.unit_spread();
   value.windowTokens = measured.window_tokens();
+  decodeQuantile(measured.quantile(), value.quantile);
   value.measurements = measured.measurements();
   value.windowsEvaluated = measured.windows_evaluated();
   value.calibrationTokens = measured.calibration_tokens();

@@ -154,12 +154,27 @@ Offset<fb::PlanText> encodePlanText(Builder &builder, const PlanText &text) {
   return fb::CreatePlanText(builder, name, text.hash, text.bytes);
 }
 
+template <typename Stored, typename Value>
+flatbuffers::Optional<Stored> encodeOptional(const std::optional<Value> &value) {
+  if (!value)
+    return flatbuffers::nullopt;
+  return static_cast<Stored>(*value);
+}
+
+Offset<fb::QuantileBound> encodeQuantile(Builder &builder,
+                                         const std::optional<QuantileBound> &quantile) {
+  return quantile ? fb::CreateQuantileBound(builder, quantile->fraction, quantile->upperBound,
+                                            encodeOptional<double>(quantile->target))
+                  : Offset<fb::QuantileBound>();
+}
+
 Offset<fb::PlanLoss> encodePlanLoss(Builder &builder, const PlanLoss &loss) {
   auto metric = builder.CreateString(loss.metric);
   auto texts = encodeTables<fb::PlanText>(builder, loss.texts, encodePlanText);
+  auto quantile = encodeQuantile(builder, loss.quantile);
   return fb::CreatePlanLoss(builder, metric, loss.loss, loss.upperBound, loss.confidence,
                             loss.klNats, loss.topDisagreement, loss.units, loss.documents,
-                            loss.windows, loss.windowTokens, texts);
+                            loss.windows, loss.windowTokens, texts, quantile);
 }
 
 Offset<fb::ExpertNorms> encodeNorms(Builder &builder, const std::vector<uint32_t> &norms) {
@@ -216,13 +231,6 @@ Offset<fb::Provenance> encodeProvenance(Builder &builder,
   return fb::CreateProvenance(builder, key, value);
 }
 
-template <typename Stored, typename Value>
-flatbuffers::Optional<Stored> encodeOptional(const std::optional<Value> &value) {
-  if (!value)
-    return flatbuffers::nullopt;
-  return static_cast<Stored>(*value);
-}
-
 Offset<fb::MeasuredText> encodeMeasuredText(Builder &builder, const MeasuredText &text) {
   auto name = builder.CreateString(text.name);
   auto windows = builder.CreateVector(text.windows);
@@ -252,11 +260,12 @@ Offset<fb::Measured> encodeMeasured(Builder &builder, const Measured &m) {
   auto acceptance = encodeTables<fb::MeasuredText>(builder, m.acceptanceTexts, encodeMeasuredText);
   auto options = encodeIfAny<fb::Provenance>(builder, m.itemOptions, encodeProvenance);
   auto candidates = encodeIfAny<fb::MeasuredCandidate>(builder, m.candidates, encodeCandidate);
+  auto quantile = encodeQuantile(builder, m.quantile);
   return fb::CreateMeasured(builder, metric, m.target, m.loss, m.upperBound, m.klNats,
                             m.topDisagreement, m.confidence, m.units, m.documents, m.unitSpread,
                             uint8_t(m.isSetAside), m.windowTokens, solver, quantizer,
                             m.measurements, m.windowsEvaluated, m.calibrationTokens, calibration,
-                            acceptance, options, candidates);
+                            acceptance, options, candidates, quantile);
 }
 
 Offset<fb::ChatTemplate> encodeTemplate(Builder &builder, const NamedTemplate &named) {

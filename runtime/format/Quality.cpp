@@ -26,14 +26,23 @@ bool isExact(const Artifact &artifact) {
   });
 }
 
+static std::string acceptedText(const Measured &measured) {
+  const bool isNats = measured.metric == "kl";
+  const auto lossText = [isNats](double loss) {
+    return isNats ? formatted("%.4f", loss) : formatted("%.2f%%", loss * 100);
+  };
+  std::string text = isNats ? strCat("KL ", lossText(measured.loss), " nats per token")
+                            : strCat(lossText(measured.loss), " loss in ", measured.metric);
+  text += strCat(", at most ", lossText(measured.upperBound));
+  if (const auto &quantile = measured.quantile; quantile && quantile->target)
+    text += strCat(", and ", formatted("%.4g%%", quantile->fraction * 100),
+                   " of the documents at most ", lossText(quantile->upperBound), " each");
+  return text + ", accepted";
+}
+
 std::string qualityText(const Artifact &artifact) {
   if (const auto &measured = artifact.measured)
-    return measured->metric == "kl"
-               ? strCat("KL ", formatted("%.4f", measured->loss), " nats per token, at most ",
-                        formatted("%.4f", measured->upperBound), ", accepted")
-               : strCat(formatted("%.2f%%", measured->loss * 100), " loss in ", measured->metric,
-                        ", at most ", formatted("%.2f%%", measured->upperBound * 100),
-                        ", accepted");
+    return acceptedText(*measured);
   if (const auto &quick = artifact.quickLoss)
     return strCat(quickLossText(*quick), quick->klNats > kNoticeableKl
                                              ? ". Answers can be noticeably worse than the "

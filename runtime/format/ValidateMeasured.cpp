@@ -28,6 +28,21 @@ Status checkFraction(std::string_view what, double value) {
   return {};
 }
 
+Status checkQuantile(const std::optional<QuantileBound> &quantile) {
+  if (!quantile)
+    return {};
+  if (!(quantile->fraction > 0 && quantile->fraction < 1))
+    return invalidInput("the quantile's fraction is ", quantile->fraction,
+                        ", expected more than 0 and less than 1");
+  MOERT_RETURN_IF_ERROR(checkFinite("the quantile's bound", quantile->upperBound));
+  if (!quantile->target)
+    return {};
+  MOERT_RETURN_IF_ERROR(checkFinite("the quantile's target", *quantile->target));
+  if (!(*quantile->target > 0))
+    return invalidInput("the quantile's target is ", *quantile->target, ", expected more than 0");
+  return {};
+}
+
 static Status checkName(const MeasuredText &text) {
   MOERT_RETURN_IF_ERROR(checkText(text.name, "the name"));
   if (text.name.empty() || text.name.find('/') != std::string::npos)
@@ -99,6 +114,8 @@ static Status checkTexts(const Measured &measured) {
 }
 
 static Status checkItemOptions(const Measured &measured) {
+  if (measured.quantile)
+    return invalidInput("a quantile of items, expected none: an item loses at most its points");
   if (measured.isSetAside)
     return invalidInput("items that are set aside from the calibration texts, expected files of "
                         "their own");
@@ -157,6 +174,7 @@ static Status checkMeasured(const Measured &measured, const ModelInfo &model) {
   // Negative only by rounding.
   MOERT_RETURN_IF_ERROR(checkFinite("the KL divergence", measured.klNats));
   MOERT_RETURN_IF_ERROR(checkFraction("the top-1 disagreement", measured.topDisagreement));
+  MOERT_RETURN_IF_ERROR(checkQuantile(measured.quantile));
   if (!(measured.confidence >= 0.9 && measured.confidence <= 0.9999))
     return invalidInput("the bound's confidence is ", measured.confidence,
                         ", expected 0.9 to 0.9999");

@@ -255,6 +255,7 @@ static Status checkLoss(const Artifact &artifact, const Plan &plan) {
                                     {"the KL divergence", loss.klNats}})
     MOERT_RETURN_IF_ERROR(checkFinite(what, value));
   MOERT_RETURN_IF_ERROR(checkFraction("the top-1 disagreement", loss.topDisagreement));
+  MOERT_RETURN_IF_ERROR(checkQuantile(loss.quantile));
   if (!(loss.confidence >= 0.9 && loss.confidence <= 0.9999))
     return invalidInput("the bound's confidence is ", loss.confidence, ", expected 0.9 to 0.9999");
   MOERT_RETURN_IF_ERROR(

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/policy/Plan.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +22,7 @@ inline Status checkRange(std::string_view what, uint64_t value, uint64_t low, ui
 Status checkFinite(std::string_view what, double value);
 Status checkAtLeast0(std::string_view what, double value);
 Status checkFraction(std::string_view what, double value);
+Status checkQuantile(const std::optional<QuantileBound> &quantile);
 
 /// Refuses text that could harm a terminal or JSON, and very long text.
 Status checkText(std::string_view text, std::string_view what);

@@ -52,6 +52,15 @@ struct PlanText {
   friend bool operator==(const PlanText &, const PlanText &) = default;
 };
 
+/// What at least a fraction of the units lose at most, whatever the others lose; at the confidence
+/// of the bound beside it. In the metric's unit.
+struct QuantileBound {
+  double fraction = 0; // Above 0, below 1.
+  double upperBound = 0;
+  std::optional<double> target = {}; // The bound that was allowed; absent: none was asked for.
+  friend bool operator==(const QuantileBound &, const QuantileBound &) = default;
+};
+
 /// What a plan with a miss rule loses against the checkpoint at `source`: measured while it decodes
 /// the texts token by token, with the planned cache, which each token leaves to the next. It holds
 /// for this plan's cache alone. In the metric's unit, relative for perplexity.
@@ -65,6 +74,7 @@ struct PlanLoss {
   uint64_t units = 0, documents = 0, windows = 0;
   uint32_t windowTokens = 0;
   std::vector<PlanText> texts;
+  std::optional<QuantileBound> quantile = {}; // Absent with too few units.
   friend bool operator==(const PlanLoss &, const PlanLoss &) = default;
 };
 

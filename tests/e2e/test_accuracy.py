@@ -319,9 +319,38 @@ class TargetTest(AccuracyTest):
         self.meets(self.output, 0.05)
 
     def test_a_miss_rule_for_the_artifact_is_accepted_on_documents_that_the_compile_has_not_read(self):
-        self.refused("moec", "replan", whole()[0], "--memory", "25%", "--miss", "mask", "--accuracy-loss", "2%", "--reference",
-                     whole()[0], "--eval-text", *texts("acceptance"), "-o", self.output,
-                     mention=rf"have read {texts('calibration')[0].name}, .* expected --calibration-text with this file")
+        source = support.artifact(checkpoint(), "--bits", "source", "--resident-bits", "source")
+        read, mixed = texts("calibration")[0], self.scratch / "mixed.jsonl"
+        mixed.write_text(read.read_text() + texts("acceptance")[0].read_text())
+        moved = self.scratch / "moved.moe"  # The work directory is gone, and no text is beside the artifact.
+        shutil.copy(whole()[0], moved)
+
+        def replanned(artifact, output, *flags):
+            return run("moec", "replan", artifact, "--memory", "50%", "--miss", "skip:0.9", "--reference", source, "--window", 128,
+                       "--acceptance-log", self.scratch / "log.jsonl", "-o", output, *flags)
+        done = replanned(moved, self.output, "--accuracy-quantile", "50%:1000%", "--eval-text", mixed)
+        self.assertEqual(done.status, DONE, done.err)
+        kept, units = map(int, re.search(r"accepting on (\d+) of (\d+) units", done.err).groups())
+        self.assertLess(kept, units)
+        plan = json.loads(self.expect(DONE, "moec", "inspect", self.output, "--json").out)["plans"][0]
+        self.assertEqual((plan["miss"]["action"], plan["loss"]["units"]), ("skip", kept))
+        quantile = plan["loss"]["quantile"]
+        self.assertEqual((quantile["fraction"], quantile["target"]), (0.5, 10))
+        self.assertRegex(done.err, r"and at least 50% of units lose at most \S+% each")
+        # What was read stays in the new artifact; one of its texts is refused as a whole.
+        again = replanned(self.output, self.scratch / "again.moe", "--accuracy-quantile", "50%:0.0001%", "--accuracy-loss", "1000%",
+                          "--eval-text", mixed)
+        self.assertEqual(again.status, DONE, again.err)
+        self.assertIn(f"accepting on {kept} of {units} units", again.err)
+        plan = json.loads(self.expect(DONE, "moec", "inspect", self.scratch / "again.moe", "--json").out)["plans"][0]
+        self.assertEqual(plan["miss"]["action"], "wait")
+        self.assertRegex(plan["reasons"][-1]["reason"], r"more than was allowed: 1000\.00%, and at least 50% of units lose at most 0\.00%")
+        done = replanned(moved, self.scratch / "seen.moe", "--accuracy-loss", "2%", "--eval-text", read)
+        self.assertEqual(done.status, REFUSED)
+        self.assertIn(f"is the calibration text {read.name}", done.err)
+        done = replanned(moved, self.scratch / "few.moe", "--accuracy-quantile", "99%:2%", "--eval-text", mixed)
+        self.assertEqual(done.status, REFUSED)
+        self.assertRegex(done.err, r"--accuracy-quantile of 99% on \d+ units in .*, expected \d+ documents or more")
 
     def test_a_profile_stands_in_for_calibration(self):
         done = self.expect(DONE, "moec", "compile", checkpoint(), "--accuracy-loss", TARGET, "--calibration", profile(),
@@ -331,6 +360,18 @@ class TargetTest(AccuracyTest):
         self.meets(self.output, 0.05)
         emitted = self.scratch / "emitted.moe"
         self.expect(DONE, "moec", "emit", self.scratch / "m.mlir", "-o", emitted)
+        self.assertEqual(digest(emitted), digest(self.output))
+
+    def test_a_module_has_the_quantile_and_what_the_search_has_read(self):
+        module, emitted = self.scratch / "m.mlir", self.scratch / "emitted.moe"
+        self.expect(DONE, "moec", "compile", checkpoint(), "--accuracy-quantile", "50%:40%", "--calibration", profile(),
+                    "--calibration-text", support.documents("calibration", 70), "--eval-text", *texts("acceptance"), "--solver", "uniform",
+                    "--search-windows", "10", "--save-module", module, "-o", self.output)
+        measured = self.measured(self.output)
+        self.assertEqual((measured["target"], measured["quantile"]["fraction"], measured["quantile"]["target"]), (0, 0.5, 0.4))
+        self.assertLessEqual(measured["quantile"]["upper_bound"], 0.4)
+        self.assertIn("searchRuns = [", module.read_text())
+        self.expect(DONE, "moec", "emit", module, "-o", emitted)
         self.assertEqual(digest(emitted), digest(self.output))
 
     def test_a_budget_is_held_against_the_chosen_widths_and_not_against_candidates(self):

@@ -140,7 +140,7 @@ class MissesTest(E2eTest):
         self.assertEqual(self.accepted("any.moe", "1000%", *rules)["miss"]["action"], "skip")
         plan = self.accepted("none.moe", "0.000001%", *rules)
         self.assertEqual(plan["miss"]["action"], "wait")
-        self.assertRegex(plan["reasons"][-1]["reason"], r"^No rule is within the loss: lower:0\.9:1 loses .*, more than the 0\.00%")
+        self.assertRegex(plan["reasons"][-1]["reason"], r"^No rule is within the loss: lower:0\.9:1 loses .*, more than was allowed: 0\.00%")
 
     def test_documents_that_calibration_has_read_accept_no_rule(self):
         output = self.scratch / "lossy.moe"
@@ -263,7 +263,7 @@ class MissesTest(E2eTest):
         waiting = self.searched("none.moe", "0.000001%")
         self.assertEqual(waiting["miss"]["action"], "wait")
         why = waiting["reasons"][-1]["reason"]
-        self.assertRegex(why, r"^No loss on misses\. Waiting takes .* 105 rules were simulated; .* takes .* and loses .*, more than the allowed 0\.00%")
+        self.assertRegex(why, r"^No loss on misses\. Waiting takes .* 105 rules were simulated; .* takes .* and loses .*, more than was allowed: 0\.00%")
 
     @unittest.skipUnless(FULL, "measures every rung: tests/e2e/run --full")
     def test_the_fastest_rule_within_the_loss_is_taken(self):

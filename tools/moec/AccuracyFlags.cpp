@@ -257,6 +257,17 @@ Result<QuantileLoss> parseQuantile(const std::string &text, LossMetric metric) {
   return target;
 }
 
+Status parseTarget(const std::string &loss, const std::string &quantile, LossMetric metric,
+                   AcceptanceTarget &target) {
+  if (!loss.empty()) {
+    MOERT_ASSIGN_OR_RETURN(target.mean, parseLoss(loss, metric));
+  }
+  if (!quantile.empty()) {
+    MOERT_ASSIGN_OR_RETURN(target.quantile, parseQuantile(quantile, metric));
+  }
+  return {};
+}
+
 // Refuses options that the metric does not use.
 static Status takeItemOptions(const AccuracyFlags &flags, AccurateCompileRequest &request) {
   const bool isChoice = request.metric == LossMetric::kChoice;
@@ -296,12 +307,10 @@ Status checkTextOptions(const AccuracyFlags &flags) {
 Status takeAccuracyFlags(const AccuracyFlags &flags, AccurateCompileRequest &request) {
   MOERT_RETURN_IF_ERROR(checkTextOptions(flags));
   request.metric = *parseMetric(flags.metric);
-  if (!flags.loss.empty()) {
-    MOERT_ASSIGN_OR_RETURN(request.target, parseLoss(flags.loss, request.metric));
-  }
-  if (!flags.quantile.empty()) {
-    MOERT_ASSIGN_OR_RETURN(request.quantileTarget, parseQuantile(flags.quantile, request.metric));
-  }
+  AcceptanceTarget target;
+  MOERT_RETURN_IF_ERROR(parseTarget(flags.loss, flags.quantile, request.metric, target));
+  request.target = target.mean;
+  request.quantileTarget = target.quantile;
   MOERT_RETURN_IF_ERROR(takeItemOptions(flags, request));
   for (QuantizeMethod method :
        {QuantizeMethod::kNearest, QuantizeMethod::kPerChannel, QuantizeMethod::kClipped,

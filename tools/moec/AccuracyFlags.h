@@ -48,6 +48,10 @@ moert::Result<double> parseLoss(const std::string &text, moert::LossMetric metri
 /// "90%:3%": at least 90% of the documents lose at most 3% each; the loss as parseLoss() reads it.
 moert::Result<moert::QuantileLoss> parseQuantile(const std::string &text, moert::LossMetric metric);
 
+/// Both of a command's options; an empty text: not given.
+moert::Status parseTarget(const std::string &loss, const std::string &quantile,
+                          moert::LossMetric metric, AcceptanceTarget &target);
+
 /// Refuses options that configure the texts when no text is given, and those of a target without
 /// one.
 moert::Status checkTextOptions(const AccuracyFlags &flags);

@@ -22,7 +22,7 @@ namespace {
 /// As given, before they are read together.
 struct MissFlags {
   std::vector<std::string> rules;
-  std::string metric = "perplexity", loss;
+  std::string metric = "perplexity", loss, quantile;
 };
 
 Status takeMissFlags(const MissFlags &flags, MissRequest &request) {
@@ -37,23 +37,20 @@ Status takeMissFlags(const MissFlags &flags, MissRequest &request) {
     request.rules.push_back(rule);
   }
   request.texts.metric = *parseMetric(flags.metric);
-  if (flags.loss.empty())
-    return {};
-  MOERT_ASSIGN_OR_RETURN(request.target, parseLoss(flags.loss, request.texts.metric));
-  return {};
+  return parseTarget(flags.loss, flags.quantile, request.texts.metric, request.target);
 }
 
 void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
   MissRequest &request = replan.miss;
   command
-      .add_option(
-          "--miss", flags.rules,
-          "What happens to experts that are not in memory, while decoding: wait, "
-          "lower:T1:T2 (fewer slices), skip:T1, substitute:T1:DISTANCE, mask; in prompts: "
-          "prompts:PART (fewer slices of all but this part, the most used). A plan is made "
-          "for each, and its loss is measured. auto: searches for the fastest rule within "
-          "--accuracy-loss, or none (default: the preset's, which for all but hobbit, swapmoe and "
-          "pruning is wait and loses nothing)")
+      .add_option("--miss", flags.rules,
+                  "What happens to experts that are not in memory, while decoding: wait, "
+                  "lower:T1:T2 (fewer slices), skip:T1, substitute:T1:DISTANCE, mask; in prompts: "
+                  "prompts:PART (fewer slices of all but this part, the most used). A plan is made "
+                  "for each, and its loss is measured. auto: searches for the fastest rule within "
+                  "--accuracy-loss and --accuracy-quantile, or none (default: the preset's, which "
+                  "for all but hobbit, swapmoe and "
+                  "pruning is wait and loses nothing)")
       ->expected(1, 16)
       ->check(someWord())
       ->type_name("RULE");
@@ -68,6 +65,14 @@ void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
       ->type_name("LOSS");
   command
       .add_option(
+          "--accuracy-quantile", flags.quantile,
+          "Accept a rule on single documents: 90%:3% for at least 90% of documents that lose at "
+          "most 3% each, with no assumption on the others. Alone, or both with --accuracy-loss. "
+          "90% takes 32 documents with one plan, more with several")
+      ->check(someWord())
+      ->type_name("FRACTION:LOSS");
+  command
+      .add_option(
           "--reference", request.referencePath,
           "The same checkpoint compiled with --bits source --resident-bits source, to which "
           "losses relate")
@@ -80,10 +85,11 @@ void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
       ->type_name("FILE");
   command
       .add_option("--calibration-text", request.calibrationTexts,
-                  "The texts that calibration and the search for widths have read: with "
-                  "--accuracy-loss, documents of --eval-text that share 16 tokens in a row with "
-                  "them, or with the profile of --calibration, are left out. An artifact that "
-                  "moec compile --accuracy-loss made needs them")
+                  "Texts, documents of which cannot test a loss: with --accuracy-loss or "
+                  "--accuracy-quantile, documents of --eval-text that share 16 tokens in a row "
+                  "with them are left out, as with what calibration and the search for widths "
+                  "have read, which the artifact keeps, and the profile of --calibration. "
+                  "Artifacts of earlier versions need the texts that these have read")
       ->check(someWord())
       ->type_name("FILE");
   command
@@ -104,15 +110,17 @@ void addMissFlags(CLI::App &command, MissFlags &flags, ReplanRequest &replan) {
       ->type_name("N");
   command
       .add_option("--acceptance-log", request.acceptanceLogPath,
-                  "Record of the tests of documents with --accuracy-loss (default: "
+                  "Record of the tests of documents with --accuracy-loss or --accuracy-quantile "
+                  "(default: "
                   "$XDG_STATE_HOME/moec/acceptance-tests.jsonl)")
       ->check(someWord())
       ->type_name("FILE");
   addDocumentSeparator(command, request.texts.documentSeparator);
   addRunning(command, request.threads, &replan.resume, &replan.restart);
   setGroup(command, "Experts that are missing",
-           {"--miss", "--accuracy-loss", "--reference", "--eval-text", "--calibration-text",
-            "--profile-text", "--metric", "--window", "--acceptance-log", "--document-separator"});
+           {"--miss", "--accuracy-loss", "--accuracy-quantile", "--reference", "--eval-text",
+            "--calibration-text", "--profile-text", "--metric", "--window", "--acceptance-log",
+            "--document-separator"});
 }
 
 } // namespace

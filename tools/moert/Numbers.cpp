@@ -32,11 +32,16 @@ static std::string planText(const LoadedModel &loaded) {
   const std::string rule = strCat(nameWithRule(plan), " on misses");
   if (!plan.loss)
     return rule + ", of unknown loss";
-  const bool isNats = plan.loss->metric == "kl";
-  return strCat(rule, ", which loses at most ",
-                isNats ? formatNumber(plan.loss->upperBound) + " nats per token"
-                       : formatPercent(plan.loss->upperBound),
-                " (", plan.loss->metric, ")");
+  const PlanLoss &loss = *plan.loss;
+  const auto lossText = [&loss](double value) {
+    return loss.metric == "kl" ? formatNumber(value) + " nats per token" : formatPercent(value);
+  };
+  const std::string ofUnits =
+      loss.quantile ? strCat(", ", formatPercent(loss.quantile->fraction), " of units at most ",
+                             lossText(loss.quantile->upperBound), " each")
+                    : "";
+  return strCat(rule, ", which loses at most ", lossText(loss.upperBound), ofUnits, " (",
+                loss.metric, ")");
 }
 
 std::string machineLines(const LoadedModel &loaded) {

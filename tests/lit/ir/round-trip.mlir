@@ -11,18 +11,18 @@
 
 // CHECK: module attributes
 // CHECK-SAME: moe.expert_bits = "2"
-// CHECK-SAME: moe.measured = #moe.measured<metric = "perplexity", target = 2.000000e-02 : f64, loss = 1.500000e-02 : f64, upperBound = 0.017499999999999998 : f64, klNats = 1.000000e-02 : f64, topDisagreement = 5.000000e-02 : f64, confidence = 0.95999999999999996 : f64, units = 2, documents = 3, unitSpread = 1.250000e-01 : f64, isSetAside = true, windowTokens = 128, solver = "greedy", quantizer = "gptq", measurements = 12, windowsEvaluated = 900, calibrationTokens = 2048, calibrationTexts = [#moe.measured_text<name = "c.txt", hash = 18446744073709551615, bytes = 64>], acceptanceTexts = [#moe.measured_text<name = "a.txt", hash = 7, bytes = 4096, windows = [0, 3], referenceNats = [3.102500e+02, 2.985000e+02], referencePoints = [1.000000e+00, 0.000000e+00], loss = 2.500000e-01 : f64, units = 2, unitSpread = 5.000000e-01 : f64>], itemOptions = ["shots", "3"], candidates = [#moe.measured_candidate<solver = "mckp", expertBytes = 4096, residentBytes = 512, klNats = 2.500000e-01 : f64, loss = 5.000000e-01 : f64, expectedBound = 7.500000e-01 : f64, tokenNs = 1.500000e+00 : f64, isChosen = true>, #moe.measured_candidate<solver = "uniform", expertBytes = 8192, residentBytes = 512, klNats = 1.250000e-01 : f64>]>
+// CHECK-SAME: moe.measured = #moe.measured<metric = "perplexity", target = 2.000000e-02 : f64, loss = 1.500000e-02 : f64, upperBound = 0.017499999999999998 : f64, klNats = 1.000000e-02 : f64, topDisagreement = 5.000000e-02 : f64, confidence = 0.95999999999999996 : f64, units = 2, documents = 3, unitSpread = 1.250000e-01 : f64, isSetAside = true, windowTokens = 128, solver = "greedy", quantizer = "gptq", measurements = 12, windowsEvaluated = 900, calibrationTokens = 2048, calibrationTexts = [#moe.measured_text<name = "c.txt", hash = 18446744073709551615, bytes = 64>], acceptanceTexts = [#moe.measured_text<name = "a.txt", hash = 7, bytes = 4096, windows = [0, 3], referenceNats = [3.102500e+02, 2.985000e+02], referencePoints = [1.000000e+00, 0.000000e+00], loss = 2.500000e-01 : f64, units = 2, unitSpread = 5.000000e-01 : f64>], itemOptions = ["shots", "3"], candidates = [#moe.measured_candidate<solver = "mckp", expertBytes = 4096, residentBytes = 512, klNats = 2.500000e-01 : f64, loss = 5.000000e-01 : f64, expectedBound = 7.500000e-01 : f64, tokenNs = 1.500000e+00 : f64, isChosen = true>, #moe.measured_candidate<solver = "uniform", expertBytes = 8192, residentBytes = 512, klNats = 1.250000e-01 : f64>], quantile = [9.000000e-01, 2.500000e-02, 3.125000e-02]>
 // CHECK-SAME: moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2, 3], checkpoint = "models/tiny", bos = 1>
 // CHECK-SAME: moe.page_bytes = 4096 : i64
 // CHECK-SAME: moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [8, 0]>,
 // CHECK-SAME: #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc, sharing = one_pool, survival = pins, pinned = [array<i32: 1>, array<i32>], start = [#moe.start<experts = [1, 0], uses = [5, 3]>, #moe.start<experts = [], uses = []>], startTokens = 9, prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 1, reads = 1, minProbability = 100>], reasons = [#moe.reason<decision = "eviction", value = "arc", why = "because", origin = stated>]>,
 // CHECK-SAME: #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [4, 0]>]
-// CHECK-SAME: moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true, calibration = "tiny.profile", traceExpertBytes = 3538944>
+// CHECK-SAME: moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true, calibration = "tiny.profile", traceExpertBytes = 3538944, searchRuns = [5, -1]>
 // CHECK-SAME: moe.resident_bits = "8"
 // CHECK-SAME: moe.widths_by = "bytes"
 module attributes {
   moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true,
-                                 calibration = "tiny.profile", traceExpertBytes = 3538944>,
+                                 calibration = "tiny.profile", traceExpertBytes = 3538944, searchRuns = [5, -1]>,
   moe.widths_by = "bytes",
   moe.measured = #moe.measured<metric = "perplexity", target = 2.0e-02 : f64, loss = 1.5e-02 : f64,
                                upperBound = 0.017499999999999998 : f64, klNats = 0.01 : f64,
@@ -40,7 +40,8 @@ module attributes {
                                                                      expectedBound = 0.75 : f64, tokenNs = 1.5 : f64,
                                                                      isChosen = true>,
                                              #moe.measured_candidate<solver = "uniform", expertBytes = 8192,
-                                                                     residentBytes = 512, klNats = 0.125 : f64>]>,
+                                                                     residentBytes = 512, klNats = 0.125 : f64>],
+                               quantile = [0.9, 0.025, 0.03125]>,
   moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512,
                          eos = [2, 3], checkpoint = "models/tiny", bos = 1>,
   moe.expert_bits = "2", moe.resident_bits = "8", moe.page_bytes = 4096 : i64,

@@ -190,6 +190,11 @@ TEST_CASE("losses with impossible numbers, or without a miss rule, are refused")
        "the top-1 disagreement is 1.5, expected at most 1"},
       {"no confidence", [](Plan &p) { p.loss->confidence = 0; },
        "the bound's confidence is 0, expected 0.9 to 0.9999"},
+      {"a quantile of all units",
+       [](Plan &p) {
+         p.loss->quantile = {1, 0.02, {}};
+       },
+       "the quantile's fraction is 1"},
       {"windows of a token", [](Plan &p) { p.loss->windowTokens = 1; },
        "tokens of a window is 1, expected 2 to"},
       {"a name that harms a terminal", [](Plan &p) { p.loss->texts[0].name.push_back('\x1b'); },

@@ -71,6 +71,17 @@ static Artifact exchangingArtifact() {
   return artifact;
 }
 
+/// The tiny planned one, accepted on quantiles: its widths on one alone, its miss rule beside a
+/// mean.
+static Artifact quantileArtifact() {
+  Measured measured = tinyMeasured();
+  measured.target = 0;
+  measured.quantile = {0.9, 0.0225, 0.03125};
+  Artifact artifact = withMeasured(tinyPlannedArtifact(), measured);
+  artifact.plans[0].loss->quantile = {0.5, 0.0125, {}};
+  return artifact;
+}
+
 // The fuzzers' seeds are the same artifacts: the reader refuses a seed of another version at once.
 static void writeSeeds(const std::string &corpus) {
   const std::pair<const char *, Artifact> seeds[] = {
@@ -85,6 +96,7 @@ static void writeSeeds(const std::string &corpus) {
       {"whole_wider_down", tinyWiderDownArtifact()},
       {"whole_narrow_kv", tinyNarrowKvArtifact()},
       {"whole_float_copies", tinyFloatCopiesArtifact()},
+      {"whole_quantile", quantileArtifact()},
       {"whole_measured", withMeasured(tinyArtifact(), tinyMeasured())},
       {"whole_measured_on_items", withMeasured(tinyArtifact(), tinyMeasuredOnItems())}};
   for (const auto &[name, artifact] : seeds) {
@@ -104,6 +116,7 @@ TEST_CASE("frozen files are written on demand") {
   writeWhole(frozenPath("v2.1-wider-down.moe"), tinyWiderDownArtifact());
   writeWhole(frozenPath("v2.1-narrow-kv.moe"), tinyNarrowKvArtifact());
   writeWhole(frozenPath("v2.1-exchange.moe"), exchangingArtifact());
+  writeWhole(frozenPath("v2.1-quantile.moe"), quantileArtifact());
   writeWhole(frozenPath("v2.1.moe"), withMeasured(tinyPlannedArtifact(), tinyMeasured()));
   writeSeeds(std::string(MOE_TEST_DATA_DIR) + "/../fuzz/corpus");
 }
@@ -191,6 +204,18 @@ TEST_CASE("the frozen file of version 2.1 with exchanges is read") {
   CHECK(plan.expertNorms[1][0] == kFixedPointOne / 2);
   CHECK(plan.expertNorms[1][1] == kFixedPointOne);
   CHECK(readVerified(openFrozen("v2.1.moe")).plans[0].rules.exchange == ExchangeRule{});
+}
+
+TEST_CASE("quantiles are read from the frozen file of version 2.1 that has some") {
+  const Artifact artifact = readVerified(openFrozen("v2.1-quantile.moe"));
+  REQUIRE(artifact.measured);
+  CHECK(artifact.measured->target == 0);
+  CHECK(artifact.measured->quantile == QuantileBound{0.9, 0.0225, 0.03125});
+  REQUIRE(artifact.plans[0].loss);
+  CHECK(artifact.plans[0].loss->quantile == QuantileBound{0.5, 0.0125, {}});
+  const Artifact earlier = readVerified(openFrozen("v2.1.moe"));
+  CHECK_FALSE(earlier.measured->quantile);
+  CHECK_FALSE(earlier.plans[0].loss->quantile);
 }
 
 TEST_CASE("measurements are read from the frozen files of version 2.0") {

@@ -145,11 +145,15 @@ private:
                 u32(),
                 list<PlanText>([&] {
                   return PlanText{text(), u64(), u64()};
-                })};
+                }),
+                quantile()};
     p.reasons = list<PlanReason>([&] {
       return PlanReason{text(), text(), text(), Origin(below(4))};
     });
     return p;
+  }
+  std::optional<QuantileBound> quantile() {
+    return maybe(QuantileBound{f64(), f64(), maybe(f64())});
   }
   Measured measured() {
     auto measuredText = [&] {
@@ -176,6 +180,7 @@ private:
     });
     m.calibrationTexts = list<MeasuredText>(measuredText);
     m.acceptanceTexts = list<MeasuredText>(measuredText);
+    m.quantile = quantile();
     return m;
   }
   Program program() {

@@ -51,6 +51,33 @@ TEST_CASE("measurements survive a round trip") {
   CHECK(read->measured == tinyMeasured());
 }
 
+TEST_CASE("a quantile survives a round trip, with a target and without") {
+  for (const std::optional<double> target : {std::optional<double>(), std::optional(0.03)}) {
+    Measured measured = tinyMeasured();
+    measured.target = target ? 0 : measured.target; // The quantile alone has one.
+    measured.quantile = {0.9, 0.0225, target};
+    auto read = readWith(measured);
+    REQUIRE_MESSAGE(read.isOk(), read.status().message());
+    CHECK(read->measured == measured);
+  }
+}
+
+TEST_CASE("a quantile that states nothing is refused, and so is one of items") {
+  const auto with = [](double fraction, double bound, double target) {
+    return [=](Measured &m) { m.quantile = {fraction, bound, target}; };
+  };
+  checkAllRefused({{"no units", with(0, 0.02, 0.03),
+                    "the quantile's fraction is 0, expected more than 0 and less than 1"},
+                   {"all units", with(1, 0.02, 0.03), "the quantile's fraction is 1"},
+                   {"a fraction that is no number", with(kNan, 0.02, 0.03), "fraction is nan"},
+                   {"no bound", with(0.9, kInfinity, 0.03), "the quantile's bound is inf"},
+                   {"a target that is no number", with(0.9, 0.02, kNan), "target is nan"},
+                   {"no allowed loss", with(0.9, 0.02, 0),
+                    "the quantile's target is 0, expected more than 0"}});
+  checkAllRefused({{"items", with(0.9, 0.02, 0.03), "a quantile of items, expected none"}},
+                  tinyMeasuredOnItems());
+}
+
 TEST_CASE("measurements on items survive a round trip") {
   auto read = readWith(tinyMeasuredOnItems());
   REQUIRE_MESSAGE(read.isOk(), read.status().message());

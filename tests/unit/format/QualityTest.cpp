@@ -68,6 +68,11 @@ TEST_CASE("a line has what is known of the loss") {
   CHECK(qualityText(artifact).ends_with("compile it with more --bits"));
   artifact.measured = tinyMeasured();
   CHECK(qualityText(artifact).ends_with(", accepted"));
+  artifact.measured->quantile = {0.9, 0.0225, {}}; // Nobody asked for it.
+  CHECK(qualityText(artifact) == "1.25% loss in perplexity, at most 1.88%, accepted");
+  artifact.measured->quantile->target = 0.03;
+  CHECK(qualityText(artifact) == "1.25% loss in perplexity, at most 1.88%, and 90% of the "
+                                 "documents at most 2.25% each, accepted");
 }
 
 TEST_CASE("a file of the checkpoint's own weights is exact") {

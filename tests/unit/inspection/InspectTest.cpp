@@ -220,6 +220,28 @@ TEST_CASE("the page lists the measurements, if there are any") {
     CHECK_MESSAGE(text.find(line) != std::string::npos, line, "\n", text);
 }
 
+TEST_CASE("page and JSON have the quantile, and the target that it has alone or beside the mean") {
+  Artifact artifact = tinyArtifact();
+  artifact.measured = tinyMeasured();
+  artifact.measured->quantile = {0.9, 0.0225, 0.03};
+  const std::string both = describeArtifact(artifact, "tiny.moe");
+  for (const char *line :
+       {"  target     loss in perplexity of at most 2.00%, and at least 90% of units lose at most "
+        "3.00% each\n",
+        "  measured   1.25%, at most 1.88% with 96.88% confidence, and at least 90% of units lose "
+        "at most 2.25% each\n"})
+    CHECK_MESSAGE(both.find(line) != std::string::npos, line, "\n", both);
+  artifact.measured->target = 0;
+  CHECK(describeArtifact(artifact, "tiny.moe")
+            .find("  target     at least 90% of units lose at most 3.00% each\n") !=
+        std::string::npos);
+  const auto json = nlohmann::json::parse(artifactAsJson(artifact, "tiny.moe"));
+  CHECK(json["measured"]["quantile"] ==
+        nlohmann::json{{"fraction", 0.9}, {"upper_bound", 0.0225}, {"target", 0.03}});
+  artifact.measured->quantile.reset(); // As artifacts of earlier versions have it.
+  CHECK(describeArtifact(artifact, "tiny.moe").find("(--accuracy-quantile)") != std::string::npos);
+}
+
 TEST_CASE("measurements on items are listed with the item options") {
   Artifact artifact = tinyArtifact();
   artifact.measured = tinyMeasuredOnItems();

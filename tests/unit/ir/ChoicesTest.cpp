@@ -26,7 +26,8 @@ TEST_CASE("a quantizer is read back as it was chosen, field by field") {
     Quantizer chosen = {.method = QuantizeMethod::kGptq,
                         .group = 96,
                         .calibration = "tiny.profile",
-                        .traceExpertBytes = 3538944};
+                        .traceExpertBytes = 3538944,
+                        .searchRuns = {5, UINT64_MAX}};
     chosen.*flag = true;
     const Quantizer read = readBack(chosen);
     CHECK(read.method == QuantizeMethod::kGptq);
@@ -38,5 +39,19 @@ TEST_CASE("a quantizer is read back as it was chosen, field by field") {
     CHECK(read.isNested == chosen.isNested);
     CHECK(read.calibration == "tiny.profile");
     CHECK(read.traceExpertBytes == 3538944);
+    CHECK(read.searchRuns == chosen.searchRuns);
+  }
+}
+
+TEST_CASE("a measured quantile is read back to the last bit, with its target and without") {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<MoeDialect>();
+  for (const std::optional<double> target : {std::optional<double>(), std::optional(1.0 / 7)}) {
+    mlir::OwningOpRef<mlir::ModuleOp> module =
+        mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+    Choices choices;
+    choices.measured.emplace().quantile = {0.9, 1.0 / 3, target};
+    choose(*module, choices);
+    CHECK(measuredOf(*module) == choices.measured);
   }
 }

@@ -54,7 +54,8 @@ moert::Plan fullPlan() {
                61,
                62,
                512,
-               {{"a.jsonl", UINT64_MAX, 5}}};
+               {{"a.jsonl", UINT64_MAX, 5}},
+               moert::QuantileBound{1.0 / 3, 1.0 / 17, {}}};
   return plan;
 }
 

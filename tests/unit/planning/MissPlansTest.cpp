@@ -67,7 +67,7 @@ TEST_CASE("a request that loses accuracy needs a reference and texts, one that w
   CHECK_FALSE(checkMissRequest(request, hobbit).isOk());
   request.rules = {MissRule{}};
   CHECK(checkMissRequest(request, hobbit).isOk()); // Its variant that waits.
-  request.target = 0.02;
+  request.target.mean = 0.02;
   CHECK(checkMissRequest(request, lru).message().find("expected --miss RULE") != std::string::npos);
   request.rules = {MissRule{.action = MissAction::kMask}};
   CHECK(checkMissRequest(request, lru).message().find("expected --reference") != std::string::npos);
@@ -79,7 +79,7 @@ TEST_CASE("a request that loses accuracy needs a reference and texts, one that w
   MissRequest ofFate;
   const Preset fate[] = {Preset::kFate};
   CHECK(checkMissRequest(ofFate, fate).isOk());
-  ofFate.target = 0.01;
+  ofFate.target.quantile = {0.9, 0.03};
   CHECK(checkMissRequest(ofFate, fate).message().find("expected --reference") != std::string::npos);
   request.texts.metric = LossMetric::kChoice;
   CHECK(checkMissRequest(request, lru).message().find("is measured on items") != std::string::npos);

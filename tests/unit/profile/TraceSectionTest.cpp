@@ -95,6 +95,24 @@ TEST_CASE("a trace without scores is one of the first version") {
   CHECK(*read == trace);
 }
 
+TEST_CASE("what was read is kept, and an earlier version of the trace does not have it") {
+  PlanTrace trace = tracedTiny();
+  CHECK(encodeTrace(trace)[4] == std::byte(2));
+  trace.readRuns = {3, 7, UINT64_MAX};
+  const std::vector<std::byte> bytes = encodeTrace(trace);
+  CHECK(bytes[4] == std::byte(3));
+  auto read = decodeTrace(bytes, kExperts);
+  REQUIRE(read.isOk());
+  CHECK(*read == trace);
+  trace.readRuns->clear(); // It is known that nothing was read.
+  CHECK(decodeTrace(encodeTrace(trace), kExperts)->readRuns == trace.readRuns);
+  for (size_t size = bytes.size() - 4 * sizeof(uint64_t); size < bytes.size(); ++size)
+    CHECK_FALSE(decodeTrace(std::span(bytes).first(size), kExperts).isOk());
+  trace.readRuns = {3, 3};
+  CHECK(refusal(encodeTrace(trace)) ==
+        "the trace's runs of text 0 and 1 do not ascend, expected ascending hashes");
+}
+
 TEST_CASE("impossible scores are refused") {
   const auto refused = [](auto change) {
     PlanTrace trace = tracedTiny();
@@ -178,8 +196,8 @@ TEST_CASE("a trace of other layers is refused, with both numbers") {
 
 TEST_CASE("another version of the trace is refused") {
   std::vector<std::byte> bytes = encodeTrace(tracedTiny());
-  set(bytes, 4, 3);
-  CHECK(refusal(bytes) == "the trace has version 3, expected 1 or 2");
+  set(bytes, 4, 4);
+  CHECK(refusal(bytes) == "the trace has version 4, expected 1 to 3");
 }
 
 TEST_CASE("a section without the magic number is not reported as another version") {

@@ -197,10 +197,24 @@ TEST_CASE("what a plan's miss rule loses stands beside the loss of the widths") 
   CHECK(findFact(report, "accuracy.plan_loss")->value.number() == 0.03);
   CHECK(findFact(report, "accuracy.miss_loss")->value.number() == doctest::Approx(0.02));
   const moert::Measured &measured = *inputs.artifact.measured;
-  const std::string text =
-      boundedLossText("perplexity", measured.loss, measured.upperBound, measured.confidence);
+  const std::string text = boundedLossText(measured);
   CHECK(text.find("1.00%, at most ") == 0);
   CHECK(report.sections[2].sentences[0].find(text) != std::string::npos);
+}
+
+TEST_CASE("a target of a quantile is held against its bound") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.artifact.measured = tinyMeasured();
+  inputs.artifact.measured->target = 0;
+  inputs.artifact.measured->quantile = {0.9, 0.0225, 0.03};
+  const Report report = tinyReport(inputs);
+  CHECK(findFact(report, "accuracy.quantile_target")->value.number() == 0.03);
+  CHECK(findFact(report, "accuracy.quantile_upper_bound")->value.number() == 0.0225);
+  CHECK(report.sections[2].sentences[0].find("Accuracy held: ") == 0);
+  CHECK(report.sections[2].sentences[0].find(
+            "target: at least 90% of units lose at most 3.00% each") != std::string::npos);
+  inputs.artifact.measured->quantile->target = 0.02;
+  CHECK(tinyReport(inputs).sections[2].sentences[0].find("Accuracy did not hold: ") == 0);
 }
 
 TEST_CASE("every measured candidate is in the report, with what this run would do with it") {

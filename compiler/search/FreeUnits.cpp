@@ -1,21 +1,12 @@
-#include "compiler/search/SeenText.h"
+#include "compiler/search/FreeUnits.h"
+
+#include "runtime/base/Checksum.h"
+
+#include <unordered_set>
 
 using namespace moert;
 
 namespace moec {
-
-void SeenText::add(std::span<const int32_t> tokens, uint32_t windowTokens) {
-  for (size_t begin = 0; begin + windowTokens <= tokens.size(); begin += windowTokens)
-    for (size_t i = begin; i + kRun <= begin + windowTokens; ++i)
-      hashes.insert(hashOf(tokens.subspan(i, kRun)));
-}
-
-bool SeenText::contains(std::span<const int32_t> window) const {
-  for (size_t i = 0; i + kRun <= window.size(); ++i)
-    if (hashes.contains(hashOf(window.subspan(i, kRun))))
-      return true;
-  return false;
-}
 
 std::vector<UnitPlace> freeUnits(std::span<const TextWindows *const> texts, const SeenText &seen) {
   std::vector<UnitPlace> units;

@@ -1,9 +1,8 @@
-// Text that calibration or a search has read, and the units of acceptance texts that it does not
-// overlap. Compiling and replanning to a target choose their units here.
+// Text that calibration or a search has read, so that no loss is accepted on it. The trace of an
+// artifact keeps it, as hashes (TraceSection.h).
 #pragma once
 
 #include "runtime/base/Checksum.h"
-#include "runtime/evaluation/TextWindows.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +18,13 @@ class SeenText {
 public:
   /// Windows, one after another.
   void add(std::span<const int32_t> tokens, uint32_t windowTokens);
+  /// What runs() gave of other text.
+  void add(std::span<const uint64_t> runs) { hashes.insert(runs.begin(), runs.end()); }
   bool contains(std::span<const int32_t> window) const;
   bool containsRun(uint64_t hash) const { return hashes.contains(hash); }
   bool isEmpty() const { return hashes.empty(); }
+  /// All hashes, ascending.
+  std::vector<uint64_t> runs() const;
 
   static constexpr size_t kRun = 16;
   static uint64_t hashOf(std::span<const int32_t> run) {
@@ -31,16 +34,5 @@ public:
 private:
   std::unordered_set<uint64_t> hashes;
 };
-
-/// The windows of a unit.
-struct UnitPlace {
-  size_t text, firstWindow, windows;
-};
-
-/// Every unit of which `seen` overlaps no window, in the order of the texts. A document that
-/// calibration or the search has read in part is not an independent test, and neither is a copy of
-/// a unit.
-std::vector<UnitPlace> freeUnits(std::span<const moert::TextWindows *const> texts,
-                                 const SeenText &seen);
 
 } // namespace moec
