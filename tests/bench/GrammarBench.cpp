@@ -101,13 +101,13 @@ int main(int count, char **arguments) {
       options.temperature = way == 0 ? 0 : 0.8f;
       options.topK = way == 1 ? 20 : 0;
       options.topP = way == 1 || way == 2 ? 0.95f : 1;
-      Result<Grammar> built = grammarOfSchema(nlohmann::ordered_json::parse(schema));
+      Result<SchemaGrammar> built = grammarOfSchema(nlohmann::ordered_json::parse(schema));
       if (!built.isOk()) {
         std::printf("%s: %s\n", name.c_str(), built.status().message().c_str());
         return 1;
       }
       // Shared by its two matchers.
-      const auto grammar = std::make_shared<const Grammar>(std::move(built).value());
+      const auto grammar = std::make_shared<const Grammar>(std::move(built->grammar));
       TokenConstraint few(std::make_shared<GrammarMatcher>(grammar, texts), {kEnd});
       TokenConstraint all(std::make_shared<GrammarMatcher>(grammar, texts), {kEnd});
       Sampler sampler = Sampler::create(options, kVocabulary).value(), masking = sampler;

@@ -67,8 +67,14 @@ struct RunningServer {
     return options;
   }
   ServedModelInfo info() {
-    return {model.loaded.model.get(),  "m", 64, 5, &texts, &chat, SamplingOptions(),
-            [] { return uint64_t(1); }};
+    ServedModelInfo info;
+    info.model = model.loaded.model.get();
+    info.name = "m";
+    info.contextTokens = 64;
+    info.tokenTexts = info.callTexts = &texts;
+    info.chatFormat = &chat;
+    info.drawSeed = [] { return uint64_t(1); };
+    return info;
   }
 };
 

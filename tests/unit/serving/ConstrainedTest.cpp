@@ -120,7 +120,7 @@ TEST_CASE("a sequence interrupted while its token is chosen goes on the same") {
   const TokenTexts texts(longTexts);
   AnswerRequest request = requestOf(kPrompt, 4);
   request.grammar = std::make_shared<const Grammar>(
-      grammarOfSchema(nlohmann::ordered_json::parse(R"({"type": "string"})")).value());
+      grammarOfSchema(nlohmann::ordered_json::parse(R"({"type": "string"})")).value().grammar);
   request.tokenTexts = &texts;
   uint32_t interruptions = 0;
   for (uint64_t seed = 0; seed < 32; ++seed) {
@@ -191,7 +191,7 @@ TEST_CASE("tokens of a text that the format forces are computed at once, and are
     parts.emplace_back(part);
   AnswerRequest request = requestOf(kPrompt, 46);
   request.grammar = std::make_shared<const Grammar>(
-      grammarOfSchema(nlohmann::ordered_json::parse(namedIntegers())).value());
+      grammarOfSchema(nlohmann::ordered_json::parse(namedIntegers())).value().grammar);
   EngineOptions options = servingOptions(1);
   auto served = [&](uint32_t chunk) {
     options.prefillChunk = chunk;
