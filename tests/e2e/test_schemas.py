@@ -17,6 +17,7 @@ from support import BUILD, E2eTest
 if venv := os.environ.get("MOE_PYDANTIC_VENV"):
     sys.path[:0] = map(str, Path(venv).glob("lib/python3*/site-packages"))
 try:
+    import email_validator  # Which pydantic's EmailStr needs.
     import pydantic
     from pydantic import BaseModel, ConfigDict, Field
     from typing_extensions import TypedDict
@@ -141,7 +142,7 @@ def models():
     }
 
 
-@unittest.skipIf(pydantic is None, "pydantic is not installed; MOE_PYDANTIC_VENV names a virtual environment with it")
+@unittest.skipIf(pydantic is None, "pydantic or email_validator is not installed; MOE_PYDANTIC_VENV names a virtual environment with it")
 class PydanticTest(E2eTest):
     def test_texts_of_the_grammars_of_models_are_valid(self):
         import ipaddress
