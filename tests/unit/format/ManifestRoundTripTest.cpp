@@ -259,7 +259,8 @@ TEST_CASE("readers that do not know the Hadamard transform refuse a format that 
   // Where `has_offsets` of that slice is stored: it differs without the transform.
   format(artifact).gateUp.hasHadamard = format(artifact).down.hasHadamard = false;
   const std::vector<std::byte> without = encodeManifest(artifact);
-  const auto [place, other] = std::mismatch(bytes.begin(), bytes.end(), without.begin());
+  const auto differ = std::mismatch(bytes.begin(), bytes.end(), without.begin());
+  const auto place = differ.first, other = differ.second;
   REQUIRE(place != bytes.end());
   CHECK(*place == std::byte(5)); // With offsets; they know 0, 1 and 2 alone.
   CHECK(*other == std::byte(1));
