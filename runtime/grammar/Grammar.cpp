@@ -75,18 +75,19 @@ uint32_t Grammar::append(const Grammar &other) {
   return first;
 }
 
-// An alternative has a text once the rules in it do.
-std::vector<bool> Grammar::dropUnproductive() {
+// Each rule that is found is counted down where it is used.
+Grammar::Closure Grammar::closureOf(bool mayHaveBytes) const {
   struct Use {
     uint32_t rule, alternative;
   };
   std::vector<Use> uses; // Later by the rule.
-  std::vector<uint32_t> waitsFor(alternatives.size()), owners(alternatives.size()), found;
-  std::vector<bool> isProductive(rules.size(), false);
+  Closure closure = {std::vector<bool>(rules.size(), false),
+                     std::vector<uint32_t>(alternatives.size())};
+  std::vector<uint32_t> owners(alternatives.size()), found;
   auto countDown = [&](uint32_t alternative) {
     const uint32_t owner = owners[alternative];
-    if (waitsFor[alternative] == 0 && !isProductive[owner]) {
-      isProductive[owner] = true;
+    if (closure.waitsFor[alternative] == 0 && !closure.rules[owner]) {
+      closure.rules[owner] = true;
       found.push_back(owner);
     }
   };
@@ -96,7 +97,9 @@ std::vector<bool> Grammar::dropUnproductive() {
       for (uint32_t at = alternatives[i].element; elements[at].kind != Element::Kind::kEnd; ++at)
         if (elements[at].kind == Element::Kind::kRule) {
           uses.push_back({elements[at].index, i});
-          ++waitsFor[i];
+          ++closure.waitsFor[i];
+        } else if (!mayHaveBytes) {
+          ++closure.waitsFor[i];
         }
       countDown(i);
     }
@@ -105,19 +108,25 @@ std::vector<bool> Grammar::dropUnproductive() {
     auto use = std::lower_bound(uses.begin(), uses.end(), found[next],
                                 [](const Use &a, uint32_t b) { return a.rule < b; });
     for (; use != uses.end() && use->rule == found[next]; ++use) {
-      --waitsFor[use->alternative];
+      --closure.waitsFor[use->alternative];
       countDown(use->alternative);
     }
   }
+  return closure;
+}
+
+// An alternative has a text once the rules in it do.
+std::vector<bool> Grammar::dropUnproductive() {
+  Closure productive = closureOf(true);
   for (Rule &rule : rules) {
     const uint32_t first = std::exchange(rule, {}).first;
     for (uint32_t i = first; i != kNoAlternative; i = alternatives[i].next)
-      if (waitsFor[i] == 0)
+      if (productive.waitsFor[i] == 0)
         append(rule, i);
     if (rule.last != kNoAlternative)
       alternatives[rule.last].next = kNoAlternative;
   }
-  return isProductive;
+  return std::move(productive.rules);
 }
 
 void Grammar::append(Rule &rule, uint32_t alternative) {
@@ -148,27 +157,11 @@ bool Grammar::anyAlternative(uint32_t rule, const std::function<bool(uint32_t)> 
   return false;
 }
 
-std::vector<bool> Grammar::emptyRules() const {
-  std::vector<bool> empty(rules.size(), false);
-  auto isEmpty = [&](uint32_t first) {
-    while (elements[first].kind == Element::Kind::kRule && empty[elements[first].index])
-      ++first;
-    return elements[first].kind == Element::Kind::kEnd;
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (uint32_t rule = 0; rule < rules.size(); ++rule)
-      if (!empty[rule] && anyAlternative(rule, isEmpty))
-        changed = empty[rule] = true;
-  }
-  return empty;
-}
-
 // A rule can begin with those before its first element that cannot be empty. Rules are taken once
 // all that they can begin with are; what is left begins with itself.
 Grammar::Order Grammar::orderOfBeginnings() const {
   Order order;
-  order.empty = emptyRules();
+  order.empty = closureOf(false).rules;
   struct Edge {
     uint32_t first, user;
   };

@@ -90,8 +90,12 @@ private:
   void append(Rule &rule, uint32_t alternative);
   /// Calls back with the first element of each alternative, until one returns true.
   bool anyAlternative(uint32_t rule, const std::function<bool(uint32_t)> &isFound) const;
-  /// Whether each rule's text can be empty.
-  std::vector<bool> emptyRules() const;
+  /// Rules with an alternative all of whose elements are such rules, or bytes if they may be there.
+  struct Closure {
+    std::vector<bool> rules;
+    std::vector<uint32_t> waitsFor; // By alternative: elements that are no such ones.
+  };
+  Closure closureOf(bool mayHaveBytes) const;
   /// Each rule after all those that its text can begin with; without rules that can begin with
   /// themselves.
   struct Order {

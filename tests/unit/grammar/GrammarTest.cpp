@@ -95,6 +95,18 @@ TEST_CASE("many equal beginnings take a bounded time") {
   CHECK(matches(grammar, "x"));
 }
 
+TEST_CASE("a long chain of rules that may be empty takes a short time in either order") {
+  Grammar grammar;
+  constexpr uint32_t kRules = 200'000;
+  for (uint32_t i = 0; i < kRules; ++i)
+    grammar.addRule();
+  for (uint32_t i = 0; i + 1 < kRules; ++i)
+    grammar.addAlternative(i, {Grammar::ruleOf(i + 1)});
+  grammar.addAlternative(kRules - 1, {});
+  CHECK(grammar.findFault().value().reason.find("rules begin with each other") !=
+        std::string::npos);
+}
+
 TEST_CASE(
     "a byte is looked up once its state is known, and states are forgotten but those in use") {
   const Grammar grammar = brackets();
