@@ -3,28 +3,33 @@
 #include "runtime/base/Utf8.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
+#include <utility>
 
 namespace moert {
 
-void CodePointSet::add(uint32_t first, uint32_t last) {
-  std::vector<Range> merged;
-  for (const Range &range : sorted) {
-    if (range.last + 1 < first || range.first > last + 1) {
-      merged.push_back(range);
-      continue;
-    }
-    first = std::min(first, range.first);
-    last = std::max(last, range.last);
-  }
-  merged.push_back({first, last});
-  std::sort(merged.begin(), merged.end());
-  sorted = std::move(merged);
+CodePointSet::CodePointSet(std::vector<Range> ranges) : sorted(std::move(ranges)) {
+  std::sort(sorted.begin(), sorted.end());
+  join();
 }
 
 void CodePointSet::add(const CodePointSet &other) {
-  for (const Range &range : other.sorted)
-    add(range.first, range.last);
+  const auto middle = static_cast<ptrdiff_t>(sorted.size());
+  sorted.insert(sorted.end(), other.sorted.begin(), other.sorted.end());
+  std::inplace_merge(sorted.begin(), sorted.begin() + middle, sorted.end());
+  join();
+}
+
+void CodePointSet::join() {
+  size_t joined = 0;
+  for (const Range range : sorted) {
+    if (joined > 0 && range.first <= sorted[joined - 1].last + 1)
+      sorted[joined - 1].last = std::max(sorted[joined - 1].last, range.last);
+    else
+      sorted[joined++] = range;
+  }
+  sorted.resize(joined);
 }
 
 CodePointSet CodePointSet::complement() const {
@@ -47,9 +52,10 @@ CodePointSet CodePointSet::without(const CodePointSet &other) const {
 }
 
 bool CodePointSet::has(uint32_t codePoint) const {
-  return std::any_of(sorted.begin(), sorted.end(), [=](const Range &range) {
-    return range.first <= codePoint && codePoint <= range.last;
-  });
+  const auto after =
+      std::upper_bound(sorted.begin(), sorted.end(), codePoint,
+                       [](uint32_t wanted, const Range &range) { return wanted < range.first; });
+  return after != sorted.begin() && codePoint <= std::prev(after)->last;
 }
 
 // Takes no ASCII. A range whose first and last code point differ in a byte is split, until all

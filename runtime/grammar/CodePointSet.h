@@ -17,11 +17,13 @@ public:
   };
 
   CodePointSet() = default;
-  CodePointSet(uint32_t first, uint32_t last) { add(first, last); }
+  CodePointSet(uint32_t first, uint32_t last) : sorted{{first, last}} {}
+  /// Takes ranges in any order, which may overlap.
+  explicit CodePointSet(std::vector<Range> ranges);
   static CodePointSet all() { return {0, kLast}; }
 
   /// All code points from first to last.
-  void add(uint32_t first, uint32_t last);
+  void add(uint32_t first, uint32_t last) { add({first, last}); }
   void add(const CodePointSet &other);
   CodePointSet complement() const;
   CodePointSet without(const CodePointSet &other) const;
@@ -33,6 +35,9 @@ public:
   friend auto operator<=>(const CodePointSet &, const CodePointSet &) = default;
 
 private:
+  /// Joins sorted ranges that touch.
+  void join();
+
   std::vector<Range> sorted;
 };
 

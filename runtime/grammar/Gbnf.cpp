@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moert {
@@ -18,6 +20,9 @@ using Sequence = Grammar::Sequence;
 
 constexpr uint32_t kMostCount = 2000; // In a quantifier.
 constexpr uint32_t kMostGroups = 64;  // Within each other.
+constexpr size_t kMostRanges = 4096;  // In a class.
+constexpr size_t kMostClasses = 4096; // That differ.
+constexpr size_t kMostRules = 16'384; // With names.
 constexpr uint32_t kUnbounded = UINT32_MAX;
 
 class GbnfReader {
@@ -97,7 +102,7 @@ private:
     return text.substr(begin, position - begin);
   }
   /// A rule that was named as the one that another is made for.
-  std::string nameOf(uint32_t rule) const {
+  std::string_view nameOf(uint32_t rule) const {
     for (const auto &[name, known] : rules)
       if (known.index == rule)
         return name;
@@ -105,7 +110,7 @@ private:
   }
 
   Rule &ruleOf(std::string_view name, size_t use) {
-    const auto [found, isNew] = rules.try_emplace(std::string(name));
+    const auto [found, isNew] = rules.try_emplace(name);
     if (isNew)
       found->second = {grammar.addRule(), use};
     return found->second;
@@ -130,12 +135,24 @@ private:
     return {};
   }
 
+  /// What has been read takes a bounded memory. Sequences are of the grammar once they are read.
+  Status checkSize() const {
+    if (elements > Grammar::kMostElements || grammar.size() > Grammar::kMostElements)
+      return error("the grammar has more than ", Grammar::kMostElements, " elements");
+    if (rules.size() > kMostRules)
+      return error("the grammar has more than ", kMostRules, " rules");
+    if (classes.size() > kMostClasses)
+      return error("the grammar has more than ", kMostClasses, " classes");
+    return {};
+  }
+
   Status readAlternatives(uint32_t rule, bool inGroup) {
     do {
       skipSpace(true);
       Sequence sequence;
       MOERT_RETURN_IF_ERROR(readSequence(sequence, inGroup));
       grammar.addAlternative(rule, sequence);
+      MOERT_RETURN_IF_ERROR(checkSize());
       const size_t end = position;
       skipSpace(true);
       if (!text.substr(position).starts_with("|"))
@@ -146,8 +163,7 @@ private:
 
   Status readSequence(Sequence &sequence, bool inGroup) {
     while (position < text.size()) {
-      if (elements > Grammar::kMostElements)
-        return error("the grammar has more than ", Grammar::kMostElements, " elements");
+      MOERT_RETURN_IF_ERROR(checkSize());
       Sequence item;
       if (accept("\"")) {
         MOERT_RETURN_IF_ERROR(readLiteral(item));
@@ -193,6 +209,8 @@ private:
         return errorAt(begin, "the literal has no second '\"'");
       MOERT_ASSIGN_OR_RETURN(const uint32_t character, readCharacter());
       appendCodePoint(character, bytes);
+      if (bytes.size() > Grammar::kMostElements)
+        return errorAt(begin, "the literal has more than ", Grammar::kMostElements, " bytes");
     }
     grammar.appendText(item, bytes);
     return {};
@@ -201,8 +219,10 @@ private:
   Status readClass(Sequence &item) {
     const size_t begin = position - 1;
     const bool isNegative = accept("^");
-    CodePointSet set;
+    std::vector<CodePointSet::Range> ranges;
     while (!accept("]")) {
+      if (ranges.size() == kMostRanges)
+        return errorAt(begin, "the class has more than ", kMostRanges, " ranges");
       if (position == text.size())
         return errorAt(begin, "the class has no ']'");
       MOERT_ASSIGN_OR_RETURN(const uint32_t first, readCharacter());
@@ -214,8 +234,9 @@ private:
       }
       if (last < first)
         return error("the range before descends");
-      set.add(first, last);
+      ranges.push_back({first, last});
     }
+    const CodePointSet set(std::move(ranges));
     item = oneOf(isNegative ? set.complement() : set);
     if (item.empty())
       return errorAt(begin, "the class has no characters");
@@ -261,14 +282,16 @@ private:
     return known->second = {Grammar::ruleOf(rule)};
   }
 
-  /// After '{': a number, or the given one where there is none.
-  uint32_t readCount(uint32_t otherwise) {
-    uint32_t count = otherwise;
+  /// After '{': a number, or none.
+  std::optional<uint32_t> readCount() {
+    uint32_t count = 0;
     skipSpace(false);
     const char *const begin = text.data() + position;
     const auto [end, fault] = std::from_chars(begin, text.data() + text.size(), count);
     position += static_cast<size_t>(end - begin);
     skipSpace(false);
+    if (fault == std::errc::invalid_argument)
+      return {};
     return fault == std::errc::result_out_of_range ? kUnbounded - 1 : count;
   }
 
@@ -280,10 +303,11 @@ private:
     } else if (accept("?")) {
       most = 1;
     } else if (accept("{")) {
-      least = most = readCount(0);
-      if (accept(","))
-        most = readCount(kUnbounded);
-      if (!accept("}") || most < least)
+      const std::optional<uint32_t> first = readCount();
+      const std::optional<uint32_t> last = accept(",") ? readCount() : first;
+      least = first.value_or(0);
+      most = last.value_or(kUnbounded);
+      if (!accept("}") || (!first && !last) || most < least)
         return errorAt(begin, "expected a quantifier as {2}, {2,} or {2,5}");
       if (least > kMostCount || (most != kUnbounded && most > kMostCount))
         return errorAt(begin, "a count of more than ", kMostCount);
@@ -328,8 +352,8 @@ private:
   const std::string_view text;
   size_t position = 0;
   Grammar grammar;
-  std::map<std::string, Rule, std::less<>> rules;
-  std::map<uint32_t, std::string> madeFor; // From that rule on; rule 0 is "root".
+  std::map<std::string_view, Rule> rules;
+  std::map<uint32_t, std::string_view> madeFor; // From that rule on; rule 0 is "root".
   std::map<CodePointSet, Sequence> classes;
   uint32_t depth = 0;
   size_t elements = 0; // In all sequences.

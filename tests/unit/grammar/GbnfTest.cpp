@@ -1,5 +1,7 @@
 // Grammars in llama.cpp's notation: the texts that they take, and faults with their places.
 #include "runtime/grammar/Gbnf.h"
+#include "runtime/base/Utf8.h"
+#include "runtime/grammar/CodePointSet.h"
 #include "tests/unit/grammar/Matching.h"
 
 #include <doctest/doctest.h>
@@ -95,6 +97,9 @@ TEST_CASE("faults have their line and column") {
   CHECK(refusalOf("root ::= \"\\q\"").find("line 1, column 11: an unknown escape") == 0);
   CHECK(refusalOf("root ::= \"a\"{3,2}") ==
         "line 1, column 13: expected a quantifier as {2}, {2,} or {2,5}");
+  for (const char *quantifier : {"{}", "{,}", "{ , }"})
+    CHECK(refusalOf(strCat("root ::= \"a\"", quantifier)) ==
+          "line 1, column 13: expected a quantifier as {2}, {2,} or {2,5}");
   CHECK(refusalOf("root ::= \"a\"{9999}") == "line 1, column 13: a count of more than 2000");
   CHECK(refusalOf("root ::= \xFF") == "the grammar is no UTF-8");
 }
@@ -109,6 +114,34 @@ TEST_CASE("grammars that no automaton follows are refused by the rule") {
   for (int i = 0; i < 60; ++i)
     large += "(\"ab\" [0-9]){2000} ";
   CHECK(refusalOf(large).find("the grammar has more than 100000 elements") != std::string::npos);
+  CHECK(refusalOf("root ::= " + std::string(200'000, '|')) ==
+        "line 1, column 100010: the grammar has more than 100000 elements");
+  CHECK(refusalOf("root ::= \"" + std::string(200'000, 'a') + '"') ==
+        "line 1, column 10: the literal has more than 100000 bytes");
   CHECK(refusalOf("root ::= " + std::string(100, '(')).find("more than 64 groups in each other") !=
         std::string::npos);
+}
+
+TEST_CASE("large classes, many of them and many rules are refused before they take long") {
+  std::string apart, adjacent;
+  for (uint32_t i = 0; i < 4096; ++i) {
+    appendCodePoint(CodePointSet::kLast - 3 * i, apart);
+    appendCodePoint(CodePointSet::kLast - i, adjacent);
+  }
+  CHECK(refusalOf("root ::= [" + apart + "]").find("a text can begin in 4096 ways") !=
+        std::string::npos);
+  check("root ::= [" + adjacent + "]", {"\U0010FFFF", "\U0010F000"}, {"\U0010EFFF"});
+  CHECK(refusalOf("root ::= [" + adjacent + "a]") ==
+        "line 1, column 10: the class has more than 4096 ranges");
+  std::string classes = "root ::= ", rules = "root ::= a0\n";
+  for (int i = 1; i < 20'000; ++i) {
+    classes += "[";
+    for (int bit = 0; bit < 15; ++bit)
+      if ((i >> bit & 1) != 0)
+        classes += static_cast<char>('a' + bit);
+    classes += "]";
+    rules += strCat("a", i - 1, " ::= a", i, "\n");
+  }
+  CHECK(refusalOf(classes).find("the grammar has more than 4096 classes") != std::string::npos);
+  CHECK(refusalOf(rules).find("the grammar has more than 16384 rules") != std::string::npos);
 }
