@@ -6,10 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <utility>
 
 namespace moert {
 
@@ -37,7 +35,7 @@ template <class Build> Result<SchemaGrammar> checkedGrammar(const Build &build) 
     for (const auto &[rule, emptyReason] : rules.tops)
       if (!isProductive[rule])
         return invalidInput(emptyReason);
-    made.unenforced.assign(rules.unenforced.begin(), rules.unenforced.end());
+    made.unenforced = rules.unenforced.list();
     break;
   }
   made.grammar.shrink();
@@ -71,13 +69,10 @@ Result<SchemaGrammar> grammarOfCall(std::span<const FunctionSchema> functions) {
       const std::string context = strCat("function '", excerpt(function.name), "'");
       const bool wasPlaced = rules.wanted && !rules.wanted->path.empty();
       const SchemaJson &parameters = function.parameters ? *function.parameters : kNoParameters;
-      std::set<std::string> before = std::exchange(rules.unenforced, {});
+      rules.unenforced.context = context + ": ";
       Result<uint32_t> arguments = SchemaCompiler(parameters, rules).compile();
       if (!arguments.isOk())
         return Status(arguments.status()).withContext(context);
-      for (const std::string &keyword : rules.unenforced)
-        before.insert(context + ": " + keyword);
-      rules.unenforced = std::move(before);
       rules.tops.back().second = context + ": " + rules.tops.back().second;
       if (rules.wanted && !rules.wanted->path.empty() && !wasPlaced)
         rules.wanted->path = context + ": " + rules.wanted->path;

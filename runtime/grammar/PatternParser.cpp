@@ -76,6 +76,8 @@ public:
       : sets(stringSets), text(pattern) {}
 
   Result<Set> parse() {
+    if (!sets.hasStepsForPatterns())
+      return invalidInput("too many steps");
     if (text.size() > kMostBytes)
       return invalidInput("has ", text.size(), " bytes, expected at most ", kMostBytes);
     MOERT_ASSIGN_OR_RETURN(const Part all, alternatives());
@@ -246,13 +248,13 @@ private:
 
   Result<CodePointSet> bracketed() {
     const bool isNegative = accept("^");
-    CodePointSet all;
+    std::vector<CodePointSet::Range> ranges;
     while (!accept("]")) {
       MOERT_ASSIGN_OR_RETURN(const CodePointSet first, member());
       const bool isRange =
           text.substr(position).starts_with("-") && !text.substr(position).starts_with("-]");
       if (!isRange) {
-        all.add(first);
+        ranges.insert(ranges.end(), first.ranges().begin(), first.ranges().end());
         continue;
       }
       ++position;
@@ -262,8 +264,9 @@ private:
           first == CodePointSet(begin, begin) && last == CodePointSet(end, end);
       if (!areCharacters || begin > end)
         return invalidInput("has a class whose range does not ascend");
-      all.add(begin, end);
+      ranges.push_back({begin, end});
     }
+    const CodePointSet all(std::move(ranges));
     return isNegative ? all.complement() : all;
   }
 

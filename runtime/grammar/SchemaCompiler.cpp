@@ -53,6 +53,8 @@ Result<uint32_t> SchemaCompiler::ruleWithin(SchemaParts parts, const Places &at,
                                             const std::string &path) {
   if (grammar.size() > Grammar::kMostElements || ++placeCount > kMostPlaces)
     return invalidInput(path, ": the schema is too large");
+  if (shared.strings.sets.tookTooLong())
+    return invalidInput(path, ": the schema takes too long to translate");
   bool isReference = false;
   for (const SchemaPlace &place : at) {
     MOERT_ASSIGN_OR_RETURN(const bool refers, finder.add(place, parts));
@@ -90,6 +92,7 @@ Result<uint32_t> SchemaCompiler::constrained(const SchemaParts &parts, const std
       if (!isChosen && parts[i].find(keyword))
         return chosen(parts, i, keyword);
     }
+  shared.strings.makeRoom();
   MOERT_ASSIGN_OR_RETURN(const auto texts, valuesOf(parts));
   if (!texts)
     return typed(parts, path);
@@ -161,16 +164,18 @@ Result<SchemaCompiler::Texts> SchemaCompiler::valuesOf(const SchemaParts &parts)
   std::vector<const Json *> lists;
   std::deque<Json> storage;
   for (const SchemaPart &part : parts) {
-    if (const Json *values = moert::valuesOf(part, storage.emplace_back())) {
-      if (!values->is_array() || values->empty())
-        return invalidInput(part.pathOf("enum"), ": expected an array that is not empty");
-      lists.push_back(values);
-    }
+    for (const char *keyword : {"enum", "const"})
+      if (const Json *values = moert::valuesOf(part, keyword, storage.emplace_back())) {
+        if (!values->is_array() || values->empty())
+          return invalidInput(part.pathOf(keyword), ": expected an array that is not empty");
+        lists.push_back(values);
+      }
   }
   if (lists.empty())
     return texts;
   MOERT_ASSIGN_OR_RETURN(const NumberRange range, rangeOf(parts));
   MOERT_ASSIGN_OR_RETURN(const StringSets::Set strings, stringsOf(parts, true));
+  StringSets &sets = shared.strings.sets;
   std::vector<std::set<std::string>> types;
   for (const SchemaPart &part : parts) {
     MOERT_ASSIGN_OR_RETURN(const auto some, typesOf(part));
@@ -188,7 +193,7 @@ Result<SchemaCompiler::Texts> SchemaCompiler::valuesOf(const SchemaParts &parts)
     const std::optional<Decimal> decimal =
         value.is_number() ? Decimal::of(value.dump()) : std::nullopt;
     if (value.is_string())
-      return shared.strings.sets.has(strings, value.get_ref<const std::string &>());
+      return sets.has(strings, value.get_ref<const std::string &>()) || sets.isFull();
     return !decimal || range.has(*decimal);
   };
   texts.emplace();
@@ -206,6 +211,9 @@ Result<SchemaCompiler::Texts> SchemaCompiler::valuesOf(const SchemaParts &parts)
     texts->push_back(value.dump());
     bytes += texts->back().size();
   }
+  if (sets.isFull()) // From then on all strings were taken.
+    for (const char *keyword : {"pattern", "format", "minLength", "maxLength"})
+      leaveOut(parts, keyword);
   if (bytes > Grammar::kMostElements)
     return invalidInput(parts.front().path, ": the values have ", bytes,
                         " bytes, expected at most ", Grammar::kMostElements);
@@ -529,7 +537,7 @@ uint32_t SchemaCompiler::never(const std::string &reason) {
 void SchemaCompiler::leaveOut(const SchemaPart &part, const char *keyword,
                               const std::string &reason) {
   if (part.find(keyword))
-    shared.unenforced.insert(
+    shared.unenforced.add(
         strCat(part.path, ": ", keyword, reason.empty() ? "" : " (" + reason + ")"));
 }
 

@@ -28,8 +28,7 @@ struct SchemaRules {
   Grammar &grammar;
   JsonRules json;
   StringRules strings;
-  /// Keywords with their places that are not kept.
-  std::set<std::string> unenforced;
+  UnenforcedKeywords unenforced;
   /// Rules of whole schemas, and what is wrong where no value fits one.
   std::vector<std::pair<uint32_t, std::string>> tops;
   RulePlace *wanted = nullptr; // Gets its place. nullptr: none.

@@ -69,6 +69,24 @@ bool SchemaPart::restricts() const {
   return false;
 }
 
+void UnenforcedKeywords::add(const std::string &keyword) {
+  const std::string added = context + keyword;
+  if (areMore || keywords.contains(added))
+    return;
+  areMore = bytes + added.size() > kMostBytes;
+  if (areMore)
+    return;
+  bytes += added.size();
+  keywords.insert(added);
+}
+
+std::vector<std::string> UnenforcedKeywords::list() const {
+  std::vector<std::string> all(keywords.begin(), keywords.end());
+  if (areMore)
+    all.emplace_back("and others");
+  return all;
+}
+
 Status SchemaPartFinder::count(uint64_t members, const std::string &path) {
   compared += members;
   if (compared > kMostCompared)
@@ -130,7 +148,7 @@ Status SchemaPartFinder::checkKeywords(const SchemaPlace &place) {
     if (kAnnotations.contains(key) || kCombiners.contains(key) || isTypeKeyword(key) ||
         key.starts_with("x-"))
       continue;
-    unenforced.insert(strCat(place.path, ": ", excerpt(key)));
+    unenforced.add(strCat(place.path, ": ", excerpt(key)));
   }
   return {};
 }
@@ -212,14 +230,31 @@ bool isOfType(const SchemaJson &value, const std::string &type) {
   }
 }
 
-const SchemaJson *valuesOf(const SchemaPart &part, SchemaJson &storage) {
-  if (const SchemaJson *values = part.find("enum"))
-    return values;
-  const SchemaJson *value = part.find("const");
-  if (!value)
-    return nullptr;
-  storage = SchemaJson::array({*value});
+const SchemaJson *valuesOf(const SchemaPart &part, std::string_view keyword, SchemaJson &storage) {
+  const SchemaJson *found = part.find(keyword);
+  if (!found || keyword == "enum")
+    return found;
+  storage = SchemaJson::array({*found});
   return &storage;
+}
+
+/// A text without the order of members and the spelling of numbers; large numbers that are nearly
+/// equal may have the same.
+static std::string textOf(const SchemaJson &value) {
+  if (value.is_number())
+    return SchemaJson(value.get<double>()).dump();
+  if (!value.is_structured())
+    return value.dump();
+  std::set<std::string> members;
+  std::string items;
+  for (const auto &member : value.items())
+    if (value.is_object())
+      members.insert(SchemaJson(member.key()).dump() + ":" + textOf(member.value()) + ",");
+    else
+      items += textOf(member.value()) + ",";
+  for (const std::string &member : members)
+    items += member;
+  return value.is_object() ? "{" + items + "}" : "[" + items + "]";
 }
 
 Result<SchemaOutline> outlineOf(SchemaPartFinder &finder, const SchemaParts &parts) {
@@ -230,9 +265,18 @@ Result<SchemaOutline> outlineOf(SchemaPartFinder &finder, const SchemaParts &par
     MOERT_ASSIGN_OR_RETURN(const auto types, typesOf(part));
     if (types && !outline.types)
       outline.types = types;
-    SchemaJson storage;
-    if (const SchemaJson *values = valuesOf(part, storage); values && !outline.values)
-      outline.values = *values;
+    for (const char *keyword : {"const", "enum"}) {
+      SchemaJson storage;
+      const SchemaJson *values = valuesOf(part, keyword, storage);
+      if (!values || outline.values)
+        continue;
+      outline.values.emplace();
+      for (const SchemaJson &value : *values) {
+        std::string text = textOf(value);
+        MOERT_RETURN_IF_ERROR(finder.count(1 + text.size() / 16, part.path));
+        outline.values->emplace(std::move(text), value);
+      }
+    }
     if (const SchemaJson *required = part.find("required"); required && required->is_array())
       for (const SchemaJson &name : *required)
         if (name.is_string())
@@ -263,7 +307,7 @@ bool haveOtherTypes(const SchemaOutline &made, const SchemaOutline &other) {
   auto mayBe = [&](const std::string &type) {
     if (other.values)
       return std::any_of(other.values->begin(), other.values->end(),
-                         [&](const SchemaJson &value) { return isOfType(value, type); });
+                         [&](const auto &value) { return isOfType(value.second, type); });
     return std::any_of(other.types->begin(), other.types->end(),
                        [&](const std::string &one) { return overlap(one, type); });
   };
@@ -273,10 +317,8 @@ bool haveOtherTypes(const SchemaOutline &made, const SchemaOutline &other) {
 
 bool haveOtherValues(const SchemaOutline &made, const SchemaOutline &other) {
   return made.values && other.values &&
-         std::none_of(made.values->begin(), made.values->end(), [&](const SchemaJson &value) {
-           return std::find(other.values->begin(), other.values->end(), value) !=
-                  other.values->end();
-         });
+         std::none_of(made.values->begin(), made.values->end(),
+                      [&](const auto &value) { return other.values->contains(value.first); });
 }
 
 } // namespace
@@ -284,6 +326,9 @@ bool haveOtherValues(const SchemaOutline &made, const SchemaOutline &other) {
 Result<bool> excludes(SchemaPartFinder &finder, const SchemaOutline &first,
                       const SchemaOutline &second, uint32_t depth) {
   constexpr uint32_t kMostDepth = 3;
+  for (const SchemaOutline *outline : {&first, &second})
+    if (outline->values)
+      MOERT_RETURN_IF_ERROR(finder.count(outline->values->size(), "#"));
   if (haveOtherTypes(first, second) || haveOtherTypes(second, first) ||
       haveOtherValues(first, second))
     return true;

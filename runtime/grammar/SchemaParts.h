@@ -44,11 +44,29 @@ using SchemaParts = std::vector<SchemaPart>;
 /// The keywords of each type that are kept.
 const std::map<std::string, std::set<std::string>, std::less<>> &typeKeywords();
 
+/// Keywords with their places that are not kept: so many bytes of them, and whether there are
+/// others.
+class UnenforcedKeywords {
+public:
+  static constexpr size_t kMostBytes = 2048;
+
+  void add(const std::string &keyword);
+  /// In their order, and "and others" if there are.
+  std::vector<std::string> list() const;
+
+  std::string context; // Comes before each that is added.
+
+private:
+  std::set<std::string> keywords;
+  size_t bytes = 0;
+  bool areMore = false;
+};
+
 /// Finds the parts of one schema. It must outlive the finder.
 class SchemaPartFinder {
 public:
   /// unenforced: gets the keywords that restrict and are not kept.
-  SchemaPartFinder(const SchemaJson &schema, std::set<std::string> &unenforcedKeywords)
+  SchemaPartFinder(const SchemaJson &schema, UnenforcedKeywords &unenforcedKeywords)
       : root(schema), unenforced(unenforcedKeywords) {}
 
   /// Adds what the schema consists of: itself, what it refers to, and the members of its allOf.
@@ -63,7 +81,7 @@ private:
   Result<const SchemaJson *> placeOf(const SchemaPlace &place);
 
   const SchemaJson &root;
-  std::set<std::string> &unenforced;
+  UnenforcedKeywords &unenforced;
   uint64_t compared = 0; // Members.
   bool hasReference = false;
 };
@@ -72,13 +90,14 @@ private:
 Result<std::optional<std::set<std::string>>> typesOf(const SchemaPart &part);
 bool isOfType(const SchemaJson &value, const std::string &type);
 
-/// The values of enum or const; nullptr: any.
-const SchemaJson *valuesOf(const SchemaPart &part, SchemaJson &storage);
+/// The values of a keyword, "enum" or "const"; nullptr: any.
+const SchemaJson *valuesOf(const SchemaPart &part, std::string_view keyword, SchemaJson &storage);
 
 /// What the parts of a place say that could tell values from others.
 struct SchemaOutline {
   std::optional<std::set<std::string>> types;
-  std::optional<SchemaJson> values;
+  /// By texts that equal values have in common.
+  std::optional<std::map<std::string, SchemaJson>> values;
   std::map<std::string, std::vector<SchemaPlace>> properties;
   std::set<std::string> required;
   bool isOpen = false; // Objects may have other properties.

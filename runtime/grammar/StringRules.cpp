@@ -13,7 +13,8 @@ namespace moert {
 constexpr size_t kMostStates = 4096;
 
 void StringRules::makeRoom() {
-  if (sets.size() < StringSets::kMostSets / 2)
+  sets.allowMoreSteps();
+  if (!sets.isHalfFull())
     return;
   sets.clear();
   contents.clear();
@@ -53,6 +54,8 @@ void StringRules::addRules(const Steps &states) {
 }
 
 std::optional<uint32_t> StringRules::ruleOf(StringSets::Set set) {
+  if (sets.isFull())
+    return {};
   if (set == StringSets::kAll)
     return rules.string;
   const std::optional<Steps> states = newStates(set);

@@ -29,7 +29,7 @@ public:
   /// The rule of the set's strings in quotes. Characters are spelled one way, unless all may come.
   /// Absent if the automaton has too many states.
   std::optional<uint32_t> ruleOf(StringSets::Set set);
-  /// Forgets sets where there are many.
+  /// Before sets of another place: forgets sets where there are many.
   void makeRoom();
 
   StringSets sets;

@@ -13,6 +13,7 @@ StringSets::StringSets() {
 void StringSets::clear() {
   nodes.clear();
   numbers.clear();
+  rangeCount = 0;
   numberOf(Kind::kNone, {}, false);
   numberOf(Kind::kEmptyText, {}, true);
   numberOf(Kind::kNot, {kNone}, true);
@@ -24,12 +25,51 @@ StringSets::Set StringSets::numberOf(Kind kind, std::vector<uint32_t> parts, boo
   const auto found = numbers.find({kind, parts, characters});
   if (found != numbers.end())
     return found->second;
-  if (isFull())
+  if (isFull() && nodes.size() > kAll) // The constants are always there.
     return kNone;
   const auto added = static_cast<Set>(nodes.size());
   const auto place = numbers.emplace(Key{kind, std::move(parts), characters}, added).first;
-  nodes.push_back({kind, hasEmptyText, &place->first});
+  rangeCount += characters.ranges().size();
+  nodes.push_back({kind, hasEmptyText, lengthsOf(kind, std::get<1>(place->first)), &place->first});
   return added;
+}
+
+// Expressions share parts: a walk through all of them would take exponential time.
+StringSets::Lengths StringSets::lengthsOf(Kind kind, const std::vector<uint32_t> &parts) const {
+  auto sum = [](uint32_t a, uint32_t b) { return b > kUnbounded - a ? kUnbounded : a + b; };
+  auto times = [](uint32_t length, uint32_t count) {
+    const uint64_t product = uint64_t(length) * count;
+    return static_cast<uint32_t>(std::min<uint64_t>(product, kUnbounded));
+  };
+  switch (kind) {
+  case Kind::kEmptyText:
+    return {0, 0};
+  case Kind::kCharacter:
+    return {1, 1};
+  case Kind::kThen: {
+    const Lengths first = lengthsOf(parts[0]), rest = lengthsOf(parts[1]);
+    return {sum(first.least, rest.least), sum(first.most, rest.most)};
+  }
+  case Kind::kRepeat: {
+    const Lengths part = lengthsOf(parts[0]);
+    return {times(part.least, parts[1]), times(part.most, parts[2])};
+  }
+  case Kind::kAny:
+  case Kind::kEach: {
+    Lengths all = lengthsOf(parts[0]);
+    for (const Set part : parts) {
+      const Lengths one = lengthsOf(part);
+      all = kind == Kind::kAny
+                ? Lengths{std::min(all.least, one.least), std::max(all.most, one.most)}
+                : Lengths{std::max(all.least, one.least), std::min(all.most, one.most)};
+    }
+    return all;
+  }
+  case Kind::kNone:
+  case Kind::kNot:
+    break;
+  }
+  return {0, kUnbounded};
 }
 
 StringSets::Set StringSets::character(const CodePointSet &allowed) {
@@ -63,7 +103,7 @@ StringSets::Set StringSets::concatenation(Set first, Set rest) {
 
 StringSets::Set StringSets::unionOf(std::vector<Set> sets) {
   std::vector<uint32_t> parts;
-  CodePointSet characters;
+  std::vector<CodePointSet::Range> characters;
   bool hasEmpty = false;
   for (size_t i = 0; i < sets.size(); ++i) {
     const Node &node = nodes[sets[i]];
@@ -73,12 +113,13 @@ StringSets::Set StringSets::unionOf(std::vector<Set> sets) {
     if (node.kind == Kind::kAny)
       sets.insert(sets.end(), node.parts().begin(), node.parts().end());
     else if (node.kind == Kind::kCharacter)
-      characters.add(node.characters());
+      characters.insert(characters.end(), node.characters().ranges().begin(),
+                        node.characters().ranges().end());
     else if (sets[i] != kNone && sets[i] != kEmptyText)
       parts.push_back(sets[i]);
   }
-  if (!characters.isEmpty())
-    parts.push_back(character(characters));
+  if (!characters.empty())
+    parts.push_back(character(CodePointSet(std::move(characters))));
   if (hasEmpty &&
       std::none_of(parts.begin(), parts.end(), [&](Set set) { return hasEmptyText(set); }))
     parts.push_back(kEmptyText);
@@ -142,7 +183,7 @@ StringSets::Set StringSets::ofLength(uint32_t least, uint32_t most) {
 // The parts are copied, since making sets moves the nodes.
 StringSets::Set StringSets::after(Set set, uint32_t codePoint) {
   const Node node = nodes[set];
-  if (++stepCount > kMostSteps)
+  if (++stepCount > stepLimit)
     return kNone;
   std::vector<Set> rests;
   switch (node.kind) {
@@ -175,13 +216,16 @@ StringSets::Set StringSets::after(Set set, uint32_t codePoint) {
   return kNone;
 }
 
-void StringSets::addBoundaries(Set set, std::set<uint32_t> &boundaries) const {
+void StringSets::addBoundaries(Set set, std::set<uint32_t> &boundaries,
+                               std::set<Set> &visited) const {
+  if (!visited.insert(set).second)
+    return;
   const Node &node = nodes[set];
   for (const auto &[first, last] : node.characters().ranges())
     boundaries.insert({first, last + 1});
   const size_t parts = node.kind == Kind::kRepeat ? 1 : node.parts().size();
   for (size_t i = 0; i < parts; ++i) {
-    addBoundaries(node.parts()[i], boundaries);
+    addBoundaries(node.parts()[i], boundaries, visited);
     if (node.kind == Kind::kThen && !hasEmptyText(node.parts()[i]))
       break;
   }
@@ -189,16 +233,17 @@ void StringSets::addBoundaries(Set set, std::set<uint32_t> &boundaries) const {
 
 std::vector<StringSets::Step> StringSets::steps(Set set) {
   std::set<uint32_t> boundaries = {0, CodePointSet::kLast + 1};
-  addBoundaries(set, boundaries);
-  std::map<Set, CodePointSet> byRest;
+  std::set<Set> visited;
+  addBoundaries(set, boundaries, visited);
+  std::map<Set, std::vector<CodePointSet::Range>> byRest;
   for (auto next = boundaries.begin(); *next <= CodePointSet::kLast;) {
     const uint32_t first = *next++;
     if (const Set rest = after(set, first); rest != kNone)
-      byRest[rest].add(first, *next - 1);
+      byRest[rest].push_back({first, *next - 1});
   }
   std::vector<Step> found;
-  for (const auto &[rest, characters] : byRest)
-    found.push_back({characters, rest});
+  for (auto &[rest, ranges] : byRest)
+    found.push_back({CodePointSet(std::move(ranges)), rest});
   return found;
 }
 
@@ -206,39 +251,6 @@ bool StringSets::has(Set set, std::string_view utf8) {
   for (size_t i = 0; i < utf8.size() && set != kAll; i += utf8Length(utf8[i]))
     set = after(set, firstCodePoint(utf8.substr(i)).value);
   return hasEmptyText(set);
-}
-
-// Concatenations may be as long as a pattern, other parts are in few others.
-StringSets::Lengths StringSets::lengthsOf(Set set) const {
-  auto sum = [](uint32_t a, uint32_t b) { return b > kUnbounded - a ? kUnbounded : a + b; };
-  auto times = [](uint32_t length, uint32_t count) {
-    const uint64_t product = uint64_t(length) * count;
-    return static_cast<uint32_t>(std::min<uint64_t>(product, kUnbounded));
-  };
-  Lengths all = {0, 0};
-  for (; nodes[set].kind == Kind::kThen; set = nodes[set].parts()[1]) {
-    const Lengths first = lengthsOf(nodes[set].parts()[0]);
-    all = {sum(all.least, first.least), sum(all.most, first.most)};
-  }
-  const Node &node = nodes[set];
-  Lengths last = {0, kUnbounded};
-  if (node.kind == Kind::kEmptyText || node.kind == Kind::kCharacter)
-    last = node.kind == Kind::kEmptyText ? Lengths{0, 0} : Lengths{1, 1};
-  if (node.kind == Kind::kRepeat) {
-    const Lengths part = lengthsOf(node.parts()[0]);
-    last = {times(part.least, node.parts()[1]), times(part.most, node.parts()[2])};
-  }
-  if (node.kind == Kind::kAny)
-    last = {kUnbounded, 0};
-  for (size_t i = 0; i < node.parts().size(); ++i) {
-    if (node.kind != Kind::kAny && node.kind != Kind::kEach)
-      break;
-    const Lengths one = lengthsOf(node.parts()[i]);
-    last = node.kind == Kind::kAny
-               ? Lengths{std::min(last.least, one.least), std::max(last.most, one.most)}
-               : Lengths{std::max(last.least, one.least), std::min(last.most, one.most)};
-  }
-  return {sum(all.least, last.least), sum(all.most, last.most)};
 }
 
 } // namespace moert

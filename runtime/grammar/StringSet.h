@@ -8,6 +8,7 @@
 
 #include "runtime/grammar/CodePointSet.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -23,8 +24,10 @@ public:
   using Set = uint32_t; // The number of an expression.
   static constexpr Set kNone = 0, kEmptyText = 1, kAll = 2;
   static constexpr uint32_t kUnbounded = UINT32_MAX;
-  /// Beyond these isFull(): a MiB, and a second, whatever clear() forgot.
-  static constexpr size_t kMostSets = 8192, kMostSteps = 2'000'000;
+  /// Beyond these isFull(): two MiB, and a second.
+  static constexpr size_t kMostSets = 8192, kMostRanges = 65'536, kMostSteps = 2'000'000;
+  /// Steps after those that allowMoreSteps() gives, and those of all sets that were ever made.
+  static constexpr size_t kMoreSteps = 250'000, kMostStepsOfAll = 8'000'000;
 
   StringSets();
 
@@ -41,9 +44,17 @@ public:
   bool hasEmptyText(Set set) const { return nodes[set].hasEmptyText; }
   bool has(Set set, std::string_view utf8);
   /// Whether sets are missing since there are too many: answers are no longer right.
-  bool isFull() const { return nodes.size() > kMostSets || stepCount > kMostSteps; }
+  bool isFull() const {
+    return nodes.size() > kMostSets || rangeCount > kMostRanges || stepCount > stepLimit;
+  }
+  bool isHalfFull() const { return nodes.size() > kMostSets / 2 || rangeCount > kMostRanges / 2; }
   size_t size() const { return nodes.size(); }
   void clear();
+  /// Before other sets: they are not full by the steps for those before.
+  void allowMoreSteps() { stepLimit = std::max(stepLimit, stepCount + kMoreSteps); }
+  /// Whether there are steps left for sets that may need many.
+  bool hasStepsForPatterns() const { return stepCount <= kMostSteps; }
+  bool tookTooLong() const { return stepCount > kMostStepsOfAll; }
 
   /// What follows each first character.
   struct Step {
@@ -55,7 +66,7 @@ public:
     uint32_t least, most;
   };
   /// Bounds of the strings' lengths in characters; `most` is kUnbounded where none is known.
-  Lengths lengthsOf(Set set) const;
+  Lengths lengthsOf(Set set) const { return nodes[set].lengths; }
 
 private:
   enum class Kind : uint8_t { kNone, kEmptyText, kCharacter, kThen, kAny, kEach, kNot, kRepeat };
@@ -63,6 +74,7 @@ private:
   struct Node {
     Kind kind;
     bool hasEmptyText;
+    Lengths lengths;
     const Key *key;
 
     /// The parts; kRepeat: the part, the least and the most times.
@@ -72,13 +84,16 @@ private:
 
   Set numberOf(Kind kind, std::vector<uint32_t> parts, bool hasEmptyText,
                const CodePointSet &characters = {});
+  /// Bounds of an expression from those of its parts.
+  Lengths lengthsOf(Kind kind, const std::vector<uint32_t> &parts) const;
   Set after(Set set, uint32_t codePoint);
-  /// Code points from which on `after` may differ.
-  void addBoundaries(Set set, std::set<uint32_t> &boundaries) const;
+  /// Code points from which on `after` may differ. visited: sets that are done.
+  void addBoundaries(Set set, std::set<uint32_t> &boundaries, std::set<Set> &visited) const;
 
   std::vector<Node> nodes;
   std::map<Key, Set> numbers;
-  size_t stepCount = 0;
+  size_t rangeCount = 0; // In all expressions.
+  size_t stepCount = 0, stepLimit = kMostSteps;
 };
 
 } // namespace moert

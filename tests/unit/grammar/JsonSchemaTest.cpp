@@ -50,6 +50,7 @@ TEST_CASE("arrays and strings keep the bounds of their lengths") {
 }
 
 TEST_CASE("enumerations, alternatives and references are followed") {
+  check(R"({"enum": [1, 2], "const": 2})", {"2"}, {"1"});
   check(R"({"enum": ["red", 3, null, {"a": [1]}]})", {"\"red\"", "3", "null", R"({"a":[1]})"},
         {"\"blue\"", "4"});
   check(R"({"type": "string", "enum": ["red", 3]})", {"\"red\""}, {"3"});

@@ -1,4 +1,5 @@
 // Keywords that restrict values: the texts that they let through, and those that they do not.
+#include "runtime/grammar/StringSet.h"
 #include "tests/unit/grammar/Checking.h"
 
 #include <fstream>
@@ -187,6 +188,21 @@ TEST_CASE("oneOf is kept where a value fits one alternative only") {
   check(R"({"oneOf": [{"type": "integer"}, {"type": "null"}]})", {"1", "null"}, {"true"});
   check(R"({"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 2}]})", {"1", "2.5"}, {},
         {"#: oneOf (a value may fit several)"});
+  check(R"({"oneOf": [{"enum": [1, {"a": 1, "b": 2}]}, {"enum": [2, {"b": 2, "a": 1.0}]}]})",
+        {"1", "2"}, {}, {"#: oneOf (a value may fit several)"});
+}
+
+TEST_CASE("enumerations of very many values are told from each other in a short time") {
+  Json schema = {{"oneOf", Json::array()}};
+  for (int i = 0; i < 64; ++i) {
+    Json values = Json::array();
+    for (int j = 0; j < 2000; ++j)
+      values.push_back(i * 100 + j % 100);
+    schema["oneOf"].push_back({{"enum", values}});
+  }
+  const auto made = grammarOfSchema(schema);
+  REQUIRE(made.isOk());
+  CHECK(made->unenforced.empty());
 }
 
 TEST_CASE("keywords that no grammar keeps are named with their places") {
@@ -201,6 +217,14 @@ TEST_CASE("keywords that no grammar keeps are named with their places") {
         {"#: pattern (has a count of more than 1024)"});
   check(R"({"type": "string", "maxLength": 5000})", {R"("b")"}, {}, {"#: maxLength"});
   check(R"({"type": "array", "maxItems": 5000})", {"[1]"}, {}, {"#: maxItems"});
+  Json many = Json::object();
+  for (int i = 0; i < 3000; ++i)
+    many[strCat("keyword ", i)] = i;
+  const auto made = grammarOfSchema(many);
+  REQUIRE(made.isOk());
+  CHECK(made->unenforced.size() > 100);
+  CHECK(made->unenforced.size() < 200);
+  CHECK(made->unenforced.back() == "and others");
 }
 
 TEST_CASE("patterns of very many states are left out before they take long") {
@@ -210,6 +234,51 @@ TEST_CASE("patterns of very many states are left out before they take long") {
   // The lengths are left out first.
   check(R"({"type": "string", "pattern": "^(a|bc|[d-f]+)*x{0,200}$", "maxLength": 900})",
         {R"("bcax")"}, {R"("bx")"}, {"#: maxLength"});
+  // Parts that are in many others.
+  std::string ahead, empty;
+  for (int i = 0; i < 60; ++i) {
+    ahead += "(?:a|b(?=b))";
+    empty += "(?:a?|b?(?=b))";
+  }
+  check((R"({"type": "string", "pattern": "^)" + ahead + R"($"})").c_str(),
+        {('"' + std::string(60, 'a') + '"').c_str()}, {R"("a")"});
+  check((R"({"type": "string", "pattern": "^)" + empty + R"($"})").c_str(), {R"("a")"}, {"1"},
+        {"#: pattern (too many steps)"});
+}
+
+TEST_CASE("what follows patterns of very many steps is kept, other patterns are left out") {
+  std::string pattern = "^";
+  for (int i = 0; i < 60; ++i)
+    pattern += "(?:a?|b?(?=b))";
+  const Json slow = {{"type", "string"}, {"pattern", pattern + "$"}};
+  const Json schema = {
+      {"type", "object"},
+      {"properties",
+       {{"slow", slow},
+        {"open", Json::parse(R"({"type": "object", "properties": {"a": {"type": "null"}},
+            "additionalProperties": {"type": "integer"}})")},
+        {"names", Json::parse(R"({"enum": ["a", "b"], "pattern": "^a"})")},
+        {"length", Json::parse(R"({"enum": ["a", "ab"], "maxLength": 1})")}}}};
+  const auto made = grammarOfSchema(schema);
+  REQUIRE_MESSAGE(made.isOk(), made.status().message());
+  for (const char *text : {R"({"open": {"a": null, "b": 1}})", R"({"names": "b"})",
+                           R"({"length": "a"})", R"({"slow": "c"})"})
+    CHECK_MESSAGE(matches(made->grammar, text), text);
+  for (const char *text : {R"({"open": {"a": 1}})", R"({"names": "c"})", R"({"length": "ab"})"})
+    CHECK_FALSE_MESSAGE(matches(made->grammar, text), text);
+  CHECK(made->unenforced ==
+        std::vector<std::string>{"#/properties/names: pattern (too many steps)",
+                                 "#/properties/slow: pattern (too many steps)"});
+}
+
+TEST_CASE("sets that were cleared after very many steps are there again") {
+  StringSets sets;
+  const StringSets::Set two = sets.text("ab");
+  while (!sets.isFull())
+    sets.has(two, "ab");
+  sets.clear();
+  CHECK(sets.size() > StringSets::kAll);
+  CHECK(sets.has(StringSets::kAll, "a"));
 }
 
 // Valid values are often spelled in ways, or have properties, that no grammar generates.
