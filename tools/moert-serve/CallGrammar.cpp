@@ -19,6 +19,8 @@ using Sequence = Grammar::Sequence;
 
 /// Definitions that are copied for each parameter that refers to them.
 constexpr size_t kMostDefinitionBytes = 64 * 1024;
+/// Alternatives of a parameter, those of references included, which may repeat them.
+constexpr uint32_t kMostAlternatives = 1000;
 
 bool isPlainName(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
@@ -33,6 +35,7 @@ struct TextKinds {
   bool isNull = false, isOther = false;
   bool isUnknown = false;              // A keyword that may restrict texts.
   std::vector<std::string> texts = {}; // An enumeration.
+  uint32_t alternatives = 0;           // Read so far.
 };
 
 /// A reference's schema, or the schema itself. Null if there is none at that place.
@@ -62,8 +65,10 @@ void addType(const Json &type, TextKinds &kinds) {
 }
 
 void addKinds(const Json &stated, const Json &root, TextKinds &kinds, uint32_t levels) {
+  if (kinds.isUnknown)
+    return;
   const Json *schema = resolved(stated, root);
-  if (!schema || !schema->is_object() || levels == 0) {
+  if (!schema || !schema->is_object() || levels == 0 || ++kinds.alternatives > kMostAlternatives) {
     kinds.isUnknown = true;
     return;
   }
@@ -264,29 +269,32 @@ private:
     const std::string context = strCat("parameter '", excerpt(name), "'");
     if (kinds.isUnknown || kinds.isOther)
       return invalidInput(context, ": a text has bounds, or may be something else");
+    const std::string_view end = writing.quote.empty() ? writing.afterValue : writing.quote;
+    std::string_view mark = end; // A text that is not listed ends with it.
+    mark.remove_prefix(mark.find_first_not_of('\n'));
+    const std::string_view tail = mark.substr(mark.find_last_not_of('\n') + 1);
+    mark.remove_suffix(tail.size());
     // A text that looks like JSON has to stay one.
     const auto isRead = [&](const std::string &value) {
-      return !writing.quote.empty() || !writing.afterKeyOfText.empty() ||
-             types.valueOf(function, name, value) == jsonString(value);
+      return value.find(mark) == std::string::npos &&
+             (!writing.quote.empty() || !writing.afterKeyOfText.empty() ||
+              types.valueOf(function, name, value) == jsonString(value));
     };
     std::vector<std::string> texts = kinds.isText ? std::vector<std::string>{"0"} : kinds.texts;
     if (!std::all_of(texts.begin(), texts.end(), isRead))
       return invalidInput(context, ": a text would be read as something else");
     const std::string_view afterKey =
         writing.afterKeyOfText.empty() ? writing.afterKey : writing.afterKeyOfText;
-    std::string_view mark = writing.quote.empty() ? writing.afterValue : writing.quote;
-    mark.remove_prefix(mark.find_first_not_of('\n')); // The text ends with it.
-    const std::string_view tail = mark.substr(mark.find_last_not_of('\n') + 1);
-    mark.remove_suffix(tail.size());
-    const uint32_t value = kinds.isText ? textUntil(mark) : oneOf(texts, mark);
-    return join({key, text(afterKey), text(writing.quote), one(value), text(tail),
+    const uint32_t value = kinds.isText ? textUntil(mark) : oneOf(texts);
+    return join({key, text(afterKey), text(writing.quote), one(value),
+                 text(kinds.isText ? tail : end),
                  text(writing.quote.empty() ? "" : writing.afterValue)});
   }
 
-  uint32_t oneOf(const std::vector<std::string> &texts, std::string_view mark) {
+  uint32_t oneOf(const std::vector<std::string> &texts) {
     const uint32_t rule = grammar.addRule();
     for (const std::string &each : texts)
-      grammar.addAlternative(rule, join({text(each), text(mark)}));
+      grammar.addAlternative(rule, text(each));
     return rule;
   }
 

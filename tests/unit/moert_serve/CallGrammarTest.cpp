@@ -216,16 +216,32 @@ TEST_CASE("arguments fit the schema in every form, or the form is not used") {
   CHECK_FALSE(accepts(function, {{"$ref", "#/$defs/Text"}}));
   CHECK(accepts(gemma, {{"$ref", "#/$defs/Text"}}));
   CHECK_FALSE(accepts(function, {{"$ref", "#/$defs/None"}}));
+  CHECK_FALSE(accepts(function, {{"enum", {"Oslo", "a</parameter>"}}}));
   const Json parameters = weather(defined);
   const Result<Grammar> grammar = grammarOf(*function.writing(), parameters);
   const std::string begin = "<function=get_weather>\n<parameter=city>\n";
-  const std::string end = "</parameter>\n</function>\n</tool_call>";
+  const std::string end = "\n</parameter>\n</function>\n</tool_call>"; // As the template has it.
   CHECK(fits(*grammar, begin + "Rome" + end));
+  CHECK_FALSE(fits(*grammar, begin + "Rome" + end.substr(1)));
   CHECK_FALSE(fits(*grammar, begin + "Paris" + end));
   CHECK_FALSE(fits(*grammar, "<function=get_weather>\n</function>\n</tool_call>"));
   for (const Json &broken : {Json(3), Json({{"properties", 3}}), Json({{"anyOf", {kText}}}),
                              Json({{"properties", {{"a b", kText}}}}), Json({{"required", {"x"}}})})
     CHECK_FALSE_MESSAGE(grammarOf(*function.writing(), broken).isOk(), broken.dump());
+}
+
+TEST_CASE("alternatives that refer to alternatives are read up to a bound") {
+  const AnswerFormat format("<function=");
+  const auto acceptsTimes = [&](size_t times, const char *last) {
+    Json parameters = weather({{"$ref", "#/$defs/a"}});
+    for (const auto &[name, next] : {std::pair("a", "b"), {"b", "c"}, {"c", "d"}, {"d", last}})
+      parameters["$defs"][name]["anyOf"] =
+          std::vector<Json>(times, {{"$ref", std::string("#/$defs/") + next}});
+    return grammarOf(*format.writing(), parameters).isOk();
+  };
+  CHECK(acceptsTimes(2, "City"));
+  CHECK_FALSE(acceptsTimes(1000, "City"));
+  CHECK_FALSE(acceptsTimes(1000, "a"));
 }
 
 TEST_CASE("keywords of parameters that no grammar keeps are named with their places") {
