@@ -65,6 +65,7 @@ void AnswerReader::beginCall(const CallMarks &marks, std::string beginning) {
   state = State::kCall;
   callMarks = &marks;
   opening = std::move(beginning);
+  followed = opening;
   searched = 0;
   ends = 0;
   progress.reset();
@@ -75,7 +76,10 @@ std::span<const ToolCall> AnswerReader::begunCalls() {
     return {};
   if (!progress)
     progress.emplace(*calls, *callMarks, *types);
-  progress->advance(callBody(held.size()));
+  if (callMarks->open.empty())
+    progress->advance(followed.append(held, followed.size() - opening.size()));
+  else
+    progress->advance(held);
   return progress->calls();
 }
 

@@ -83,6 +83,7 @@ private:
   std::string held;                      // Not read, or the header or call so far.
   std::string opening;                   // What began the header or call, before `held`.
   std::string space;                     // Text that is markup if a marker follows.
+  std::string followed;                  // In kCall: the header and what progress has of `held`.
   const CallMarks *callMarks = nullptr;  // In kCall.
   std::optional<CallProgress> progress;  // In kCall, once it was asked for.
   size_t searched = 0;                   // In kCall: no end begins before it in `held`.

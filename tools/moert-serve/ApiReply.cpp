@@ -31,50 +31,65 @@ std::string eventOf(const Json &data) {
 
 } // namespace
 
-AnswerReader::Emit ApiReply::Choice::keep() {
-  return [this](AnswerPart part, std::string_view piece, const ToolCall *tool) {
-    if (part == AnswerPart::kAnswer)
+AnswerReader::Emit ApiReply::Choice::keep(bool isEnd) {
+  return [this, isEnd](AnswerPart part, std::string_view piece, const ToolCall *tool) {
+    if (part == AnswerPart::kAnswer) {
+      breakCalls(isEnd);
       text += piece;
+    }
     if (part == AnswerPart::kReasoning)
       reasoning += piece;
-    if (tool && mayCall())
+    if (!tool)
+      return;
+    if (!begun.empty())
+      begun.erase(begun.begin());
+    if (mayCall())
       tools.push_back(*tool);
   };
 }
 
 void ApiReply::Choice::take(std::string_view answerText) {
-  const size_t before = tools.size();
   if (reader)
-    reader->feed(answerText, keep());
+    reader->feed(answerText, keep(false));
   else
     text += answerText;
-  followCalls(before);
+  if (reader && isStreamed)
+    followCalls();
 }
 
 void ApiReply::Choice::finish() {
   if (!reader)
     return;
-  const size_t before = tools.size(), textBytes = text.size();
-  reader->finish(keep());
-  followCalls(before);
-  if (isBroken)
+  followCalls();
+  const size_t textBytes = text.size(), broken = brokenCalls;
+  reader->finish(keep(true));
+  if (brokenCalls > broken)
     text.resize(textBytes); // That of a call that was cut off.
 }
 
-/// Keeps what calls have so far. One that was begun and is none stays a call, since a client may
-/// have its beginning. complete: calls before the last text.
-void ApiReply::Choice::followCalls(size_t complete) {
-  if (!reader)
-    return;
+/// Keeps what calls have so far.
+void ApiReply::Choice::followCalls() {
   std::span<const ToolCall> now = reader->begunCalls();
   if (!allowsCalls)
     now = now.first(std::min<size_t>(now.size(), mayCall() ? 1 : 0));
-  isBroken = false;
-  for (size_t i = tools.size() - complete + now.size(); i < begun.size(); ++i) {
-    tools.push_back(std::move(begun[i]));
-    isBroken = true;
-  }
-  begun.assign(now.begin(), now.end());
+  if (now.empty())
+    breakCalls(false);
+  for (size_t i = 0; i < now.size(); ++i)
+    if (i == begun.size())
+      begun.push_back(now[i]);
+    else
+      begun[i].arguments.append(now[i].arguments, begun[i].arguments.size());
+}
+
+/// Calls that were begun are none. Where a client has the beginning, or at the answer's end, which
+/// cut them off, they stay calls.
+void ApiReply::Choice::breakCalls(bool isEnd) {
+  for (ToolCall &tool : begun)
+    if (isEnd || tools.size() < sent.size()) {
+      tools.push_back(std::move(tool));
+      ++brokenCalls;
+    }
+  begun.clear();
 }
 
 bool ApiReply::Choice::hasNewCalls() const {
@@ -89,7 +104,7 @@ bool ApiReply::Choice::hasNewCalls() const {
 
 /// As the API names the ends.
 const char *ApiReply::Choice::endReason() const {
-  if (!isBroken && (earlierTools > 0 || !tools.empty()))
+  if (brokenCalls == 0 && (earlierTools > 0 || !tools.empty()))
     return "tool_calls";
   return end == AnswerEnd::kLength ? "length" : "stop";
 }
@@ -101,6 +116,7 @@ ApiReply::ApiReply(ReplyHead replyHead, ApiCall apiCall, const Tokenizer &textTo
     response.emplace(head.id, head.model, head.created, *call.response);
   for (std::shared_ptr<Answer> &answer : submitted) {
     choices.push_back({std::move(answer)});
+    choices.back().isStreamed = call.isStreamed;
     if (!call.answers)
       continue;
     choices.back().allowsCalls = call.allowsCalls;
@@ -171,9 +187,10 @@ bool ApiReply::collect(std::chrono::milliseconds most) {
 }
 
 uint64_t ApiReply::takeGrowth(uint64_t scoreBytes) {
-  // A text by itself, in the object and as JSON, where a character takes up to six bytes.
-  constexpr uint64_t kTextCopies = 8;
-  return std::exchange(collectedText, 0) * kTextCopies +
+  // A text by itself, in the object and as JSON, where a character takes up to six bytes. The last
+  // events of a response repeat it, as a text and as a part of an item and of the output.
+  const uint64_t textCopies = response ? 32 : 8;
+  return std::exchange(collectedText, 0) * textCopies +
          std::exchange(collectedScores, 0) * scoreBytes;
 }
 

@@ -54,6 +54,7 @@ private:
     std::shared_ptr<Answer> answer;
     std::optional<AnswerReader> reader = {}; // Absent: all text is the answer.
     bool allowsCalls = true;                 // More than one.
+    bool isStreamed = false;
     // Not streamed so far, or all.
     std::string text = {}, reasoning = {};
     std::vector<ToolCall> tools = {}; // Complete ones.
@@ -67,15 +68,16 @@ private:
     uint64_t tokens = 0, reasoningTokens = 0, cachedTokens = 0;
     uint64_t offset = 0;       // Characters before the next token.
     uint64_t earlierTools = 0; // Complete calls that were streamed.
+    uint64_t brokenCalls = 0;  // Calls that are not complete, streamed ones too.
     bool hasBegun = false, hasFinished = false;
-    bool isBroken = false; // The last call is not complete.
 
     bool mayCall() const { return allowsCalls || earlierTools + tools.size() == 0; }
     bool hasNewCalls() const;
     void take(std::string_view answerText);
     void finish();
-    AnswerReader::Emit keep();
-    void followCalls(size_t complete);
+    AnswerReader::Emit keep(bool isEnd);
+    void followCalls();
+    void breakCalls(bool isEnd);
     const char *endReason() const;
   };
 

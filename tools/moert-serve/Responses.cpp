@@ -214,7 +214,8 @@ ResponseWriter::ResponseWriter(const std::string &replyId, const std::string &mo
 
 void ResponseWriter::add(const char *type, Json members) {
   Json event = {{"type", type}, {"sequence_number", eventCount++}};
-  event.update(members);
+  for (const auto &member : members.items())
+    event[member.key()] = std::move(member.value());
   events += strCat("event: ", type, "\ndata: ", textOf(event), "\n\n");
 }
 
@@ -271,8 +272,11 @@ void ResponseWriter::appendArguments(const std::string &text) {
 void ResponseWriter::close() {
   if (!std::exchange(isOpen, false))
     return;
-  item()["status"] = finishReason == "length" ? "incomplete" : "completed";
-  if (item()["type"] == "function_call") {
+  const bool isCall = item()["type"] == "function_call";
+  const bool isCut =
+      finishReason == "length" || (isCall && !Json::accept(textAt(item(), "arguments")));
+  item()["status"] = isCut ? "incomplete" : "completed";
+  if (isCall) {
     addOfItem("response.function_call_arguments.done",
               {{"name", item()["name"]}, {"arguments", item()["arguments"]}});
   } else {
@@ -290,15 +294,20 @@ void ResponseWriter::close() {
 }
 
 void ResponseWriter::take(const Json &message) {
+  const Json calls = message.value("tool_calls", Json::array());
+  // What the open call still gets was written before the message's other parts.
+  for (const Json &call : calls)
+    if (!call.contains("id") && isOpen && item()["type"] == "function_call")
+      appendArguments(textAt(call["function"], "arguments"));
   if (const std::string text = textAt(message, "reasoning_content"); !text.empty())
     append("reasoning", text);
   if (const std::string text = textAt(message, "content"); !text.empty())
     append("message", text);
-  for (const Json &call : message.value("tool_calls", Json::array())) {
+  for (const Json &call : calls) {
+    if (!call.contains("id"))
+      continue;
     const Json &function = call["function"];
-    if (call.contains("id"))
-      open("function_call",
-           {{"call_id", call["id"]}, {"name", function["name"]}, {"arguments", ""}});
+    open("function_call", {{"call_id", call["id"]}, {"name", function["name"]}, {"arguments", ""}});
     appendArguments(textAt(function, "arguments"));
   }
 }
@@ -331,7 +340,7 @@ std::string ResponseWriter::eventsOf(const Json &chunk) {
   if (chunk["choices"].empty()) {
     end(finishReason, chunk["usage"]);
     add(finishReason == "length" ? "response.incomplete" : "response.completed",
-        {{"response", response}});
+        {{"response", std::move(response)}}); // The last event.
   } else {
     const Json &choice = chunk["choices"][0];
     take(choice["delta"]);

@@ -16,10 +16,11 @@ const AnswerFormat kFormat("<tool_call>");
 /// An answer whose tokens come one by one.
 class Stream {
 public:
-  explicit Stream(bool allowsCalls = true, bool isResponse = false)
+  explicit Stream(bool allowsCalls = true, bool isResponse = false, bool isStreamed = true)
       : tokenizer(load(smallTokenizer())) {
     ApiCall call;
-    call.isChat = call.isStreamed = true;
+    call.isChat = true;
+    call.isStreamed = isStreamed;
     call.streamsUsage = isResponse;
     call.sequences.resize(1);
     call.answers = &kFormat;
@@ -48,6 +49,14 @@ public:
     answer->end(how);
     reply->collect(std::chrono::milliseconds(0));
     return reply->takeEvents();
+  }
+  /// The only choice after this text.
+  serve::Json whole(const std::string &text, AnswerEnd how) {
+    for (const char byte : text)
+      answer->addPiece({0, std::string(1, byte)});
+    answer->end(how);
+    reply->collect(std::chrono::milliseconds(0));
+    return serve::Json::parse(reply->whole())["choices"][0];
   }
 
 private:
@@ -106,6 +115,46 @@ TEST_CASE("a call that is cut off keeps its beginning, and one that is none its 
       broken.delta("<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>")["tool_calls"][0];
   CHECK(next["index"] == 1);
   CHECK(next["function"]["name"] == "g");
+  CHECK(has(broken.end(), "\"finish_reason\":\"stop\""));
+}
+
+TEST_CASE("a call that is none and the next one in one piece are different calls") {
+  Stream stream;
+  CHECK(has(stream.after("<tool_call>{\"name\": \"f\", \"arguments\": {\"abc\""), "abc"));
+  const serve::Json delta =
+      stream.delta("}}</tool_call> b <tool_call>{\"name\": \"g\", \"arguments\": {\"");
+  CHECK(has(delta["content"].get<std::string>(), "</tool_call> b"));
+  REQUIRE(delta["tool_calls"].size() == 1);
+  CHECK(delta["tool_calls"][0]["index"] == 1);
+  CHECK(delta["tool_calls"][0]["function"] == serve::Json{{"name", "g"}, {"arguments", "{\""}});
+}
+
+TEST_CASE(
+    "a whole reply has a call that proves to be none as text only, one that is cut off as call") {
+  const std::string begin = "a<tool_call>{\"name\": \"f\", \"arguments\": {\"b\"";
+  const std::string text = begin + "}}</tool_call>c";
+  const serve::Json none = Stream(true, false, false).whole(text, AnswerEnd::kStop);
+  CHECK(none["message"]["content"] == text);
+  CHECK_FALSE(none["message"].contains("tool_calls"));
+  CHECK(none["finish_reason"] == "stop");
+  const serve::Json cut = Stream(true, false, false).whole(begin, AnswerEnd::kLength);
+  CHECK(cut["message"]["content"] == "a");
+  CHECK(cut["message"]["tool_calls"][0]["function"]["arguments"] == "{\"b\"");
+  CHECK(cut["finish_reason"] == "length");
+}
+
+TEST_CASE("what a call still gets comes before the message that follows in a response") {
+  const std::string begin = "<tool_call>{\"name\": \"f\", \"arguments\": {";
+  Stream whole(true, true);
+  CHECK(has(whole.after(begin), "\"delta\":\"{\""));
+  const std::string rest = whole.after("}}</tool_call>b");
+  CHECK(rest.find("\"delta\":\"}\"") < rest.find("\"type\":\"message\""));
+  CHECK(has(rest, "\"delta\":\"b\""));
+  CHECK(has(whole.end(), "event: response.completed\n"));
+  Stream broken(true, true);
+  CHECK(has(broken.after(begin), "\"delta\":\"{\""));
+  CHECK(has(broken.after("\"a\"}}</tool_call>b"), "\"status\":\"incomplete\""));
+  CHECK(has(broken.end(), "event: response.completed\n"));
 }
 
 TEST_CASE("the same becomes events of a response") {
