@@ -21,7 +21,10 @@ class FormatsTest(E2eTest):
                        {"tools": [tool], "tool_choice": "required"}):
             with self.subTest(fields):
                 named = "function 'f': #/properties/x: if" if "tools" in fields else "#/properties/x: if"
-                self.assertEqual(self.server.header(CHAT, chat(max_tokens=2, **fields), "X-Moert-Unenforced"), named)
+                # Calls that may be made have any arguments.
+                is_constrained = "tools" not in fields or "tool_choice" in fields
+                self.assertEqual(self.server.header(CHAT, chat(max_tokens=2, **fields), "X-Moert-Unenforced"),
+                                 named if is_constrained else None)
                 strict = json.loads(json.dumps(fields).replace('"name":', '"strict": true, "name":'))
                 status, reply = self.server.ask(CHAT, chat(**strict))
                 self.assertEqual(status, 400)

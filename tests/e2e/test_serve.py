@@ -184,6 +184,7 @@ class TemplateTest(E2eTest):
         call = {"id": "1", "type": "function", "function": {"name": "sail", "arguments": json.dumps({"to": "Rhodes"})}}
         tool = {"type": "function", "function": {"name": "sail", "parameters": {"type": "object", "properties": {}}}}
         user = {"role": "user", "content": "Where to?"}
+        faulty = {"name": "f", "parameters": {"type": "text"}}
         with Server(artifact=with_template()) as server:
             for messages, tools, prompt in (
                     ([user], {}, "[user] Where to?\n[assistant] "),
@@ -191,6 +192,7 @@ class TemplateTest(E2eTest):
                     ([user, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "1", "content": "ok"}],
                      {"tools": [tool]},
                      "[user] Where to?\n[assistant] \n<tool_call>Rhodes</tool_call>\n[tool] ok\nsail\n[assistant] "),
+                    ([user], {"tools": [{"type": "function", "function": faulty}]}, "[user] Where to?\nf\n[assistant] "),
                     ([user], {"tools": [tool], "tool_choice": "none"}, "[user] Where to?\n[assistant] ")):
                 status, reply = server.ask(CHAT, chat(messages=messages, temperature=0, **tools))
                 self.assertEqual(status, 200, reply)
@@ -203,10 +205,10 @@ class TemplateTest(E2eTest):
                                     ({"tool_choice": "required"}, "only allowed when 'tools' are specified"),
                                     ({"tools": [tool], "tool_choice": {"type": "function", "function": {"name": "fly"}}},
                                      "'fly' not found in 'tools'"),
-                                    ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "text"}}}]},
+                                    ({"tools": [{"type": "function", "function": {**faulty, "strict": True}}]},
                                      "function 'f': #/type: .*expected object"),
-                                    ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "text"}}}],
-                                      "tool_choice": "required"}, "function 'f': #/type: .*expected object")):
+                                    ({"tools": [{"type": "function", "function": faulty}], "tool_choice": "required"},
+                                     "function 'f': #/type: .*expected object")):
                 status, reply = server.ask(CHAT, chat(**fields))
                 self.assertEqual(status, 400)
                 self.assertRegex(reply["error"]["message"], mention)

@@ -294,8 +294,10 @@ std::optional<ApiError> HttpServer::checkRequest(const Request &request) const {
   const std::string_view method = isModel ? "GET" : route->method;
   if (request.method != method && !(method == "GET" && request.method == "HEAD"))
     return wrongMethod(request.method, request.path);
-  const bool isOpen = request.path == "/health" ||
-                      (request.path == "/metrics" && Connection::current()->isFromThisMachine());
+  // A proxy on this machine says so.
+  const bool isForwarded = request.has_header("Forwarded") || request.has_header("X-Forwarded-For");
+  const bool isOpen = request.path == "/health" || (request.path == "/metrics" && !isForwarded &&
+                                                    Connection::current()->isFromThisMachine());
   if (!isOpen && !hasKey(request))
     return wrongKey(!request.has_header("Authorization"));
   if (isModel && request.path.substr(kModelPrefix.size()) != info.name)

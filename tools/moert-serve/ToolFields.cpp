@@ -66,9 +66,9 @@ void checkTool(Fields &fields, const Json &tool, const std::string &name) {
                              name));
 }
 
-/// Reads the schemas of the tools, or of the one that the choice names. Where a call is required,
-/// constrains the answer to calls in the template's form; where that cannot keep the schemas, to
-/// one in the generic form.
+/// Reads the schemas of the tools, or of the one that the choice names; where no call is required,
+/// those of strict tools only. Where one is, constrains the answer to calls in the template's form;
+/// where that cannot keep the schemas, to one in the generic form.
 void readToolSchemas(const Json &tools, const ToolChoice &choice, Fields &fields,
                      const ServedModelInfo &info, ApiCall &call, AnswerRequest &base) {
   std::vector<FunctionSchema> functions;
@@ -78,11 +78,16 @@ void readToolSchemas(const Json &tools, const ToolChoice &choice, Fields &fields
     const std::string name = function["name"].get<std::string>();
     if (choice.name && *choice.name != name)
       continue;
+    const bool isStrictTool = function.contains("strict") && function["strict"] == true;
+    if (!choice.isRequired && !isStrictTool)
+      continue;
     const auto parameters = function.find("parameters");
     const bool hasParameters = parameters != function.end() && !parameters->is_null();
     functions.push_back({name, hasParameters ? &*parameters : nullptr});
-    isStrict = isStrict || (function.contains("strict") && function["strict"] == true);
+    isStrict = isStrict || isStrictTool;
   }
+  if (functions.empty() && !choice.isRequired)
+    return;
   if (functions.empty())
     return fields.fail(
         invalidField(strCat("Tool choice '", excerpt(choice.name.value_or("required")),

@@ -47,7 +47,8 @@ struct RunningServer {
   uint32_t port = 0;
   std::thread thread;
 
-  RunningServer() : server(options(), loop, memory, info()) {
+  explicit RunningServer(std::optional<std::string> key = {})
+      : server(options(std::move(key)), loop, memory, info()) {
     Result<Listener> listener = Listener::bind("127.0.0.1", 0);
     REQUIRE_MESSAGE(listener.isOk(), listener.status().message());
     port = listener->port();
@@ -61,9 +62,10 @@ struct RunningServer {
     server.join();
   }
 
-  static HttpOptions options() {
+  static HttpOptions options(std::optional<std::string> key) {
     HttpOptions options;
     options.connections = 2;
+    options.apiKey = std::move(key);
     return options;
   }
   ServedModelInfo info() {
@@ -103,6 +105,19 @@ struct Exchange {
 };
 
 } // namespace
+
+TEST_CASE("counters need no key from this machine, unless a proxy on it forwards the request") {
+  RunningServer running("key");
+  Exchange exchange;
+  const auto statusIs = [&](int status, const std::string &header) {
+    exchange.run(running.port, "GET /metrics HTTP/1.1\r\n" + header + "Connection: close\r\n\r\n");
+    return exchange.hasStatus(status);
+  };
+  CHECK(statusIs(200, ""));
+  CHECK(statusIs(401, "X-Forwarded-For: 192.0.2.1\r\n"));
+  CHECK(statusIs(401, "Forwarded: for=192.0.2.1\r\n"));
+  CHECK(statusIs(200, "Forwarded: for=192.0.2.1\r\nAuthorization: Bearer key\r\n"));
+}
 
 TEST_CASE("whichever allocation of a request fails, its client gets an error or the whole answer") {
   const std::string request = "GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n";
