@@ -1,6 +1,7 @@
 #include "runtime/grammar/GrammarAutomaton.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cassert>
 #include <functional>
 #include <utility>
@@ -195,6 +196,22 @@ std::optional<unsigned char> GrammarAutomaton::onlyByte(State state) const {
     set = index;
   }
   return set && !entry.ends ? grammar.sets[*set].only() : std::nullopt;
+}
+
+bool GrammarAutomaton::hasMoreBytes(State state, size_t most) const {
+  const StateEntry &entry = states[state];
+  std::bitset<256> bytes;
+  for (uint32_t i = 0; i < entry.wayCount && bytes.count() <= most; ++i) {
+    const ByteSet &set =
+        grammar.sets[grammar.elements[nodes[ways[entry.firstWay + i]].element].index];
+    if (const std::optional<unsigned char> only = set.only())
+      bytes.set(*only);
+    else
+      for (unsigned byte = 0; byte < 256; ++byte)
+        if (set.has(static_cast<unsigned char>(byte)))
+          bytes.set(byte);
+  }
+  return bytes.count() > most;
 }
 
 bool GrammarAutomaton::isFull() const {

@@ -44,6 +44,8 @@ public:
   bool canContinue(State state) const { return states[state].wayCount > 0; }
   /// The byte that has to come next, if it is a single one.
   std::optional<unsigned char> onlyByte(State state) const;
+  /// Whether more than so many bytes may come next, those that too many ways follow among them.
+  bool hasMoreBytes(State state, size_t most) const;
   /// Whether a state would have had more ways than it may: texts that fit may be refused since.
   bool hasLostWays() const { return lostWays; }
   /// Bytes looked up and ways tried, since the start.

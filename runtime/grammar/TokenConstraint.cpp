@@ -15,7 +15,7 @@ constexpr size_t kMostKnown = 16;
 /// Bytes that are looked at for the text that has to come next.
 constexpr size_t kMostForced = 256;
 /// Bytes that may come next in a narrow state; within a string there are over 200.
-constexpr int kMostNarrow = 32;
+constexpr size_t kMostNarrow = 32;
 /// A state without a number, in a path.
 constexpr GrammarAutomaton::State kForgotten = UINT32_MAX;
 
@@ -167,6 +167,10 @@ bool TokenConstraint::allows(int32_t token) {
   return !text.empty() && tried != GrammarAutomaton::kNone;
 }
 
+bool TokenConstraint::isNarrow() const {
+  return !matcher->automaton.hasMoreBytes(state, kMostNarrow);
+}
+
 std::vector<int32_t> TokenConstraint::forcedTokens(size_t most) {
   std::string text;
   State after = state;
@@ -267,13 +271,6 @@ Status TokenConstraint::listAllowed(std::vector<int32_t> &tokens) const {
              ? invalidInput("the format has too many ways to continue the text, expected fewer "
                             "alternatives that begin alike")
              : invalidInput("no token of the vocabulary continues the text as its format requires");
-}
-
-bool TokenConstraint::isNarrow() {
-  int count = 0;
-  for (int byte = 0; byte < 256; ++byte)
-    count += matcher->next(state, static_cast<char>(byte)) != GrammarAutomaton::kNone;
-  return count <= kMostNarrow;
 }
 
 void TokenConstraint::take(int32_t token) {

@@ -111,8 +111,8 @@ public:
   /// Lists them, sorted, after findAllowed() returned true. Fails if there are none.
   Status listAllowed(std::vector<int32_t> &tokens) const;
   /// Whether few bytes may come next: then most tokens are not allowed, and finding all that are
-  /// takes few steps.
-  bool isNarrow();
+  /// takes few steps. Takes none itself.
+  bool isNarrow() const;
   /// An allowed token; end tokens change nothing.
   void take(int32_t token);
   /// Tokens, at most so many, of the text that has to come next: the longest ones that it consists

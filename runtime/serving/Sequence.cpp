@@ -104,7 +104,7 @@ SessionTokens Sequence::part(uint32_t most) {
 Result<std::optional<int32_t>> Sequence::sampleAllowed(uint64_t steps) {
   const uint64_t end = constraint->steps() + steps;
   std::vector<float> &scratch = choices->scratch;
-  if (!needsAll && !constraint->isNarrow()) {
+  if (!needsAll) {
     bool isPending = false;
     auto isAllowed = [&](int32_t token) -> std::optional<bool> {
       if (const auto found = verdicts.find(token); found != verdicts.end())
@@ -174,6 +174,7 @@ void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {
     }
     heldLogits.assign(logits.begin(), logits.end());
     heldPosition = position;
+    needsAll = needsAll || constraint->isNarrow();
     choose(kFirstSteps);
     return {};
   };

@@ -86,7 +86,8 @@ public:
   /// Whether it is not known yet which of the tokens that matter are allowed.
   bool isChoosing() const { return !heldLogits.empty(); }
   /// Goes on to find out, for about so many steps, and samples one once they are known; see
-  /// finishStep() then.
+  /// finishStep() then. Each call comes nearer to it, however few steps it has: by a token that is
+  /// matched.
   void choose(uint64_t steps);
   /// Whether what sampling needs is allocated.
   bool hasSampler() const { return sampler.has_value(); }
@@ -118,7 +119,8 @@ private:
   bool isEndToken(int32_t token) const;
   /// Samples among the tokens that the grammar allows: top-k, top-p and min-p cut these alone. No
   /// value: about so many steps did not suffice. Asks for the tokens that matter first; where these
-  /// leave it open, for all, also after the session was given up: the draws are over.
+  /// leave it open, or few bytes may come next, for all, also after the session was given up: the
+  /// draws are over.
   Result<std::optional<int32_t>> sampleAllowed(uint64_t steps);
   void endChoice();
   /// Whether a token is to be sampled from the logits after the one at `position`.
@@ -143,7 +145,8 @@ private:
   std::vector<float> heldLogits; // While it is choosing.
   uint32_t heldPosition = 0;
   std::map<int32_t, bool> verdicts; // While it is choosing: whether tokens are allowed.
-  bool needsAll = false;            // The verdicts leave the token open.
+  /// The verdicts leave the token open, or few bytes may come next.
+  bool needsAll = false;
   SharedChoices *choices = nullptr; // Once it has begun.
   std::unique_ptr<Session> ownSession;
   bool hasBegun = false;

@@ -189,6 +189,19 @@ TEST_CASE("schemas at the limits take bounded steps for a token of 150,000") {
   }
 }
 
+TEST_CASE("a state is narrow where few bytes may come next, which takes no step to tell") {
+  const TokenTexts texts(largeVocabulary(100));
+  TokenConstraint constraint(matcherOf(R"({"type": ["string", "integer"]})", texts), {kEnd});
+  const uint64_t before = constraint.steps();
+  CHECK(constraint.isNarrow()); // A quote, a minus and the digits.
+  CHECK(constraint.steps() == before);
+  constraint.take('"' - ' ' + 1);
+  CHECK_FALSE(constraint.isNarrow());
+  constraint.take('a' - ' ' + 1);
+  constraint.take('"' - ' ' + 1);
+  CHECK(constraint.isNarrow()); // Nothing.
+}
+
 TEST_CASE("a text in a string finds its tokens again without a step") {
   const TokenTexts texts(largeVocabulary(5000));
   TokenConstraint constraint(matcherOf(R"({"type": "string"})", texts), {kEnd});

@@ -111,6 +111,58 @@ TEST_CASE("the tokens of a hard format are found beside the steps of other seque
   CHECK(first.scores[0].logProbability == alone.scores[0].logProbability);
 }
 
+namespace {
+
+/// After each of 40 bytes there are 900 ways to go on, which are other ones: the states after all
+/// of them are more than an automaton has room for.
+std::shared_ptr<const Grammar> grammarOfManyWays() {
+  Grammar grammar; // Shared by the request and its matcher.
+  const uint32_t text = grammar.addRule(), ways = grammar.addRule();
+  for (int way = 0; way < 900; ++way) {
+    Grammar::Sequence sequence;
+    grammar.appendText(sequence, strCat("a", way));
+    grammar.addAlternative(ways, sequence);
+  }
+  for (char byte = 'A'; byte < 'A' + 40; ++byte) {
+    Grammar::Sequence sequence;
+    grammar.appendText(sequence, std::string(1, byte));
+    sequence.push_back(Grammar::ruleOf(ways));
+    grammar.appendText(sequence, std::string(1, byte));
+    grammar.addAlternative(text, sequence);
+  }
+  return std::make_shared<const Grammar>(std::move(grammar));
+}
+
+} // namespace
+
+TEST_CASE("each part of a choice comes nearer to its token, whatever may come next") {
+  std::vector<std::string> bytes;
+  for (uint32_t token = 0; token < kVocabulary; ++token)
+    bytes.emplace_back(1, static_cast<char>('A' + token % 40));
+  const TokenTexts texts(bytes);
+  AnswerRequest request = requestOf(kPrompt, 1);
+  request.grammar = grammarOfManyWays();
+  request.tokenTexts = &texts;
+  request.sampling.temperature = 1;
+  request.sampling.topK = kVocabulary - 1; // All have to be looked at.
+  ServedModel model(servingOptions(1));
+  const auto answer = std::make_shared<Answer>(); // Shared as in a server.
+  SharedChoices choices;
+  const auto sequence = Sequence::create(*model.loaded.model, request, answer).value();
+  REQUIRE(sequence->begin(model.loaded.engine->createSession(32).value(), choices).isOk());
+  LogitsOf observer(*sequence);
+  while (sequence->isPrefilling() && !sequence->isChoosing()) {
+    const SessionTokens part = sequence->part(8);
+    REQUIRE(model.loaded.engine->step({&part, 1}, observer).isOk());
+  }
+  uint32_t parts = 0;
+  for (; sequence->isChoosing() && parts <= kVocabulary; ++parts)
+    sequence->choose(1);
+  CHECK(parts <= kVocabulary);
+  CHECK(parts > 1);
+  CHECK(sequence->finishStep() == AnswerEnd::kLength);
+}
+
 TEST_CASE("a sequence interrupted while its token is chosen goes on the same") {
   ServedModel model(servingOptions(1));
   // The begin of a string, and long parts of one, every other of which has a byte that none has.
