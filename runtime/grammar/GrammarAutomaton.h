@@ -29,7 +29,7 @@ public:
   using State = uint32_t;
   static constexpr State kNone = 0; // Nothing fits.
   /// Bytes that it allocates at most, and beyond them while compact() has what it copies from.
-  static constexpr uint64_t kMostBytes = uint64_t(5) << 18, kCompactBytes = uint64_t(3) << 18;
+  static constexpr uint64_t kMostBytes = uint64_t(5) << 18, kCompactBytes = kMostBytes;
   /// States that compact() keeps at most, and nodes that each has.
   static constexpr size_t kMostKept = 5, kMostNodes = 2560;
 
@@ -54,6 +54,7 @@ public:
   /// Whether compact() is due.
   bool isFull() const;
   /// Forgets all states but these, kMostKept at most, and the start, and gives them new numbers.
+  /// Throws std::bad_alloc, and then all states are as they were.
   void compact(std::span<State> kept);
 
 private:
@@ -74,6 +75,9 @@ private:
   static constexpr uint32_t kTextEnd = 0; // The node after which the text ends.
   static constexpr uint32_t kUnknown = UINT32_MAX;
 
+  /// What compact() makes of a full one.
+  GrammarAutomaton(const GrammarAutomaton &full, std::span<State> kept);
+
   void clear();
   uint32_t nodeOf(uint32_t element, uint32_t parent);
   /// The state of the ways and the end that were found.
@@ -88,7 +92,7 @@ private:
   bool isTooLarge();
   State endExpansion();
 
-  const Grammar &grammar;
+  const Grammar *grammar;
   std::array<uint8_t, 256> classOf{}; // Bytes of a class are in the same sets.
   uint32_t classes = 0;
   std::vector<Node> nodes;

@@ -105,21 +105,29 @@ static void setBit(std::vector<uint64_t> &set, int32_t token) {
   set[index / 64] |= uint64_t(1) << index % 64;
 }
 
-GrammarMatcher::State GrammarMatcher::next(State from, char byte) {
-  if (automaton.isFull()) {
-    std::vector<State> kept;
-    for (const State *user : users)
-      kept.push_back(*user);
-    kept.push_back(from);
-    automaton.compact(kept);
-    std::map<State, TokenSet> stillKnown;
-    for (size_t i = 0; i < users.size(); ++i)
-      if (const auto found = known.find(std::exchange(*users[i], kept[i])); found != known.end())
-        stillKnown[kept[i]] = found->second;
-    known = std::move(stillKnown);
-    from = kept.back();
-    ++compactions;
+void GrammarMatcher::makeRoom(State &from) {
+  std::vector<State> kept;
+  for (const State *user : users)
+    kept.push_back(*user);
+  kept.push_back(from);
+  automaton.compact(kept);
+  // From here on nothing allocates, so that nothing is left half done.
+  std::map<State, TokenSet> stillKnown;
+  for (size_t i = 0; i < users.size(); ++i) {
+    auto found = known.extract(std::exchange(*users[i], kept[i]));
+    if (found.empty()) // Also where another user has the same state.
+      continue;
+    found.key() = kept[i];
+    stillKnown.insert(std::move(found));
   }
+  known = std::move(stillKnown);
+  from = kept.back();
+  ++compactions;
+}
+
+GrammarMatcher::State GrammarMatcher::next(State from, char byte) {
+  if (automaton.isFull())
+    makeRoom(from);
   return automaton.next(from, static_cast<unsigned char>(byte));
 }
 

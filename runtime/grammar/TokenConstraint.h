@@ -62,8 +62,10 @@ private:
   using TokenSet = std::vector<uint64_t>; // Bit i % 64 of entry i / 64: token i.
 
   /// The state after a byte. Makes room before, so that all states but the constraints' own and the
-  /// result may have new numbers, or none.
+  /// result may have new numbers, or none. Throws std::bad_alloc, and then all states are as they
+  /// were.
   State next(State from, char byte);
+  void makeRoom(State &from);
 
   const std::shared_ptr<const Grammar> grammar; // Shared by a request's sequences.
   const TokenTexts &texts;
@@ -85,7 +87,8 @@ private:
   std::vector<std::weak_ptr<GrammarMatcher>> matchers; // Those that sequences use.
 };
 
-/// Owned by one sequence, used by its matcher's thread.
+/// Owned by one sequence, used by its matcher's thread. After std::bad_alloc it can only be
+/// destroyed; the others of its matcher go on.
 ///
 /// Whether a token is allowed takes a step for each of its bytes, and those of states that the
 /// automaton does not know yet. Finding all allowed tokens goes through the vocabulary once, in

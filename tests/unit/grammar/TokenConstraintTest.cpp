@@ -1,9 +1,11 @@
 #include "runtime/grammar/TokenConstraint.h"
 #include "runtime/grammar/JsonSchema.h"
 #include "tests/unit/grammar/LargeVocabulary.h"
+#include "tests/unit/support/FailAllocations.h"
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <new>
 #include <nlohmann/json.hpp>
 
 using namespace moert;
@@ -149,6 +151,44 @@ TEST_CASE("sequences that share what they find allow the same as alone, also whe
     for (TokenConstraint *one : {&first, &second, &alone})
       one->take(character - ' ' + 1);
   }
+}
+
+TEST_CASE(
+    "whichever allocation fails for one of the sequences that share what they find, the other "
+    "goes on the same") {
+  const TokenTexts texts(largeVocabulary(600));
+  const auto grammar = grammarOf(manyStrings(64).c_str());
+  constexpr int32_t kQuote = '"' - ' ' + 1, kLetter = 'a' - ' ' + 1;
+  TokenConstraint alone(std::make_shared<GrammarMatcher>(grammar, texts), {kEnd});
+  alone.take(kQuote);
+  const std::vector<int32_t> expected = allowedOf(alone);
+  alone.take(kLetter);
+  const std::vector<int32_t> expectedNext = allowedOf(alone);
+  int failures = 0;
+  for (bool hasFailed = true; hasFailed; ++failures) {
+    CAPTURE(failures);
+    const auto shared = std::make_shared<GrammarMatcher>(grammar, texts); // By both.
+    TokenConstraint first(shared, {kEnd});
+    std::optional<TokenConstraint> second(std::in_place, shared, std::vector<int32_t>{kEnd});
+    first.take(kQuote);
+    second->take(kQuote);
+    REQUIRE(first.findAllowed(kAllSteps)); // Known to both when room is made.
+    {
+      const FailingAllocation failing(static_cast<uint64_t>(failures));
+      try {
+        for (int letters = 0; letters < 100; ++letters) // Makes room more than once.
+          second->take(kLetter);
+        second->findAllowed(kAllSteps);
+      } catch (const std::bad_alloc &) {
+      }
+      hasFailed = failing.failed() != AllocationKind::kNoAllocation;
+    }
+    second.reset();
+    CHECK(allowedOf(first) == expected);
+    first.take(kLetter);
+    CHECK(allowedOf(first) == expectedNext);
+  }
+  CHECK(failures > 20); // There were some to fail.
 }
 
 TEST_CASE("schemas at the limits take bounded steps for a token of 150,000") {
