@@ -66,6 +66,7 @@ Result<int32_t> Sampler::sampleFrom(std::span<const int32_t> tokens,
 }
 
 Result<int32_t> Sampler::draw(std::span<const float> logits) {
+  choice.reset(); // Its candidates are overwritten.
   Result<int32_t> best = greedyToken(logits);
   if (!best.isOk() || options.temperature == 0)
     return best;
@@ -239,16 +240,15 @@ void Sampler::rank(std::span<const float> logits) {
 
 // By the largest logit of all, so that no weight is infinite. A weight by another one differs from
 // it by the rounding of both exponents, which are below 88.
-double Sampler::openWeight(size_t index, std::span<const float> logits, float largest) const {
+double Sampler::openWeight(size_t index, float largest) const {
   constexpr double kExponents = 1e-4;
   const float top = ranked[0].logit;
-  const double all = weightOfAll(logits, top);
-  double open = all;
+  double open = choice->all;
   for (size_t i = 0; i <= index; ++i)
     open -= double(weightOf(ranked[i].logit, top));
   const double scale =
       deterministicExp((double(top) - double(largest)) / double(options.temperature));
-  return (open * (1 + kExponents) + all * kRounding) * scale;
+  return (open * (1 + kExponents) + choice->all * kRounding) * scale;
 }
 
 std::optional<Sampler::Kept> Sampler::keepMassBeside(double sum, double open) const {
@@ -262,99 +262,132 @@ std::optional<Sampler::Kept> Sampler::keepMassBeside(double sum, double open) co
   return kept.weight >= most ? std::optional(kept) : std::nullopt;
 }
 
-std::optional<Sampler::Kept> Sampler::keepAllowed(std::span<const float> logits,
-                                                  const TokenVerdict &isAllowed) {
+std::optional<Sampler::Kept> Sampler::keepAllowed(const TokenVerdict &isAllowed) {
   const bool isGreedy = options.temperature == 0;
-  const bool cutsByMass = !isGreedy && !cutsByRank() && options.topP < 1;
-  const bool cutsByLeast = !isGreedy && !cutsByRank() && !cutsByMass;
+  const bool cutsByLeast = !isGreedy && !cutsByRank() && !cutsByMass();
   const size_t most = isGreedy ? 1 : cutsByRank() ? options.topK : SIZE_MAX;
-  rank(logits);
-  candidates.clear();
   std::optional<Kept> kept;
-  double sum = 0, open = 0; // Weights of allowed tokens, and of those after ranked[i].
-  for (size_t i = 0; i < ranked.size() && !kept; ++i) {
+  for (size_t &i = choice->next; i < ranked.size() && !kept; ++i) {
     const float largest = candidates.empty() ? ranked[i].logit : candidates[0].logit;
     const float weight = isGreedy ? 1 : weightOf(ranked[i].logit, largest);
     if (cutsByLeast && weight < options.minP) {
-      kept = {candidates.size(), sum};
+      kept = {candidates.size(), choice->sum};
       break;
     }
     const std::optional<bool> verdict = isAllowed(ranked[i].token);
     if (!verdict)
       return std::nullopt;
-    open -= double(weight);
+    choice->open -= double(weight);
     if (*verdict) {
-      if (candidates.empty() && cutsByMass)
-        open = openWeight(i, logits, largest);
+      if (candidates.empty() && cutsByMass())
+        choice->open = openWeight(i, largest);
       candidates.push_back(ranked[i]);
-      sum += double(weight);
+      choice->sum += double(weight);
     }
     if (candidates.size() == most)
-      kept = {most, sum};
-    else if (cutsByMass && !candidates.empty())
-      kept = keepMassBeside(sum, std::max(open, 0.0));
+      kept = {most, choice->sum};
+    else if (cutsByMass() && !candidates.empty())
+      kept = keepMassBeside(choice->sum, std::max(choice->open, 0.0));
   }
-  if (!kept && ranked.size() < kMostRanked && !candidates.empty() && !cutsByMass)
-    kept = {candidates.size(), sum}; // There are no others.
+  if (!kept && ranked.size() < kMostRanked && !candidates.empty() && !cutsByMass())
+    kept = {candidates.size(), choice->sum}; // There are no others.
   std::reverse(candidates.begin(), candidates.end());
   return kept;
 }
 
-std::optional<int32_t> Sampler::drawAllowed(std::span<const float> logits, float largest,
-                                            std::vector<float> &scratch,
-                                            const TokenVerdict &isAllowed) {
-  constexpr size_t kLeftOut = 64; // Best tokens that are left out without having been drawn.
-  const RandomStream before = random;
-  for (size_t draws = 0; draws < kMostDraws; ++draws) {
-    const int32_t token = drawFromAll(draws == 0 ? logits : scratch, largest);
-    std::optional<bool> verdict = isAllowed(token);
-    if (verdict && *verdict)
-      return token;
-    if (draws == 0) {
-      scratch.assign(logits.begin(), logits.end());
-      rank(logits);
-    }
-    scratch[static_cast<size_t>(token)] = -INFINITY;
-    for (size_t i = 0; draws == 0 && verdict && i < std::min(kLeftOut, ranked.size()); ++i)
-      if (verdict = isAllowed(ranked[i].token); verdict && !*verdict)
-        scratch[static_cast<size_t>(ranked[i].token)] = -INFINITY;
-    if (!verdict) {
-      random = before; // The same tokens are drawn again.
-      return std::nullopt;
-    }
-    const Result<int32_t> best = greedyToken(scratch);
-    if (!best.isOk())
-      return std::nullopt;
-    largest = scratch[static_cast<size_t>(*best)];
-  }
-  return std::nullopt;
-}
-
-Result<std::optional<int32_t>> Sampler::sampleAllowed(std::span<const float> rawLogits,
-                                                      std::vector<float> &scratch,
-                                                      const TokenVerdict &isAllowed) {
-  const DefaultFloatMode mode;
-  const std::span<const float> logits = adjustments.apply(rawLogits);
-  MOERT_ASSIGN_OR_RETURN(const int32_t best, greedyToken(logits));
-  if (options.temperature > 0 && !cuts(options, vocabulary) && options.minP == 0)
-    return drawAllowed(logits, logits[static_cast<size_t>(best)], scratch, isAllowed);
-  const std::optional<Kept> kept = keepAllowed(logits, isAllowed);
-  if (!kept)
-    return std::optional<int32_t>();
+int32_t Sampler::drawFromAllowed(Kept kept, std::vector<float> &scratch) {
   if (options.temperature == 0)
-    return std::optional(candidates.back().token);
+    return candidates.back().token;
   const float largest = candidates.back().logit;
   if (cuts(options, vocabulary))
-    return std::optional(drawFromKept(
-        cutsByRank() && options.topP < 1 ? keepMass(*kept, largest, [](size_t) {}) : *kept,
-        largest));
+    return drawFromKept(
+        cutsByRank() && options.topP < 1 ? keepMass(kept, largest, [](size_t) {}) : kept, largest);
   // By index, as among all.
   std::sort(candidates.begin(), candidates.end(),
             [](const Candidate &a, const Candidate &b) { return a.token < b.token; });
   scratch.clear();
   for (const Candidate &candidate : candidates)
     scratch.push_back(candidate.logit);
-  return std::optional(candidates[static_cast<size_t>(drawFromAll(scratch, largest))].token);
+  return candidates[static_cast<size_t>(drawFromAll(scratch, largest))].token;
+}
+
+std::optional<int32_t> Sampler::drawRest(std::span<const float> rawLogits,
+                                         std::vector<float> &scratch) {
+  const std::span<const float> logits = adjustments.apply(rawLogits);
+  scratch.assign(logits.begin(), logits.end());
+  for (const Candidate &leftOut : candidates)
+    scratch[static_cast<size_t>(leftOut.token)] = -INFINITY;
+  const Result<int32_t> best = greedyToken(scratch);
+  if (!best.isOk())
+    return std::nullopt;
+  return drawFromAll(scratch, scratch[static_cast<size_t>(*best)]);
+}
+
+std::optional<int32_t> Sampler::drawAllowed(std::span<const float> rawLogits,
+                                            std::vector<float> &scratch,
+                                            const TokenVerdict &isAllowed) {
+  constexpr size_t kLeftOut = 64; // Best tokens that are left out without having been drawn.
+  for (;;) {
+    if (choice->drawn) {
+      const std::optional<bool> verdict = isAllowed(*choice->drawn);
+      if (!verdict || *verdict)
+        return verdict ? choice->drawn : std::nullopt;
+      if (candidates.empty())
+        rank(adjustments.apply(rawLogits));
+      candidates.push_back({0, *choice->drawn});
+      choice->drawn.reset();
+    }
+    for (size_t &i = choice->next; i < std::min(kLeftOut, ranked.size()); ++i) {
+      const std::optional<bool> verdict = isAllowed(ranked[i].token);
+      if (!verdict)
+        return std::nullopt;
+      if (!*verdict)
+        candidates.push_back(ranked[i]);
+    }
+    if (++choice->draws == kMostDraws)
+      return std::nullopt;
+    choice->drawn = drawRest(rawLogits, scratch);
+    if (!choice->drawn)
+      return std::nullopt;
+  }
+}
+
+Status Sampler::beginChoice(std::span<const float> rawLogits) {
+  const std::span<const float> logits = adjustments.apply(rawLogits);
+  MOERT_ASSIGN_OR_RETURN(const int32_t best, greedyToken(logits));
+  choice.emplace();
+  candidates.clear();
+  const float largest = logits[static_cast<size_t>(best)];
+  if (drawsAllowed()) {
+    choice->drawn = drawFromAll(logits, largest);
+    return {};
+  }
+  rank(logits);
+  if (cutsByMass())
+    choice->all = weightOfAll(logits, largest);
+  return {};
+}
+
+Result<std::optional<int32_t>> Sampler::sampleAllowed(std::span<const float> rawLogits,
+                                                      std::vector<float> &scratch,
+                                                      const TokenVerdict &isAllowed) {
+  const DefaultFloatMode mode;
+  if (!choice)
+    MOERT_RETURN_IF_ERROR(beginChoice(rawLogits));
+  bool isWaiting = false;
+  const TokenVerdict verdictOf = [&](int32_t token) {
+    const std::optional<bool> verdict = isAllowed(token);
+    isWaiting = !verdict;
+    return verdict;
+  };
+  std::optional<int32_t> token;
+  if (drawsAllowed())
+    token = drawAllowed(rawLogits, scratch, verdictOf);
+  else if (const std::optional<Kept> kept = keepAllowed(verdictOf))
+    token = drawFromAllowed(*kept, scratch);
+  if (!isWaiting)
+    choice.reset();
+  return token;
 }
 
 } // namespace moert

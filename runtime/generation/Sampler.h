@@ -54,7 +54,10 @@ public:
   static uint64_t memoryBytes(const SamplingOptions &options, uint32_t vocabularySize);
 
   /// Begins another sequence: forgets the tokens that penalties count. The random numbers continue.
-  void beginSequence() { adjustments.reset(); }
+  void beginSequence() {
+    adjustments.reset();
+    choice.reset();
+  }
   /// Tokens of the prompt, in any number of calls.
   void addPrompt(std::span<const int32_t> tokens) { adjustments.addPrompt(tokens); }
   /// A token that was generated: the one that sample() returned, or one that replaces it.
@@ -67,9 +70,10 @@ public:
   /// cuts, where all matter, one of the allowed tokens with the same probabilities: a token that is
   /// not allowed is left out, and another one drawn.
   ///
-  /// No value without a verdict that is needed: call again with more, for the same token. No value
-  /// either where kMostRanked verdicts leave it open: then it is sampleFrom() that decides.
-  /// scratch: for a row of logits.
+  /// No value without a verdict that is needed: call again with equal logits, which continues with
+  /// that verdict, and does not rank or draw again. No value either where kMostRanked verdicts
+  /// leave it open: then it is sampleFrom() that decides. scratch: for a row of logits, during a
+  /// call.
   Result<std::optional<int32_t>> sampleAllowed(std::span<const float> logits,
                                                std::vector<float> &scratch,
                                                const TokenVerdict &isAllowed);
@@ -112,25 +116,46 @@ private:
   int32_t drawFromAll(std::span<const float> logits, float largest);
   int32_t drawFromKept(Kept kept, float largest);
 
+  /// A choice among allowed tokens, while it waits for verdicts.
+  struct Choice {
+    size_t next = 0;              // ranked[next] is looked at next.
+    double all = 0;               // Weights by the best logit, where top-p cuts them.
+    double sum = 0, open = 0;     // Weights of allowed tokens, and of those from `next` on.
+    size_t draws = 0;             // Without cuts: tokens drawn that are not allowed.
+    std::optional<int32_t> drawn; // The last one, while there is no verdict on it.
+  };
+
+  bool cutsByMass() const { return options.temperature > 0 && !cutsByRank() && options.topP < 1; }
+  /// Whether all tokens matter, so that one is drawn before it is known whether it is allowed.
+  bool drawsAllowed() const {
+    return options.temperature > 0 && !cuts(options, vocabulary) && options.minP == 0;
+  }
+  Status beginChoice(std::span<const float> rawLogits);
   /// The best tokens of a row in `ranked`, kMostRanked or all that are above -infinity.
   void rank(std::span<const float> logits);
   /// Takes the ranked tokens that are allowed and may matter to `candidates`, the best one last,
   /// and returns their part that is kept. No value: that is open.
-  std::optional<Kept> keepAllowed(std::span<const float> logits, const TokenVerdict &isAllowed);
+  std::optional<Kept> keepAllowed(const TokenVerdict &isAllowed);
   /// At least the sum of the weights after ranked[index], and hardly more.
-  double openWeight(size_t index, std::span<const float> logits, float largest) const;
+  double openWeight(size_t index, float largest) const;
   /// What top-p keeps of the best `candidates`, the best one first, whose weights sum to `sum`,
   /// whatever part of the weight `open` is allowed beside them. No value: that matters.
   std::optional<Kept> keepMassBeside(double sum, double open) const;
-  std::optional<int32_t> drawAllowed(std::span<const float> logits, float largest,
-                                     std::vector<float> &scratch, const TokenVerdict &isAllowed);
+  int32_t drawFromAllowed(Kept kept, std::vector<float> &scratch);
+  /// Draws among all tokens but `candidates`. No value: there are no others.
+  std::optional<int32_t> drawRest(std::span<const float> rawLogits, std::vector<float> &scratch);
+  std::optional<int32_t> drawAllowed(std::span<const float> rawLogits, std::vector<float> &scratch,
+                                     const TokenVerdict &isAllowed);
 
   SamplingOptions options;
   uint32_t vocabulary;
   LogitAdjustments adjustments;
   RandomStream random;
-  std::vector<Candidate> candidates; // All of sample() if top-k or top-p cuts, or few.
+  /// All of sample() if top-k or top-p cuts, or few: in a choice the allowed ones, and where
+  /// drawsAllowed() those that are not.
+  std::vector<Candidate> candidates;
   std::vector<Candidate> ranked;
+  std::optional<Choice> choice;
 };
 
 } // namespace moert

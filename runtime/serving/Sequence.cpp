@@ -107,12 +107,8 @@ Result<std::optional<int32_t>> Sequence::sampleAllowed(uint64_t steps) {
   if (!needsAll) {
     bool isPending = false;
     auto isAllowed = [&](int32_t token) -> std::optional<bool> {
-      if (const auto found = verdicts.find(token); found != verdicts.end())
-        return found->second;
       isPending = constraint->steps() >= end;
-      if (isPending)
-        return std::nullopt;
-      return verdicts[token] = constraint->allows(token);
+      return isPending ? std::nullopt : std::optional(constraint->allows(token));
     };
     MOERT_ASSIGN_OR_RETURN(std::optional<int32_t> token,
                            sampler->sampleAllowed(heldLogits, scratch, isAllowed));
@@ -208,7 +204,6 @@ void Sequence::choose(uint64_t steps) {
 
 void Sequence::endChoice() {
   heldLogits.clear();
-  verdicts.clear();
   needsAll = false;
 }
 

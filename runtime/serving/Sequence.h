@@ -9,7 +9,6 @@
 #include "runtime/serving/Answer.h"
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,8 +33,8 @@ public:
                                                   std::shared_ptr<Answer> answer);
 
   /// Bytes that a sequence with a grammar allocates to choose a token, beside its constraint and a
-  /// row of logits: the most likely tokens, and the verdicts on them.
-  static constexpr uint64_t kChoosingBytes = 64 * 1024;
+  /// row of logits: the most likely tokens, and the allowed ones among them.
+  static constexpr uint64_t kChoosingBytes = 16 * 1024;
 
   /// A number of tokens after which a part of the prompt ends, so that another sequence can take
   /// over the states of exactly these.
@@ -144,8 +143,7 @@ private:
   std::optional<TokenConstraint> constraint;
   std::vector<float> heldLogits; // While it is choosing.
   uint32_t heldPosition = 0;
-  std::map<int32_t, bool> verdicts; // While it is choosing: whether tokens are allowed.
-  /// The verdicts leave the token open, or few bytes may come next.
+  /// The likeliest tokens leave it open, or few bytes may come next.
   bool needsAll = false;
   SharedChoices *choices = nullptr; // Once it has begun.
   std::unique_ptr<Session> ownSession;
