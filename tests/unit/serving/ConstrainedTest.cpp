@@ -282,3 +282,29 @@ TEST_CASE("tokens of a text that the format forces are computed at once, and are
     }
   }
 }
+
+TEST_CASE("with recurrent states, which cannot go back, forced tokens are computed one by one") {
+  std::vector<std::string> texts = {"", "{", "}", "\"", ":", ",", " ", "name"};
+  for (int i = 0; i < 5; ++i)
+    texts.push_back(strCat(i));
+  texts.resize(kVocabulary);
+  const TokenTexts tokenTexts(texts);
+  AnswerRequest request = requestOf(kPrompt, 46);
+  request.grammar = std::make_shared<const Grammar>(
+      grammarOfSchema(nlohmann::ordered_json::parse(namedIntegers())).value().grammar);
+  request.tokenTexts = &tokenTexts;
+  SyntheticOptions states;
+  states.hasStates = true;
+  EngineOptions options = servingOptions(1);
+  options.prefillChunk = 32; // Room for the prompt, and for tokens ahead.
+  ServedModel model(options, states);
+  Scheduler scheduler(*model.loaded.engine, {1, 0, 64});
+  const auto answer = model.add(scheduler, request);
+  while (scheduler.step()) {
+  }
+  Served served;
+  takeInto(served, *answer);
+  CHECK(served.message == "");
+  CHECK(served.tokens.size() > 20);
+  CHECK(scheduler.numbers().steps == served.tokens.size()); // The prompt's has the first one.
+}
