@@ -16,21 +16,13 @@ namespace moert {
 constexpr uint32_t kDigits = 16;
 constexpr uint32_t kIndent = 20; // Most spaces of white space after a line break.
 
-/// The grammar of JSON without a schema, whose rules those of a schema refer to.
-class JsonRules {
+/// Adds rules to a grammar, which must outlive it.
+class RuleWriter {
 public:
   using Element = Grammar::Element;
   using Sequence = Grammar::Sequence;
 
-  explicit JsonRules(Grammar &built) : grammar(built) {
-    space = newRule({{}, text(" ")});
-    Sequence line = text("\n");
-    line.push_back(upTo(kIndent, set(" ")));
-    grammar.addAlternative(space, line);
-    makeString();
-    makeNumbers();
-    makeValues();
-  }
+  explicit RuleWriter(Grammar &built) : grammar(built) {}
 
   uint32_t newRule(const std::vector<Sequence> &alternatives) const {
     const uint32_t rule = grammar.addRule();
@@ -50,13 +42,6 @@ public:
     return all;
   }
   static Sequence one(uint32_t rule) { return {Grammar::ruleOf(rule)}; }
-
-  /// {"key": value, ...} with any keys.
-  uint32_t freeObject(uint32_t valueRule) const {
-    const uint32_t pair = newRule({join({one(string), text(":"), one(space), one(valueRule)})});
-    return list("{", pair, "}");
-  }
-  uint32_t freeArray(uint32_t valueRule) const { return list("[", valueRule, "]"); }
 
   /// One of the texts from their byte `begin` on, before which they are equal; sorted, without
   /// duplicates. Equal beginnings are written once, so that a state has one way to follow them.
@@ -85,6 +70,28 @@ public:
   }
 
   Grammar &grammar;
+};
+
+/// The grammar of JSON without a schema, whose rules those of a schema refer to.
+class JsonRules : public RuleWriter {
+public:
+  explicit JsonRules(Grammar &built) : RuleWriter(built) {
+    space = newRule({{}, text(" ")});
+    Sequence line = text("\n");
+    line.push_back(upTo(kIndent, set(" ")));
+    grammar.addAlternative(space, line);
+    makeString();
+    makeNumbers();
+    makeValues();
+  }
+
+  /// {"key": value, ...} with any keys.
+  uint32_t freeObject(uint32_t valueRule) const {
+    const uint32_t pair = newRule({join({one(string), text(":"), one(space), one(valueRule)})});
+    return list("{", pair, "}");
+  }
+  uint32_t freeArray(uint32_t valueRule) const { return list("[", valueRule, "]"); }
+
   uint32_t space = 0, character = 0, characters = 0, string = 0, integer = 0, number = 0,
            boolean = 0, null = 0, value = 0, object = 0, array = 0;
 

@@ -1,6 +1,7 @@
 #include "tools/moert-serve/CallGrammar.h"
 
 #include "runtime/base/Excerpt.h"
+#include "runtime/grammar/JsonRules.h"
 
 #include <algorithm>
 #include <array>
@@ -103,10 +104,10 @@ void addKinds(const Json &stated, const Json &root, TextKinds &kinds, uint32_t l
       kinds.isUnknown = true;
 }
 
-class CallGrammar {
+class CallGrammar : private RuleWriter {
 public:
-  CallGrammar(const CallWriting &callWriting, const ToolTypes &toolTypes)
-      : writing(callWriting), types(toolTypes) {}
+  CallGrammar(Grammar &built, const CallWriting &callWriting, const ToolTypes &toolTypes)
+      : RuleWriter(built), writing(callWriting), types(toolTypes) {}
 
   Result<SchemaGrammar> build(std::span<const FunctionSchema> functions, bool allowsSeveral) {
     const uint32_t answer = grammar.addRule(), call = grammar.addRule(), rest = grammar.addRule();
@@ -127,25 +128,6 @@ public:
   }
 
 private:
-  static Sequence one(uint32_t rule) { return {Grammar::ruleOf(rule)}; }
-  static Sequence join(const std::vector<Sequence> &parts) {
-    Sequence all;
-    for (const Sequence &part : parts)
-      all.insert(all.end(), part.begin(), part.end());
-    return all;
-  }
-  Sequence text(std::string_view bytes) {
-    Sequence sequence;
-    grammar.appendText(sequence, bytes);
-    return sequence;
-  }
-  uint32_t newRule(const std::vector<Sequence> &alternatives) {
-    const uint32_t rule = grammar.addRule();
-    for (const Sequence &alternative : alternatives)
-      grammar.addAlternative(rule, alternative);
-    return rule;
-  }
-
   Result<Sequence> callOf(const FunctionSchema &function) {
     static const Json kNone = {
         {"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
@@ -283,19 +265,14 @@ private:
     std::vector<std::string> texts = kinds.isText ? std::vector<std::string>{"0"} : kinds.texts;
     if (!std::all_of(texts.begin(), texts.end(), isRead))
       return invalidInput(context, ": a text would be read as something else");
+    std::sort(texts.begin(), texts.end());
+    texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
     const std::string_view afterKey =
         writing.afterKeyOfText.empty() ? writing.afterKey : writing.afterKeyOfText;
-    const uint32_t value = kinds.isText ? textUntil(mark) : oneOf(texts);
+    const uint32_t value = kinds.isText ? textUntil(mark) : oneOf(texts, 0);
     return join({key, text(afterKey), text(writing.quote), one(value),
                  text(kinds.isText ? tail : end),
                  text(writing.quote.empty() ? "" : writing.afterValue)});
-  }
-
-  uint32_t oneOf(const std::vector<std::string> &texts) {
-    const uint32_t rule = grammar.addRule();
-    for (const std::string &each : texts)
-      grammar.addAlternative(rule, text(each));
-    return rule;
   }
 
   /// A text up to the first mark, and the mark. Rule i: the text so far ends with i bytes of it.
@@ -329,7 +306,6 @@ private:
 
   const CallWriting &writing;
   const ToolTypes &types;
-  Grammar grammar;
   std::vector<std::string> unenforced;     // Keywords of parameters.
   std::string place;                       // The schema that is read has it.
   std::map<std::string, uint32_t> schemas; // By the parameter's text.
@@ -341,7 +317,8 @@ private:
 Result<SchemaGrammar> grammarOfCalls(const CallWriting &writing,
                                      std::span<const FunctionSchema> functions,
                                      const ToolTypes &types, bool allowsSeveral) {
-  return CallGrammar(writing, types).build(functions, allowsSeveral);
+  Grammar grammar;
+  return CallGrammar(grammar, writing, types).build(functions, allowsSeveral);
 }
 
 } // namespace moert::serve

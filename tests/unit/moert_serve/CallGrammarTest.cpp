@@ -230,6 +230,17 @@ TEST_CASE("arguments fit the schema in every form, or the form is not used") {
     CHECK_FALSE_MESSAGE(grammarOf(*function.writing(), broken).isOk(), broken.dump());
 }
 
+TEST_CASE("a list of many texts is one way to go on, as in JSON") {
+  const AnswerFormat format("<function=");
+  Json cities = Json::array({"city3"}); // Twice.
+  for (int i = 0; i < 2000; ++i)
+    cities.push_back("city" + std::to_string(i));
+  const Result<Grammar> grammar = grammarOf(*format.writing(), weather({{"enum", cities}}));
+  REQUIRE_MESSAGE(grammar.isOk(), grammar.status().message());
+  CHECK(fits(*grammar, "<function=get_weather>\n<parameter=city>\ncity1999\n</parameter>\n"
+                       "</function>\n</tool_call>"));
+}
+
 TEST_CASE("alternatives that refer to alternatives are read up to a bound") {
   const AnswerFormat format("<function=");
   const auto acceptsTimes = [&](size_t times, const char *last) {
