@@ -13,7 +13,7 @@ StringSets::StringSets() {
 void StringSets::clear() {
   nodes.clear();
   numbers.clear();
-  rangeCount = 0;
+  contentCount = 0;
   numberOf(Kind::kNone, {}, false);
   numberOf(Kind::kEmptyText, {}, true);
   numberOf(Kind::kNot, {kNone}, true);
@@ -29,7 +29,7 @@ StringSets::Set StringSets::numberOf(Kind kind, std::vector<uint32_t> parts, boo
     return kNone;
   const auto added = static_cast<Set>(nodes.size());
   const auto place = numbers.emplace(Key{kind, std::move(parts), characters}, added).first;
-  rangeCount += characters.ranges().size();
+  contentCount += characters.ranges().size() + std::get<1>(place->first).size();
   nodes.push_back({kind, hasEmptyText, lengthsOf(kind, std::get<1>(place->first)), &place->first});
   return added;
 }

@@ -25,7 +25,7 @@ public:
   static constexpr Set kNone = 0, kEmptyText = 1, kAll = 2;
   static constexpr uint32_t kUnbounded = UINT32_MAX;
   /// Beyond these isFull(): two MiB, and a second.
-  static constexpr size_t kMostSets = 8192, kMostRanges = 65'536, kMostSteps = 2'000'000;
+  static constexpr size_t kMostSets = 8192, kMostContents = 131'072, kMostSteps = 2'000'000;
   /// Steps after those that allowMoreSteps() gives, and those of all sets that were ever made.
   static constexpr size_t kMoreSteps = 250'000, kMostStepsOfAll = 8'000'000;
 
@@ -45,9 +45,11 @@ public:
   bool has(Set set, std::string_view utf8);
   /// Whether sets are missing since there are too many: answers are no longer right.
   bool isFull() const {
-    return nodes.size() > kMostSets || rangeCount > kMostRanges || stepCount > stepLimit;
+    return nodes.size() > kMostSets || contentCount > kMostContents || stepCount > stepLimit;
   }
-  bool isHalfFull() const { return nodes.size() > kMostSets / 2 || rangeCount > kMostRanges / 2; }
+  bool isHalfFull() const {
+    return nodes.size() > kMostSets / 2 || contentCount > kMostContents / 2;
+  }
   size_t size() const { return nodes.size(); }
   void clear();
   /// Before other sets: they are not full by the steps for those before.
@@ -92,7 +94,7 @@ private:
 
   std::vector<Node> nodes;
   std::map<Key, Set> numbers;
-  size_t rangeCount = 0; // In all expressions.
+  size_t contentCount = 0; // Parts and ranges in all expressions.
   size_t stepCount = 0, stepLimit = kMostSteps;
 };
 

@@ -271,6 +271,29 @@ TEST_CASE("what follows patterns of very many steps is kept, other patterns are 
                                  "#/properties/slow: pattern (too many steps)"});
 }
 
+TEST_CASE("sets are full by their parts and ranges as well, until they are cleared") {
+  StringSets sets;
+  std::vector<StringSets::Set> parts;
+  for (uint32_t i = 0; i < 1000; ++i)
+    parts.push_back(sets.text(strCat(i, " ")));
+  while (!sets.isFull()) {
+    parts.push_back(sets.text(strCat(parts.size(), " ")));
+    sets.unionOf(parts);
+  }
+  CHECK(parts.size() < 1200);
+  sets.clear();
+  CHECK_FALSE(sets.isFull());
+  std::vector<CodePointSet::Range> ranges;
+  for (uint32_t i = 0; i < 1000; ++i)
+    ranges.push_back({2 * i, 2 * i});
+  while (!sets.isFull()) {
+    ranges.push_back({2 * static_cast<uint32_t>(ranges.size()), CodePointSet::kLast});
+    sets.character(CodePointSet(ranges));
+    ranges.back().last = ranges.back().first;
+  }
+  CHECK(ranges.size() < 1200);
+}
+
 TEST_CASE("sets that were cleared after very many steps are there again") {
   StringSets sets;
   const StringSets::Set two = sets.text("ab");
