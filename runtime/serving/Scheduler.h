@@ -70,7 +70,8 @@ struct SchedulerLimits {
 /// Used by the engine's thread. The engine must outlive it and have no sessions of others.
 class Scheduler : private StepObserver {
 public:
-  /// Steps to find allowed tokens between two looks at the clock: a few ten microseconds.
+  /// Steps to find allowed tokens between two looks at the clock: a few ten microseconds, and half
+  /// a millisecond where the automaton makes room meanwhile.
   static constexpr uint64_t kChoosingSteps = 4096;
 
   Scheduler(Engine &loadedEngine, const SchedulerLimits &schedulerLimits,
