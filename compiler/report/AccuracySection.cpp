@@ -2,6 +2,7 @@
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/report/ReportSections.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/format/Quality.h"
 
 using namespace moert;
 
@@ -212,8 +213,8 @@ Section accuracySection(const RunFindings &findings) {
     addMeasured(*inputs.artifact.measured, section);
     addCandidates(findings, *inputs.artifact.measured, section);
   } else
-    section.sentences.push_back("Nothing was measured: the artifact was compiled to given widths. "
-                                "moec compile --accuracy-loss measures the loss.");
+    section.sentences.push_back(strCat("No loss was accepted: ", qualityText(inputs.artifact),
+                                       ". moec compile --accuracy-loss bounds it."));
   const RunRecord &run = findings.simulation.run();
   addMissRule(planOf(inputs, run), run, inputs.artifact.measured, section);
   return section;

@@ -322,7 +322,7 @@ RoutingTrace beginningOf(const RoutingTrace &trace) {
 
 std::string Questions::replanCommand(uint64_t bytes) const {
   return strCat("moec replan ", quotedWord(simulation.inputs().artifactPath), " --memory ",
-                sizeOption(bytes));
+                sizeOption(bytes), " --context ", simulation.run().facts.contextTokens);
 }
 
 /// Measures the machine where no profile of it was given.

@@ -155,7 +155,7 @@ class ReportTest(E2eTest):
         text = " ".join(self.expect(DONE, "moec", "report", model, "--run", path).out.split())
         self.assertIn("The artifact has no trace of calibration text", text)
         self.assertIn("Other plans were not searched", text)
-        self.assertIn("Nothing was measured", text)
+        self.assertIn("No loss was accepted: loss not measured; ", text)
 
     def test_the_command_of_the_report_repeats_the_run(self):
         prompt, path, again = self.scratch / "prompt.txt", self.scratch / "run.json", self.scratch / "again.json"

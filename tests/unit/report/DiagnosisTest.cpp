@@ -68,6 +68,7 @@ TEST_CASE("more memory for a plan with a miss rule is a plan for more memory") {
   CHECK(run.find(" --memory 1") != std::string::npos);
   const std::string replan = commandOf(skippingInputs());
   CHECK(replan.starts_with("moec replan tiny.moe --memory "));
+  CHECK(replan.find(" --context ") != std::string::npos); // The run's, which the memory is for.
   CHECK(replan.find(" --miss skip:0 --reference ") != std::string::npos);
   CHECK(replan.find(" | the calibration text's routes under skip:0") != std::string::npos);
   ReportInputs swapping = skippingInputs();
