@@ -355,7 +355,7 @@ std::optional<int32_t> Sampler::drawAllowed(std::span<const float> rawLogits,
 Status Sampler::beginChoice(std::span<const float> rawLogits) {
   const std::span<const float> logits = adjustments.apply(rawLogits);
   MOERT_ASSIGN_OR_RETURN(const int32_t best, greedyToken(logits));
-  choice.emplace();
+  choice = Choice();
   candidates.clear();
   const float largest = logits[static_cast<size_t>(best)];
   if (drawsAllowed()) {
