@@ -52,7 +52,7 @@ public:
     std::string widthsBy = {};
     std::vector<uint64_t> searchRuns = {}; // For the planned module, from which the trace is made.
     std::string *moduleText = nullptr;     // Filled with the planned module.
-    bool hasLowCopies = false;             // Those of the request: no measurement reads them.
+    bool hasLowCopies = false;             // As requested: no measurement reads them.
   };
   moert::Result<EmitPlan> plan(const WidthAssignment &assignment, const PlanRequest &asked) const;
   /// Writes the artifact of an assignment with its `plan`; sets the options' threads and stop.

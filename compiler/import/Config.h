@@ -29,7 +29,7 @@ public:
   /// True if the key has a value other than null. With a table, a null of a key that may not be
   /// null counts as a value, so that the accessor refuses it.
   bool has(std::string_view key) const;
-  /// Whether the name of a key contains the word, in this object or in objects nested in it.
+  /// True where the name of a key contains the word, in this object or in objects nested in it.
   bool hasKeyWith(std::string_view word) const;
   /// True if the file has the key under one of its names, null or not.
   bool contains(std::string_view key) const;

@@ -15,7 +15,7 @@ PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan);
 /// `quantile` of #moe.plan_loss and #moe.measured; a null attribute: absent.
 std::optional<moert::QuantileBound> toQuantile(ArrayAttr from);
 ArrayAttr toQuantileAttr(MLIRContext *context, const std::optional<moert::QuantileBound> &from);
-/// Whether it has two or three finite numbers, or is null.
+/// True of null and of two or three finite numbers.
 bool isQuantile(ArrayAttr quantile);
 
 /// The module's plans; empty if it has none.

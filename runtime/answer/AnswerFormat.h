@@ -38,7 +38,7 @@ public:
   const CallForm *calls() const { return form; }
   /// How the template writes them; null as calls() is.
   const CallWriting *writing() const { return usedWriting; }
-  /// Whether an answer is a sequence of messages with headers: gpt-oss's channels.
+  /// True where an answer is a sequence of messages with headers: gpt-oss's channels.
   bool hasChannels() const { return form == &kChannelForm; }
   /// Markers that are no text and belong to neither reasoning nor calls.
   std::span<const std::string_view> hidden() const { return hiddenMarks; }

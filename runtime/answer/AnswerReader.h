@@ -42,7 +42,7 @@ public:
   /// The calls that the text has begun and feed() has not emitted. They may still turn out to be
   /// content.
   std::span<const ToolCall> begunCalls();
-  /// Whether the text is within reasoning.
+  /// The text so far ends within reasoning.
   bool isReasoning() const { return part == AnswerPart::kReasoning; }
 
 private:
@@ -50,7 +50,7 @@ private:
   struct Marker {
     std::string_view text;
     Action action;
-    std::string_view close = {}; // That of kBeginReasoning.
+    std::string_view close = {}; // kBeginReasoning has one.
     const CallMarks *call = nullptr;
     bool isFirst = false; // Only before any content.
   };
@@ -79,7 +79,7 @@ private:
   const ToolTypes *const types;
   State state = State::kText;
   AnswerPart part = AnswerPart::kAnswer; // kReasoning or kAnswer.
-  std::vector<Marker> markers;           // Those of this part.
+  std::vector<Marker> markers;           // Markers of this part.
   std::string held;                      // Not read, or the header or call so far.
   std::string opening;                   // What began the header or call, before `held`.
   std::string space;                     // Text that is markup if a marker follows.

@@ -11,8 +11,8 @@ CallProgress::CallProgress(const CallForm &callForm, const CallMarks &callMarks,
                            const ToolTypes &toolTypes)
     : form(callForm), marks(callMarks), types(toolTypes) {}
 
-/// Whether the text is calls with this completion, one at least with its beginning after the known
-/// ones or with more arguments.
+/// True where the text is calls with this completion, one at least with its beginning after the
+/// known ones or with more arguments.
 bool CallProgress::reads(std::string_view body, std::string_view completion) {
   std::vector<ToolCall> calls;
   if (form.read(std::string(body).append(completion), types, calls) != CallReading::kCall ||

@@ -104,8 +104,8 @@ void Executor::executeLinears(Step &step, std::span<const LinearInstruction> lin
   }
   multiply(step, {products.data(), linears.size()}, linears.front().src);
   for (const LinearInstruction &linear : linears) {
-    if (parts.importances && parts.importances->isOn())
-      parts.importances->measureRouterInput(step, linear);
+    if (const ImportanceMeter *measuring = meter())
+      measuring->measureRouterInput(step, linear);
     if (linear.bias == kNone)
       continue;
     const Rows dst = step.buffer(linear.dst);
@@ -196,25 +196,23 @@ void Executor::execute(Step &step, const GateRowsInstruction &gate) {
 void Executor::execute(Step &step, const RouteInstruction &route) {
   const uint32_t topK = step.bufferInfo(route.experts).width;
   const Router router = routerOf(route);
-  ImportanceMeter *const meter =
-      parts.importances && parts.importances->isOn() ? parts.importances : nullptr;
+  ImportanceMeter *const measuring = meter();
   const Rows scores = step.buffer(route.scores), experts = step.buffer(route.experts),
              weights = step.buffer(route.weights);
   if (step.isLossy)
     parts.misses->beginLayer(parts.experts, route.moeLayer);
-  if (meter)
-    meter->beginLayer();
+  if (measuring)
+    measuring->beginLayer();
   for (uint32_t row = 0; row < step.rows(); ++row) {
     router.computeProbabilities(scores.floats(row), probabilities.data());
     const std::span<int32_t> best(experts.integers(row), topK);
     const std::span<float> factors(weights.floats(row), topK);
     router.choose(probabilities.data(), best, factors);
-    if (meter)
-      meter->add(step, route, row);
+    if (measuring)
+      measuring->add(step, route, row);
     if (step.isLossy)
       parts.misses->decide(step, parts.experts, route, router, row, probabilities.data());
-    const std::span<const uint32_t> taken = ranksTaken(step);
-    const uint32_t ranks = taken.empty() ? topK : taken[row];
+    const uint32_t ranks = ranksOf(step, row, topK);
     step.observer->onRoute(*step.batch[row].session, route.moeLayer, step.batch[row].position,
                            best.first(ranks), factors.first(ranks));
   }

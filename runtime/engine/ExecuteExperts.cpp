@@ -217,8 +217,8 @@ Status Executor::beginExperts(Step &step, uint32_t moeLayer, int32_t experts) {
   PassDemand demand = {grouping.wanted(), grouping.uses(), step.rows(), {}};
   if (step.isLossy || step.lowersPrompt)
     demand.slices = parts.misses->slicesOf(step, layer, grouping.wanted());
-  if (parts.importances && parts.importances->isOn())
-    demand.importances = parts.importances->importances(layer.experts());
+  if (const ImportanceMeter *measuring = meter())
+    demand.importances = measuring->importances(layer.experts());
   const Status begun = parts.experts.cache().beginLayer(parts.experts.cached(moeLayer), demand);
   areExpertsOpen = begun.isOk();
   return begun;
@@ -282,12 +282,10 @@ Status Executor::executeExperts(Step &step, const ExpertsInstruction &instructio
   const uint32_t hidden = step.bufferInfo(instruction.dst).width;
   const Rows weights = step.buffer(instruction.weights), ranks = step.buffer(instruction.ranks),
              dst = step.buffer(instruction.dst);
-  const std::span<const uint32_t> taken = ranksTaken(step);
+  const uint32_t topK = step.bufferInfo(instruction.experts).width;
   for (uint32_t row = 0; row < step.rows(); ++row)
     parts.kernels.combineRanks(ranks.floats(row), rankStrideOf(hidden), weights.floats(row),
-                               taken.empty() ? step.bufferInfo(instruction.experts).width
-                                             : taken[row],
-                               hidden, dst.floats(row));
+                               ranksOf(step, row, topK), hidden, dst.floats(row));
 
   layerProfile.bytesRead += cache.passCounts().bytesRead;
   const CacheCounts &counts =

@@ -68,11 +68,10 @@ void Executor::rememberChosen(Step &step, const RouteInstruction &route) const {
   std::swap(step.chosen[0], step.chosen[1]);
   step.chosen[0].clear();
   const Rows experts = step.buffer(route.experts);
-  const std::span<const uint32_t> taken = ranksTaken(step);
+  const uint32_t topK = step.bufferInfo(route.experts).width;
   for (uint32_t row = 0; row < step.rows(); ++row)
     step.chosen[0].insert(step.chosen[0].end(), experts.integers(row),
-                          experts.integers(row) +
-                              (taken.empty() ? step.bufferInfo(route.experts).width : taken[row]));
+                          experts.integers(row) + ranksOf(step, row, topK));
 }
 
 } // namespace moert

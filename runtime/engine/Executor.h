@@ -127,6 +127,14 @@ private:
   std::span<const uint32_t> ranksTaken(const Step &step) const {
     return step.isLossy ? parts.misses->ranksTaken() : std::span<const uint32_t>();
   }
+  /// The same for a row with topK experts.
+  uint32_t ranksOf(const Step &step, uint32_t row, uint32_t topK) const {
+    return step.isLossy ? parts.misses->ranksTaken()[row] : topK;
+  }
+  /// Null where importance is not measured.
+  ImportanceMeter *meter() const {
+    return parts.importances && parts.importances->isOn() ? parts.importances : nullptr;
+  }
   // ExecutePredict.cpp
   /// Executes predictions whose gates are stacked into one product.
   void executePredicts(Step &step, std::span<const Instruction> predicts);

@@ -71,12 +71,13 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
     decoded->beginPrompt();
   step.batch.clear();
   for (const SessionTokens &part : parts) {
-    uint32_t position = part.session->length();
+    SequenceSession *const session = find(part.session);
+    uint32_t position = session->length();
     for (size_t i = 0; i < part.tokens.size(); ++i) {
       bool isLast = i + 1 == part.tokens.size();
       bool wantsLogits =
           part.wanted == LogitsWanted::kAll || (part.wanted == LogitsWanted::kLast && isLast);
-      step.batch.push_back({find(part.session), position++, part.tokens[i], wantsLogits});
+      step.batch.push_back({session, position++, part.tokens[i], wantsLogits});
     }
   }
   step.program = isDecode ? &decode : &prefill;
