@@ -4,6 +4,8 @@
 #include "runtime/grammar/Grammar.h"
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 namespace moert {
@@ -40,6 +42,9 @@ private:
 
   std::vector<Range> sorted;
 };
+
+/// The character that an escape's hexadecimal digits, all of them, are; absent: none.
+std::optional<uint32_t> codePointOf(std::string_view hexadecimal);
 
 /// One character of the set in UTF-8, which has no surrogates: each sequence is an alternative.
 std::vector<Grammar::Sequence> utf8Sequences(Grammar &grammar, const CodePointSet &set);

@@ -258,15 +258,12 @@ private:
     }
     const size_t digits = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
     const std::string_view code = text.substr(std::min(position + 1, text.size()), digits);
-    uint32_t value = 0;
-    const auto [end, fault] = std::from_chars(code.data(), code.data() + code.size(), value, 16);
-    if (digits == 0 || code.size() < digits || fault != std::errc() ||
-        end != code.data() + digits || value > CodePointSet::kLast ||
-        (value >= 0xD800 && value <= 0xDFFF))
+    const std::optional<uint32_t> value = codePointOf(code);
+    if (digits == 0 || code.size() < digits || !value)
       return errorAt(begin, "an unknown escape, expected \\n, \\r, \\t, \\\", \\\\, \\[, \\], or a "
                             "character as \\x41, \\u0041 or \\U00000041");
     position += 1 + digits;
-    return value;
+    return *value;
   }
 
   Sequence oneOf(const CodePointSet &set) {

@@ -307,15 +307,12 @@ private:
   Result<CodePointSet> hexadecimal(size_t digits) {
     const bool isBraced = digits == 4 && accept("{");
     const size_t end = isBraced ? text.find('}', position) : position + digits;
-    uint32_t value = 0;
-    const bool isWhole = end <= text.size();
-    const char *const last = text.data() + std::min(end, text.size());
-    const auto [read, error] = std::from_chars(text.data() + position, last, value, 16);
-    if (!isWhole || error != std::errc() || read != last || value > CodePointSet::kLast ||
-        (value >= 0xD800 && value <= 0xDFFF))
+    const std::optional<uint32_t> value =
+        end <= text.size() ? codePointOf(text.substr(position, end - position)) : std::nullopt;
+    if (!value)
       return invalidInput("has an escape that is no character");
     position = end + (isBraced ? 1 : 0);
-    return CodePointSet(value, value);
+    return CodePointSet(*value, *value);
   }
 
   /// The texts of a part and of what follows it. atBegin: nothing comes before the part.
