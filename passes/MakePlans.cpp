@@ -10,8 +10,8 @@
 
 #include "profiles/DeviceFile.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/exec/Kernels.h"
 #include "runtime/format/Writer.h"
-#include "runtime/kernels/Kernels.h"
 
 namespace mlir::moe {
 

@@ -8,7 +8,7 @@
 #include "passes/Footprint.h"
 #include "passes/PlaceBuffers.h"
 
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include <numeric>
 

@@ -14,7 +14,7 @@
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/memory/MemoryRoom.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <algorithm>
 #include <filesystem>

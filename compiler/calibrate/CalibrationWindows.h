@@ -3,7 +3,7 @@
 
 #include "compiler/profile/CalibrationProfile.h"
 #include "runtime/base/Status.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <cstdint>
 #include <functional>

@@ -3,7 +3,7 @@
 #include "compiler/plan/DeviceProfile.h"
 #include "runtime/base/Status.h"
 #include "runtime/engine/Footprint.h"
-#include "runtime/predict/PathTable.h"
+#include "runtime/experts/PathTable.h"
 
 #include <algorithm>
 #include <cassert>

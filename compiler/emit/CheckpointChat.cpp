@@ -3,8 +3,8 @@
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/OptionalFile.h"
 #include "runtime/base/Excerpt.h"
-#include "runtime/chat/ChatTemplate.h"
 #include "runtime/format/Validate.h"
+#include "runtime/text/chat/ChatTemplate.h"
 
 #include <nlohmann/json.hpp>
 

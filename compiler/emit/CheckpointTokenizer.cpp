@@ -1,9 +1,9 @@
 #include "compiler/emit/CheckpointTokenizer.h"
 
 #include "compiler/import/JsonScan.h"
+#include "compiler/import/tokenizer/TokenizerJson.h"
 #include "runtime/base/Excerpt.h"
-#include "runtime/tokenizer/TokenizerJson.h"
-#include "runtime/tokenizer/TokenizerTable.h"
+#include "runtime/text/tokenizer/TokenizerTable.h"
 
 using namespace moert;
 

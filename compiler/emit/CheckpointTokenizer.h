@@ -4,7 +4,7 @@
 #include "compiler/import/Checkpoint.h"
 #include "runtime/base/Status.h"
 
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <cstddef>
 #include <functional>

@@ -46,7 +46,7 @@ struct EmitPlan {
   const FeedbackSource *feedback = nullptr;
 
   /// The sections of the trace (compiler/profile/TraceSection.h) and of the activation-path tables
-  /// (runtime/predict/PathTable.h). Empty: absent.
+  /// (runtime/experts/PathTable.h). Empty: absent.
   std::vector<std::byte> trace, paths;
 
   /// Directory of the checkpoint with the tensors of the sources.

@@ -2,9 +2,9 @@
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/inspection/TextTable.h"
 
-#include "runtime/answer/AnswerFormat.h"
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
+#include "runtime/text/answer/AnswerFormat.h"
 
 using namespace moert;
 

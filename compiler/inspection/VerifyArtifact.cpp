@@ -2,9 +2,9 @@
 #include "compiler/inspection/VerifyArtifact.h"
 
 #include "compiler/profile/TraceSection.h"
+#include "runtime/experts/PathTable.h"
 #include "runtime/format/Verify.h"
-#include "runtime/predict/PathTable.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 using namespace moert;
 

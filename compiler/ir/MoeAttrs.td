@@ -170,7 +170,7 @@ def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
     A float kind, or a quantized kind with the number of inputs that share a scale (`group`), the number of inputs
     whose activations share one (`activationGroup`: 16, 32 or 64, a divisor of `group`), and whether each group also
     has an offset, or a scale of one byte (`byteScales`). With `hadamard`, rows are the Hadamard transform of the
-    checkpoint's, and inputs have to be transformed too (runtime/kernels/Hadamard.h). A slice that `refines` has the
+    checkpoint's, and inputs have to be transformed too (runtime/exec/Hadamard.h). A slice that `refines` has the
     low bits of the codes of the slice before it (int0: none), and no scales. The float kind mxfp4 has groups too,
     always of 32 inputs.
 

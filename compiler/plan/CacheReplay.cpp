@@ -39,7 +39,7 @@ static uint64_t mostPagesOf(const ReplayLayer &layer, size_t expert, uint64_t pa
   return expertPagesOf(ends.back(), low, ends[low - 1u], true, pageBytes).most();
 }
 
-// The limits of the runtime's own check (runtime/cache/CacheConfigCheck.h) that depend on a plan.
+// The limits of the runtime's own check (runtime/experts/CacheConfigCheck.h) that depend on a plan.
 static Status check(const ReplayCache &cache) {
   if (cache.pageBytes == 0)
     return invalidInput("a cache has pages of no bytes");

@@ -25,7 +25,7 @@ struct TokenCost {
 };
 
 /// Checksums of experts that were read. Threads share out slices, of several experts if one has too
-/// few (ExpertCache::verifyReady in runtime/cache/ExpertCache.h).
+/// few (ExpertCache::verifyReady in runtime/experts/ExpertCache.h).
 struct CheckCost {
   std::vector<double> sliceNs{0}; // Per slice, by the number of threads that have one, from one on.
   uint32_t slices = 1;            // Per expert.

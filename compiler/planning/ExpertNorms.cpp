@@ -2,8 +2,8 @@
 
 #include "runtime/base/ThreadPool.h"
 #include "runtime/engine/Footprint.h"
-#include "runtime/kernels/Hadamard.h"
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Hadamard.h"
+#include "runtime/exec/Kernels.h"
 
 #include <algorithm>
 #include <cmath>

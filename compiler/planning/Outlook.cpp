@@ -11,7 +11,7 @@
 #include "compiler/planning/DeviceMemory.h"
 #include "passes/Footprint.h"
 #include "runtime/base/Size.h"
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include "mlir/Pass/PassManager.h"
 

@@ -10,7 +10,7 @@
 namespace moec {
 
 /// In the order of `widths`. Codes are non-linear where the format has levels for them, 32 inputs
-/// share a scale of one byte, and rows are transformed (runtime/kernels/Hadamard.h).
+/// share a scale of one byte, and rows are transformed (runtime/exec/Hadamard.h).
 std::vector<ExpertGrid> feedbackGrids(std::span<const ExpertWidth> widths);
 
 } // namespace moec

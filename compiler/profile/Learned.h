@@ -15,7 +15,7 @@ namespace moec {
 
 /// An empty section is absent.
 struct LearnedSections {
-  std::vector<std::byte> paths; // runtime/predict/PathTable.h
+  std::vector<std::byte> paths; // runtime/experts/PathTable.h
   std::vector<std::byte> trace; // compiler/profile/TraceSection.h
 };
 

@@ -1,6 +1,6 @@
 #include "compiler/profile/PathSection.h"
 
-#include "runtime/predict/PathTable.h"
+#include "runtime/experts/PathTable.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// Makes an artifact's activation-path table (runtime/predict/PathTable.h) from the traces of a
+// Makes an artifact's activation-path table (runtime/experts/PathTable.h) from the traces of a
 // calibration profile.
 #pragma once
 

@@ -1,7 +1,7 @@
 #include "compiler/profile/TracedRouting.h"
 
-#include "runtime/predict/Candidates.h"
-#include "runtime/predict/PathTable.h"
+#include "runtime/experts/Candidates.h"
+#include "runtime/experts/PathTable.h"
 
 #include <algorithm>
 

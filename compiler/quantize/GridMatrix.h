@@ -19,7 +19,7 @@ struct Grid {
   bool hasLevels =
       false; // Non-linear codes (runtime/format/CodeLevels.h): 2 to 4 bits, no offsets.
   bool hasByteScales = false; // Scales are multiples of one of the row, -127 to 127; no offsets.
-  bool hasHadamard = false;   // Rows are transformed (runtime/kernels/Hadamard.h).
+  bool hasHadamard = false;   // Rows are transformed (runtime/exec/Hadamard.h).
   friend bool operator==(const Grid &, const Grid &) = default;
 };
 

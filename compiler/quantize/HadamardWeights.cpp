@@ -1,6 +1,6 @@
 #include "compiler/quantize/HadamardWeights.h"
 
-#include "runtime/kernels/Hadamard.h"
+#include "runtime/exec/Hadamard.h"
 
 using namespace moert;
 

@@ -1,4 +1,4 @@
-// The Hadamard transform (runtime/kernels/Hadamard.h) of what a matrix is quantized from: its rows,
+// The Hadamard transform (runtime/exec/Hadamard.h) of what a matrix is quantized from: its rows,
 // and the moments of its inputs.
 #pragma once
 

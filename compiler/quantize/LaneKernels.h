@@ -7,7 +7,7 @@
 
 #include "compiler/quantize/GridMatrix.h"
 
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include <cstddef>
 #include <cstdint>

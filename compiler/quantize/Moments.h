@@ -3,7 +3,7 @@
 // the order of the tokens.
 #pragma once
 
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include <cstdint>
 #include <span>

@@ -3,7 +3,7 @@
 // not depend on the machine.
 #pragma once
 
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include <cstdint>
 #include <memory>

@@ -7,7 +7,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/evaluation/RatioBound.h"
 #include "runtime/evaluation/TextWindows.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <cstdint>
 #include <span>

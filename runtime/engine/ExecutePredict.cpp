@@ -1,6 +1,6 @@
 // Executes predict instructions: prefetch candidates from the values computed so far in a step.
 #include "runtime/engine/Executor.h"
-#include "runtime/predict/Candidates.h"
+#include "runtime/experts/Candidates.h"
 
 #include <algorithm>
 #include <array>

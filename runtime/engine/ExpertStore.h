@@ -5,8 +5,8 @@
 #include "moert/Engine.h"
 #include "runtime/base/HostMemory.h"
 #include "runtime/base/ThreadPool.h"
-#include "runtime/cache/ExpertCache.h"
-#include "runtime/predict/PathTable.h"
+#include "runtime/experts/ExpertCache.h"
+#include "runtime/experts/PathTable.h"
 
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 // Products per head (LinearHeadsInstruction): each head has a matrix and a part of every row.
 #pragma once
 
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include <cstdint>
 

@@ -3,9 +3,9 @@
 
 #include "moert/Engine.h"
 #include "runtime/base/HostMemory.h"
+#include "runtime/exec/Kernels.h"
 #include "runtime/format/Artifact.h"
 #include "runtime/io/ReadQueue.h"
-#include "runtime/kernels/Kernels.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The router of a MoE layer, as its route instruction describes it.
 #pragma once
 
+#include "runtime/exec/Kernels.h"
 #include "runtime/format/Instruction.h"
-#include "runtime/kernels/Kernels.h"
 
 #include <cstdint>
 #include <span>

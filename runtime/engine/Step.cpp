@@ -2,7 +2,7 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/engine/Footprint.h"
-#include "runtime/kernels/Hadamard.h"
+#include "runtime/exec/Hadamard.h"
 
 #include <algorithm>
 

@@ -5,8 +5,8 @@
 #include "moert/Engine.h"
 #include "runtime/base/HostMemory.h"
 #include "runtime/engine/SequenceSession.h"
+#include "runtime/exec/Kernels.h"
 #include "runtime/format/Artifact.h"
-#include "runtime/kernels/Kernels.h"
 
 #include <array>
 #include <cstdint>

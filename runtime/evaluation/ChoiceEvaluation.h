@@ -25,7 +25,7 @@
 
 #include "runtime/evaluation/Evaluation.h"
 #include "runtime/evaluation/ItemFile.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <string>
 

@@ -15,7 +15,7 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/evaluation/TextDocuments.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <cstdint>
 #include <optional>

@@ -283,7 +283,7 @@ struct Artifact {
   uint64_t tokenizerOffset = 0, tokenizerBytes = 0, tokenizerChecksum = 0;
   /// What plans are made from; a run does not read it (compiler/profile/TraceSection.h).
   uint64_t traceOffset = 0, traceBytes = 0, traceChecksum = 0;
-  /// The activation-path tables of all MoE layers (runtime/predict/PathTable.h).
+  /// The activation-path tables of all MoE layers (runtime/experts/PathTable.h).
   uint64_t pathsOffset = 0, pathsBytes = 0, pathsChecksum = 0;
   uint64_t recordsOffset = 0, recordsBytes = 0;
   uint64_t manifestOffset = 0, manifestBytes = 0; // Set by the reader only.

@@ -72,7 +72,7 @@ Result<Artifact> readArtifact(const std::string &path);
 /// Reads the tokenizer's table and checks its checksum; empty where the artifact has none.
 Result<std::vector<std::byte>> readTokenizerTable(const ByteSource &source,
                                                   const Artifact &artifact);
-/// The same for the activation-path tables (runtime/predict/PathTable.h).
+/// The same for the activation-path tables (runtime/experts/PathTable.h).
 Result<std::vector<std::byte>> readPaths(const ByteSource &source, const Artifact &artifact);
 /// The same for the trace (compiler/profile/TraceSection.h), which no run reads.
 Result<std::vector<std::byte>> readTrace(const ByteSource &source, const Artifact &artifact);

@@ -23,7 +23,7 @@ enum class BufferKind : uint8_t {
   kF32 = 0,
   kI32 = 1,
   kQuantized = 2, // int8 codes, then f32 scales, then i32 sums of codes, per activation group.
-  kHadamard = 3,  // The same of the row's Hadamard transform (runtime/kernels/Hadamard.h).
+  kHadamard = 3,  // The same of the row's Hadamard transform (runtime/exec/Hadamard.h).
 };
 constexpr BufferKind kLastBufferKind = BufferKind::kHadamard;
 

@@ -1,5 +1,5 @@
 // The position of every number of a weight matrix, in the artifact and in memory: one layout for
-// resident weights and records, made for the kernels (runtime/kernels), so that nothing is repacked
+// resident weights and records, made for the kernels (runtime/exec), so that nothing is repacked
 // at load. docs/format.md, "Weights", is the same in prose.
 //
 // A matrix has `rows` outputs and `cols` inputs: y = W x.
@@ -33,7 +33,7 @@
 // too, where the activation is zero.
 //
 // A matrix with the Hadamard transform stores the transform of its rows, which is multiplied with
-// the transform of its inputs (runtime/kernels/Hadamard.h).
+// the transform of its inputs (runtime/exec/Hadamard.h).
 //
 // MXFP4 (OCP Microscaling Formats 1.0) is a float kind, whose products take f32 activations: codes
 // of E2M1, and as scales, in the same place, powers of two as E8M0, a byte each. Its groups are 32

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/generation/StopText.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // The expert cache as a state machine: decides which reads begin, whose pages are given back and
 // which expert is computed next, and counts. It has no clock, disk or bytes; a driver carries out
 // its actions and reports which reads have ended:
-//   runtime/cache/ExpertCache       with pages, a read queue and checksums;
+//   runtime/experts/ExpertCache       with pages, a read queue and checksums;
 //   compiler/plan/CacheReplay       without time: each read completes at once;
 //   compiler/plan/TimedReplay       with the clock of a simulated disk.
 // What stays, what is hit, missed and evicted depends on the demand alone, so all three agree.

@@ -5,8 +5,8 @@
 #include "moert/Engine.h"
 #include "runtime/generation/GeneratedText.h"
 #include "runtime/generation/Sampler.h"
-#include "runtime/grammar/TokenConstraint.h"
 #include "runtime/serving/Answer.h"
+#include "runtime/text/grammar/TokenConstraint.h"
 
 #include <cstdint>
 #include <memory>

@@ -8,8 +8,8 @@
 // median and the longest processor time of a token, and how often the likely tokens left it open.
 #include "runtime/base/RandomStream.h"
 #include "runtime/generation/Sampler.h"
-#include "runtime/grammar/JsonSchema.h"
-#include "runtime/grammar/TokenConstraint.h"
+#include "runtime/text/grammar/JsonSchema.h"
+#include "runtime/text/grammar/TokenConstraint.h"
 #include "tests/unit/grammar/LargeVocabulary.h"
 
 #include <algorithm>

@@ -24,8 +24,8 @@
 // --quantize measures how long one thread takes to quantize rows of so many inputs from the cache,
 // and their Hadamard transform, relative to that in the same round.
 #include "runtime/base/CheckedMath.h"
-#include "runtime/kernels/Hadamard.h"
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Hadamard.h"
+#include "runtime/exec/Kernels.h"
 #include "tests/bench/MachineLimits.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // multiply-adds when all operands stay in registers.
 #pragma once
 
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include <cstddef>
 #include <cstdint>

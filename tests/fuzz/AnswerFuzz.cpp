@@ -1,6 +1,6 @@
 // Any text as an answer, in a format that the first byte chooses: the pieces are the answer, they
 // do not depend on how it is cut, and the arguments of calls are JSON.
-#include "runtime/answer/AnswerReader.h"
+#include "runtime/text/answer/AnswerReader.h"
 
 #include <algorithm>
 #include <array>

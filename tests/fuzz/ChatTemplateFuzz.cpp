@@ -1,7 +1,7 @@
 // A template from a stranger, and a conversation after it: whatever compiles stays within its
 // limits. The input is the template, a zero byte, and the variables as JSON; without them, a
 // conversation with a tool.
-#include "runtime/chat/ChatTemplate.h"
+#include "runtime/text/chat/ChatTemplate.h"
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // Any bytes as a grammar in llama.cpp's notation. One that is read can be followed.
-#include "runtime/grammar/Gbnf.h"
-#include "runtime/grammar/GrammarAutomaton.h"
+#include "runtime/text/grammar/Gbnf.h"
+#include "runtime/text/grammar/GrammarAutomaton.h"
 
 #include <cstdlib>
 

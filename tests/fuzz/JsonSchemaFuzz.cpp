@@ -1,7 +1,7 @@
 // Any bytes as a schema, and the rest of the input as choices among the bytes that its grammar
 // allows: what is generated is JSON, unless the choices end before the text does.
-#include "runtime/grammar/GrammarAutomaton.h"
-#include "runtime/grammar/JsonSchema.h"
+#include "runtime/text/grammar/GrammarAutomaton.h"
+#include "runtime/text/grammar/JsonSchema.h"
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>

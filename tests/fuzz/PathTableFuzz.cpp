@@ -1,5 +1,5 @@
 // The paths section of an artifact from a stranger; the layers are the artifact's.
-#include "runtime/predict/PathTable.h"
+#include "runtime/experts/PathTable.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   constexpr uint32_t kExperts[] = {2, 3, 4};

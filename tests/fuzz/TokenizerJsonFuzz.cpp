@@ -1,7 +1,7 @@
 // A tokenizer.json from a stranger: what is accepted can be stored, loads, and tokenizes.
-#include "runtime/tokenizer/Tokenizer.h"
-#include "runtime/tokenizer/TokenizerJson.h"
-#include "runtime/tokenizer/TokenizerTable.h"
+#include "compiler/import/tokenizer/TokenizerJson.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/TokenizerTable.h"
 
 #include <cstdlib>
 

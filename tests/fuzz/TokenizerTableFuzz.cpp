@@ -1,5 +1,5 @@
 // A tokenizer table as it lies in an artifact from a stranger: what loads tokenizes within bounds.
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <cstring>
 

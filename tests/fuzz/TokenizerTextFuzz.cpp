@@ -1,8 +1,8 @@
 // Any bytes as text for tokenizers that have a token for every byte: decoding gives the text back,
 // at once and id by id.
-#include "runtime/tokenizer/ByteAlphabet.h"
-#include "runtime/tokenizer/Tokenizer.h"
-#include "runtime/tokenizer/TokenizerTable.h"
+#include "runtime/text/tokenizer/ByteAlphabet.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/TokenizerTable.h"
 
 #include <cstdlib>
 

@@ -247,8 +247,9 @@ FORBIDDEN = [
     ("runtime/include/moert/moert.h", "<CLI/CLI.hpp>", "must never include"),
     ("runtime/io/Reader.cpp", "<yaml-cpp/yaml.h>", "must never include"),
     ("runtime/base/Status.h", '"runtime/io/Reader.h"', "runtime/base/ may include only"),
-    ("runtime/policy/Evict.h", '"runtime/cache/Cache.h"', "runtime/policy/ may include only"),
-    ("runtime/predict/Table.h", '"runtime/cache/Cache.h"', "runtime/predict/ may include only"),
+    ("runtime/policy/Evict.h", '"runtime/experts/Cache.h"', "runtime/policy/ may include only"),
+    ("runtime/experts/Table.h", '"runtime/engine/Engine.h"', "runtime/experts/ may include only"),
+    ("runtime/engine/Engine.cpp", '"runtime/text/tokenizer/Tokenizer.h"', "runtime/engine/ may include only"),
     ("compiler/plan/Plan.cpp", '"runtime/format/Artifact.h"', "compiler/plan/ may include only"),
     ("compiler/plan/Plan.cpp", '"compiler/ir/Moe.h"', "compiler/plan/ may include only"),
     ("compiler/plan/Plan.cpp", '"mlir/IR/Builders.h"', "must never include"),
@@ -272,10 +273,10 @@ FORBIDDEN = [
 ]
 
 ALLOWED = [
-    ("runtime/engine/Engine.cpp", '"runtime/cache/ExpertCache.h"'),
+    ("runtime/engine/Engine.cpp", '"runtime/experts/ExpertCache.h"'),
     ("runtime/engine/Engine.cpp", '"moert/moert.h"'),
     ("runtime/base/Checksum.cpp", "<xxhash.h>"),
-    ("runtime/predict/Table.cpp", '"runtime/policy/Prefetches.h"'),
+    ("runtime/experts/Table.cpp", '"runtime/policy/Prefetches.h"'),
     ("compiler/plan/Plan.cpp", '"runtime/memory/MemoryBudget.h"'),
     ("compiler/import/Config.cpp", "<nlohmann/json.hpp>"),
     ("compiler/commands/Compile.cpp", '"mlir/IR/Builders.h"'),

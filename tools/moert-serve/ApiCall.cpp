@@ -2,8 +2,8 @@
 
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
-#include "runtime/grammar/Gbnf.h"
-#include "runtime/grammar/JsonSchema.h"
+#include "runtime/text/grammar/Gbnf.h"
+#include "runtime/text/grammar/JsonSchema.h"
 #include "tools/moert-serve/ChatPrompt.h"
 #include "tools/moert-serve/SchemaFields.h"
 #include "tools/moert-serve/ToolFields.h"

@@ -3,8 +3,8 @@
 
 #include "moert/Engine.h"
 #include "runtime/generation/SamplingOptions.h"
-#include "runtime/grammar/TokenConstraint.h"
 #include "runtime/serving/Answer.h"
+#include "runtime/text/grammar/TokenConstraint.h"
 #include "tools/moert-serve/ChatFormat.h"
 #include "tools/moert-serve/Fields.h"
 

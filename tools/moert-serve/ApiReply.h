@@ -2,9 +2,9 @@
 // they are generated.
 #pragma once
 
-#include "runtime/answer/AnswerReader.h"
 #include "runtime/serving/Answer.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/answer/AnswerReader.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 #include "tools/moert-serve/ApiCall.h"
 #include "tools/moert-serve/Responses.h"
 

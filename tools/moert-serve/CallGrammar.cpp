@@ -1,7 +1,7 @@
 #include "tools/moert-serve/CallGrammar.h"
 
 #include "runtime/base/Excerpt.h"
-#include "runtime/grammar/JsonRules.h"
+#include "runtime/text/grammar/JsonRules.h"
 
 #include <algorithm>
 #include <array>

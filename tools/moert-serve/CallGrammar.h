@@ -2,8 +2,8 @@
 // written as the model was trained to write it.
 #pragma once
 
-#include "runtime/answer/CallForm.h"
-#include "runtime/grammar/JsonSchema.h"
+#include "runtime/text/answer/CallForm.h"
+#include "runtime/text/grammar/JsonSchema.h"
 
 #include <span>
 

@@ -1,6 +1,6 @@
 #include "tools/moert-serve/ChatFormat.h"
 
-#include "runtime/chat/ContentParts.h"
+#include "runtime/text/chat/ContentParts.h"
 #include "tools/moert-serve/GenericTools.h"
 
 namespace moert::serve {

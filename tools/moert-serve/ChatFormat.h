@@ -2,9 +2,9 @@
 // none.
 #pragma once
 
-#include "runtime/answer/AnswerFormat.h"
-#include "runtime/chat/ChatTemplate.h"
 #include "runtime/format/Artifact.h"
+#include "runtime/text/answer/AnswerFormat.h"
+#include "runtime/text/chat/ChatTemplate.h"
 #include "tools/moert-serve/ApiError.h"
 
 #include <optional>

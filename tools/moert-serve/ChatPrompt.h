@@ -1,7 +1,7 @@
 // The prompt that a conversation becomes.
 #pragma once
 
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 #include "tools/moert-serve/ChatFormat.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Schemas in requests: the grammars that answers are constrained by.
 #pragma once
 
-#include "runtime/grammar/JsonSchema.h"
+#include "runtime/text/grammar/JsonSchema.h"
 #include "tools/moert-serve/ApiCall.h"
 #include "tools/moert-serve/Fields.h"
 

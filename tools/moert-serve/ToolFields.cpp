@@ -2,7 +2,7 @@
 
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
-#include "runtime/grammar/JsonSchema.h"
+#include "runtime/text/grammar/JsonSchema.h"
 #include "tools/moert-serve/CallGrammar.h"
 #include "tools/moert-serve/SchemaFields.h"
 

@@ -1,7 +1,7 @@
 #include "tools/moert/TemplateFlags.h"
 
 #include "runtime/base/InputText.h"
-#include "runtime/chat/ChatTemplate.h"
+#include "runtime/text/chat/ChatTemplate.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

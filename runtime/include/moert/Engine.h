@@ -10,13 +10,13 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/engine/StepParts.h"
+#include "runtime/exec/Kernels.h"
 #include "runtime/format/Artifact.h"
 #include "runtime/io/ReadQueue.h"
-#include "runtime/kernels/Kernels.h"
 #include "runtime/memory/MemoryBudget.h"
 #include "runtime/policy/MissPolicy.h"
 #include "runtime/policy/Prefetches.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <atomic>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // What an answer becomes, read in pieces of a given size.
 #pragma once
 
-#include "runtime/answer/AnswerReader.h"
+#include "runtime/text/answer/AnswerReader.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

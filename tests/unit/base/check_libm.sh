@@ -2,7 +2,7 @@
 # usage: check_libm.sh NM LIBM OBJECT...
 # Object files may not call functions of libm whose results differ from version to version: no bit of an artifact
 # or of an answer may depend on them (docs/numbers.md). Ours are in runtime/base/DeterministicMath.h, those of the
-# token loop in runtime/kernels. Takes the names from the library itself.
+# token loop in runtime/exec. Takes the names from the library itself.
 set -eu
 nm=$1 libm=$2
 shift 2

@@ -1,7 +1,7 @@
 // Experts with separate copies of low and of high precision. Records of 8 blocks: a low copy of 3
 // blocks, and after it a high one of two slices, of 3 blocks and of 2. With pages of 2 blocks the
 // high copy begins in the middle of a page.
-#include "runtime/cache/ExpertCache.h"
+#include "runtime/experts/ExpertCache.h"
 
 #include "tests/unit/cache/CacheFixture.h"
 #include "tests/unit/cache/FakeReadQueue.h"

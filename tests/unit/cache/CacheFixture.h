@@ -3,7 +3,7 @@
 
 #include "runtime/base/Checksum.h"
 #include "runtime/base/HostMemory.h"
-#include "runtime/cache/ExpertCache.h"
+#include "runtime/experts/ExpertCache.h"
 #include "runtime/memory/MemoryBudget.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // A cache that continues with another pool.
-#include "runtime/cache/ExpertCache.h"
+#include "runtime/experts/ExpertCache.h"
 
 #include "tests/unit/cache/CacheFixture.h"
 #include "tests/unit/cache/FakeReadQueue.h"

@@ -1,6 +1,6 @@
 // Experts of which a layer pass demands the first slices only. Records of 4 blocks have slices of 3
 // blocks and of 1 block; with pages of 2 blocks a page has parts of both.
-#include "runtime/cache/ExpertCache.h"
+#include "runtime/experts/ExpertCache.h"
 
 #include "tests/unit/cache/CacheFixture.h"
 #include "tests/unit/cache/FakeReadQueue.h"

@@ -1,4 +1,4 @@
-#include "runtime/cache/ExpertCache.h"
+#include "runtime/experts/ExpertCache.h"
 
 #include "tests/unit/cache/CacheFixture.h"
 #include "tests/unit/cache/FakeReadQueue.h"

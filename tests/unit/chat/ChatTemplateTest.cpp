@@ -1,7 +1,7 @@
 // What callers see: errors with their places, variables, the clock, and what is refused by name.
 #include "tests/unit/chat/ChatTestData.h"
 
-#include "runtime/chat/ContentParts.h"
+#include "runtime/text/chat/ContentParts.h"
 
 #include <sstream>
 #include <tuple>

@@ -2,7 +2,7 @@
 // directory.
 #pragma once
 
-#include "runtime/chat/ChatTemplate.h"
+#include "runtime/text/chat/ChatTemplate.h"
 
 #include <doctest/doctest.h>
 #include <fstream>

@@ -3,11 +3,11 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/HalfFloat.h"
+#include "runtime/exec/Hadamard.h"
+#include "runtime/experts/PathTable.h"
 #include "runtime/format/Writer.h"
-#include "runtime/kernels/Hadamard.h"
 #include "runtime/policy/CacheAllotment.h"
 #include "runtime/policy/Prefetches.h"
-#include "runtime/predict/PathTable.h"
 
 #include <bit>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Checks which texts the grammar of a schema takes, and which keywords it does not keep.
 #pragma once
 
-#include "runtime/grammar/JsonSchema.h"
+#include "runtime/text/grammar/JsonSchema.h"
 #include "tests/unit/grammar/Matching.h"
 
 #include <doctest/doctest.h>

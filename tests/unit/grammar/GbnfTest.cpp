@@ -1,7 +1,7 @@
 // Grammars in llama.cpp's notation: the texts that they take, and faults with their places.
-#include "runtime/grammar/Gbnf.h"
+#include "runtime/text/grammar/Gbnf.h"
 #include "runtime/base/Utf8.h"
-#include "runtime/grammar/CodePointSet.h"
+#include "runtime/text/grammar/CodePointSet.h"
 #include "tests/unit/grammar/Matching.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // Whether a text is of a grammar.
 #pragma once
 
-#include "runtime/grammar/GrammarAutomaton.h"
+#include "runtime/text/grammar/GrammarAutomaton.h"
 
 #include <string_view>
 

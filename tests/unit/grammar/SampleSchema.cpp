@@ -2,8 +2,8 @@
 // a schema. A line of the output is {"error": ...} or {"unenforced": [...], "texts": [...]}.
 //
 //     sample_schema COUNT SEED
-#include "runtime/grammar/GrammarAutomaton.h"
-#include "runtime/grammar/JsonSchema.h"
+#include "runtime/text/grammar/GrammarAutomaton.h"
+#include "runtime/text/grammar/JsonSchema.h"
 
 #include <cstdio>
 #include <cstdlib>

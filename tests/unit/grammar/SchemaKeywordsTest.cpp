@@ -1,5 +1,5 @@
 // Keywords that restrict values: the texts that they let through, and those that they do not.
-#include "runtime/grammar/StringSet.h"
+#include "runtime/text/grammar/StringSet.h"
 #include "tests/unit/grammar/Checking.h"
 
 #include <fstream>

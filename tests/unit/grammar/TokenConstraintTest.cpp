@@ -1,5 +1,5 @@
-#include "runtime/grammar/TokenConstraint.h"
-#include "runtime/grammar/JsonSchema.h"
+#include "runtime/text/grammar/TokenConstraint.h"
+#include "runtime/text/grammar/JsonSchema.h"
 #include "tests/unit/grammar/LargeVocabulary.h"
 #include "tests/unit/support/FailAllocations.h"
 

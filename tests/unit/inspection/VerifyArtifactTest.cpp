@@ -2,13 +2,13 @@
 // unusable content is refused, even with a right checksum.
 #include "compiler/inspection/VerifyArtifact.h"
 
+#include "compiler/import/tokenizer/TokenizerJson.h"
 #include "compiler/profile/TraceSection.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/experts/PathTable.h"
 #include "runtime/format/Writer.h"
-#include "runtime/predict/PathTable.h"
-#include "runtime/tokenizer/Tokenizer.h"
-#include "runtime/tokenizer/TokenizerJson.h"
-#include "runtime/tokenizer/TokenizerTable.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/TokenizerTable.h"
 #include "tests/unit/format/TinyArtifact.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Quantizing activations to int8, themselves or their Hadamard transform.
-#include "runtime/kernels/Hadamard.h"
+#include "runtime/exec/Hadamard.h"
 #include "tests/unit/kernels/TestMatrices.h"
 
 #include <numeric>

@@ -1,5 +1,5 @@
 // Selection of the kernels.
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include <doctest/doctest.h>
 

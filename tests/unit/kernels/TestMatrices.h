@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/base/CheckedMath.h"
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include <doctest/doctest.h>
 

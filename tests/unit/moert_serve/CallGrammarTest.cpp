@@ -2,8 +2,8 @@
 // has is read as calls that fit their schemas.
 #include "tools/moert-serve/CallGrammar.h"
 
-#include "runtime/answer/AnswerReader.h"
-#include "runtime/grammar/GrammarAutomaton.h"
+#include "runtime/text/answer/AnswerReader.h"
+#include "runtime/text/grammar/GrammarAutomaton.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

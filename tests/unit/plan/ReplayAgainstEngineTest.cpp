@@ -4,7 +4,7 @@
 #include "compiler/plan/CacheReplay.h"
 
 #include "compiler/calibrate/Layerwise.h"
-#include "runtime/predict/Candidates.h"
+#include "runtime/experts/Candidates.h"
 #include "tests/unit/engine/EngineFixture.h"
 #include "tests/unit/engine/SynchronousQueue.h"
 #include "tests/unit/policy/AllCacheRules.h"

@@ -1,7 +1,7 @@
 #include "compiler/plan/PlanInputs.h"
 
 #include "compiler/plan/StepCosts.h"
-#include "runtime/predict/PathTable.h"
+#include "runtime/experts/PathTable.h"
 #include "tests/unit/format/TinyArtifact.h"
 #include "tests/unit/planning/TinyPlanning.h"
 

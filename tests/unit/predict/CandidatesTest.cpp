@@ -1,5 +1,5 @@
 // Which experts become prefetch candidates of a prediction.
-#include "runtime/predict/Candidates.h"
+#include "runtime/experts/Candidates.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // The activation-path table: its predictions, and the sections that it refuses.
-#include "runtime/predict/PathTable.h"
+#include "runtime/experts/PathTable.h"
 
 #include "runtime/policy/Eviction.h"
 

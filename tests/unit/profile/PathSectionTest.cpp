@@ -1,7 +1,7 @@
 #include "compiler/profile/PathSection.h"
 
+#include "runtime/experts/PathTable.h"
 #include "runtime/format/Reader.h"
-#include "runtime/predict/PathTable.h"
 #include "tests/unit/profile/TinyProfile.h"
 
 #include <cstring>

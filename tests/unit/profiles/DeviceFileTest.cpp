@@ -1,6 +1,6 @@
 #include "profiles/DeviceFile.h"
 
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include <doctest/doctest.h>
 #include <string>

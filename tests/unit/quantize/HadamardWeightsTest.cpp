@@ -1,7 +1,7 @@
 // The Hadamard transform of weights and of their inputs' moments.
 #include "compiler/quantize/HadamardWeights.h"
 #include "compiler/quantize/PackWeights.h"
-#include "runtime/kernels/Hadamard.h"
+#include "runtime/exec/Hadamard.h"
 #include "tests/unit/quantize/TestExpert.h"
 
 #include <doctest/doctest.h>

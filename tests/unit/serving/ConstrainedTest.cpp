@@ -1,5 +1,5 @@
 // Answers in a format: what they are drawn from, and how they end where it cannot be followed.
-#include "runtime/grammar/JsonSchema.h"
+#include "runtime/text/grammar/JsonSchema.h"
 #include "tests/unit/serving/ServingFixture.h"
 
 #include <doctest/doctest.h>

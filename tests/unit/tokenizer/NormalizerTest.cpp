@@ -1,6 +1,6 @@
 // The normalizer list: Unicode's forms, replacements and SentencePiece's character maps. Expected
 // texts are those of the PyPI package tokenizers 0.23.3.
-#include "runtime/tokenizer/Normalizer.h"
+#include "runtime/text/tokenizer/Normalizer.h"
 
 #include <cstring>
 #include <doctest/doctest.h>

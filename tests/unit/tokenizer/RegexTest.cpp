@@ -1,6 +1,6 @@
 // Regular expressions as tokenizer.json spells them: what they match, and what is refused. The
 // expected pieces are those of the PyPI package tokenizers 0.23.3 (pre_tokenizers.Split).
-#include "runtime/tokenizer/PreTokenizer.h"
+#include "runtime/text/tokenizer/PreTokenizer.h"
 
 #include <doctest/doctest.h>
 

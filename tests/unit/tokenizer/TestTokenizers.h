@@ -2,9 +2,9 @@
 // directory.
 #pragma once
 
-#include "runtime/tokenizer/Tokenizer.h"
-#include "runtime/tokenizer/TokenizerJson.h"
-#include "runtime/tokenizer/TokenizerTable.h"
+#include "compiler/import/tokenizer/TokenizerJson.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/TokenizerTable.h"
 
 #include <doctest/doctest.h>
 #include <fstream>

@@ -1,9 +1,9 @@
 // The stages of text on its way to the model: UTF-8 and splitting; NormalizerTest.cpp has the one
 // between.
 #include "runtime/base/Utf8.h"
-#include "runtime/tokenizer/ByteAlphabet.h"
-#include "runtime/tokenizer/PieceSplitter.h"
-#include "runtime/tokenizer/PreTokenizer.h"
+#include "runtime/text/tokenizer/ByteAlphabet.h"
+#include "runtime/text/tokenizer/PieceSplitter.h"
+#include "runtime/text/tokenizer/PreTokenizer.h"
 
 #include <doctest/doctest.h>
 

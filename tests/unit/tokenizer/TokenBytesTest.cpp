@@ -1,4 +1,4 @@
-#include "runtime/tokenizer/TokenBytes.h"
+#include "runtime/text/tokenizer/TokenBytes.h"
 
 #include <doctest/doctest.h>
 

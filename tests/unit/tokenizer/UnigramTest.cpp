@@ -1,7 +1,7 @@
 // Unigram models: the best path, unknown characters, byte fallback, and how scores are read.
 #include "tests/unit/tokenizer/TestTokenizers.h"
 
-#include "runtime/tokenizer/TokenizerJsonUnigram.h"
+#include "compiler/import/tokenizer/TokenizerJsonUnigram.h"
 
 #include <cmath>
 #include <functional>

@@ -2,8 +2,8 @@
 // and the whole text with special tokens, which the next prompt may continue.
 #pragma once
 
-#include "runtime/answer/AnswerReader.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/answer/AnswerReader.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <cstdint>
 #include <functional>

@@ -3,8 +3,8 @@
 // answers alone.
 #pragma once
 
-#include "runtime/answer/AnswerReader.h"
 #include "runtime/base/Status.h"
+#include "runtime/text/answer/AnswerReader.h"
 #include "tools/console/WordWrap.h"
 
 #include <string>

@@ -1,6 +1,6 @@
 #include "tools/moert/chat/Conversation.h"
 
-#include "runtime/chat/ContentParts.h"
+#include "runtime/text/chat/ContentParts.h"
 
 #include <algorithm>
 

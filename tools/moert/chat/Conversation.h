@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/base/Status.h"
-#include "runtime/chat/ChatTemplate.h"
 #include "runtime/format/Artifact.h"
+#include "runtime/text/chat/ChatTemplate.h"
 
 #include <nlohmann/json.hpp>
 

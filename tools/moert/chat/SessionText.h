@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
-#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <cstddef>
 #include <cstdint>

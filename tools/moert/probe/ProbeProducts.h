@@ -4,7 +4,7 @@
 
 #include "runtime/base/HostMemory.h"
 #include "runtime/base/ThreadPool.h"
-#include "runtime/kernels/Kernels.h"
+#include "runtime/exec/Kernels.h"
 
 #include <array>
 #include <memory>

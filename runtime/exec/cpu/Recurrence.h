@@ -1,0 +1,112 @@
+// The kernels of sequences with states, in lanes. Included after Elementwise.h.
+#pragma once
+
+#include "runtime/exec/cpu/Elementwise.h"
+
+namespace moert {
+namespace {
+
+void convolve(const float *x, const float *weight, uint32_t taps, float *tail, uint32_t width,
+              uint32_t position, bool silu, uint32_t begin, uint32_t end, float *y) {
+  const uint32_t kept = taps - 1, oldest = position % kept;
+  forLanes(end - begin, [&](uint64_t from, uint32_t count) {
+    const uint64_t i = begin + from;
+    const float *own = weight + i * taps; // Panels have kLanes elements.
+    Lanes sum = zeroLanes();
+    for (uint32_t tap = 0; tap < kept; ++tap) {
+      const uint32_t row = oldest + tap < kept ? oldest + tap : oldest + tap - kept;
+      sum = fma(load(own + tap * kLanes), loadUpTo(tail + uint64_t(row) * width + i, count), sum);
+    }
+    const Lanes input = loadUpTo(x + i, count);
+    sum = fma(load(own + kept * kLanes), input, sum);
+    storeUpTo(tail + uint64_t(oldest) * width + i, input, count);
+    storeUpTo(y + i, silu ? divide(sum, sigmoidDivisor(sum)) : sum, count);
+  });
+}
+
+void unitNorm(float *x, uint64_t xStride, uint32_t rows, uint32_t cols, uint32_t segment,
+              float epsilon) {
+  for (uint32_t row = 0; row < rows; ++row)
+    for (uint32_t first = 0; first < cols; first += segment) {
+      float *own = x + row * xStride + first;
+      Lanes squares = zeroLanes(); // Never -0, so zero lanes of the remainder change nothing.
+      forLanes(segment, [&](uint64_t i, uint32_t count) {
+        const Lanes values = loadUpTo(own + i, count);
+        squares = fma(values, values, squares);
+      });
+      const Lanes reciprocal = splat(reciprocalRoot(treeSum(squares), epsilon));
+      forLanes(segment, [&](uint64_t i, uint32_t count) {
+        storeUpTo(own + i, multiply(loadUpTo(own + i, count), reciprocal), count);
+      });
+    }
+}
+
+/// One token's vectors of one head.
+struct DeltaStep {
+  const float *query, *key, *value;
+  float decay, write, scale;
+  uint32_t keyDim, valueDim;
+};
+
+/// Columns of the state that are computed together, in lanes: their sums do not wait for each
+/// other.
+constexpr uint32_t kColumnsTogether = 4;
+
+template <uint32_t kColumns>
+inline void deltaColumns(const DeltaStep &step, uint32_t first, uint32_t lastCount, float *state,
+                         float *out) {
+  const auto countOf = [&](uint32_t column) { return column + 1 == kColumns ? lastCount : kLanes; };
+  const Lanes decay = splat(step.decay);
+  Lanes sums[kColumns];
+  for (Lanes &sum : sums)
+    sum = zeroLanes();
+  // The faded elements are computed twice, which is faster than storing them twice.
+  const auto faded = [&](const float *row, uint32_t c) {
+    return multiply(decay, loadUpTo(row + c * kLanes, countOf(c)));
+  };
+  for (uint32_t i = 0; i < step.keyDim; ++i) {
+    const float *row = state + uint64_t(i) * step.valueDim + first;
+    const Lanes key = splat(step.key[i]);
+    for (uint32_t c = 0; c < kColumns; ++c)
+      sums[c] = fma(key, faded(row, c), sums[c]);
+  }
+  Lanes updates[kColumns];
+  for (uint32_t c = 0; c < kColumns; ++c) {
+    const Lanes value = loadUpTo(step.value + first + c * kLanes, countOf(c));
+    updates[c] = multiply(splat(step.write), subtract(value, sums[c]));
+    sums[c] = zeroLanes();
+  }
+  for (uint32_t i = 0; i < step.keyDim; ++i) {
+    float *row = state + uint64_t(i) * step.valueDim + first;
+    const Lanes key = splat(step.key[i]), query = splat(step.query[i]);
+    for (uint32_t c = 0; c < kColumns; ++c) {
+      const Lanes element = fma(key, updates[c], faded(row, c));
+      storeUpTo(row + c * kLanes, element, countOf(c));
+      sums[c] = fma(query, element, sums[c]);
+    }
+  }
+  for (uint32_t c = 0; c < kColumns; ++c)
+    storeUpTo(out + first + c * kLanes, multiply(splat(step.scale), sums[c]), countOf(c));
+}
+
+void deltaRule(const float *query, const float *key, const float *value, float decay, float write,
+               float scale, uint32_t keyDim, uint32_t valueDim, float *state, float *out) {
+  const DeltaStep step = {query, key, value, decay, write, scale, keyDim, valueDim};
+  uint32_t first = 0;
+  for (; first + kColumnsTogether * kLanes <= valueDim; first += kColumnsTogether * kLanes)
+    deltaColumns<kColumnsTogether>(step, first, kLanes, state, out);
+  for (; first < valueDim; first += kLanes)
+    deltaColumns<1>(step, first, valueDim - first < kLanes ? valueDim - first : kLanes, state, out);
+}
+
+void gate(GateKind kind, const float *x, const float *gates, uint32_t cols, float *y) {
+  forLanes(cols, [&](uint64_t i, uint32_t count) {
+    Lanes factor = loadUpTo(gates + i, count);
+    if (kind == GateKind::kSigmoid)
+      factor = divide(splat(1.0f), sigmoidDivisor(factor));
+    storeUpTo(y + i, multiply(factor, loadUpTo(x + i, count)), count);
+  });
+}
+
+} // namespace
+} // namespace moert
