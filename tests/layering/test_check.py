@@ -1,4 +1,5 @@
 """tools/check and the layering rules: a deliberately wrong tree is refused, each time for the one reason it is wrong."""
+import json
 import os
 import subprocess
 import tempfile
@@ -49,7 +50,7 @@ class CheckTest(TreeTest):
     def test_a_clean_tree_passes_every_check(self):
         status, failed, output = self.tree.check()
         self.assertEqual((status, failed), (0, []), output)
-        self.assertEqual(output.count("ok "), 8)
+        self.assertEqual(output.count("ok "), 9)
 
     def test_a_badly_laid_out_file_is_refused_by_name(self):
         self.tree.write("runtime/base/Bad.cpp", "int  answer( ){return 42;}\n")
@@ -64,6 +65,17 @@ class CheckTest(TreeTest):
                 broken.chmod(0o755)
                 status, failed, output = self.tree.check(PATH=f"{folder}:{os.environ['PATH']}")
                 self.assertEqual((status, failed), (1, checks), output)
+
+    def test_a_fault_in_a_changed_file_of_a_build_is_refused(self):
+        fault = "#include <string>\n\nint twice(std::string text) {\n  return 2 * static_cast<int>(text.size());\n}\n"
+        subprocess.run(["git", "-C", str(self.tree.root), "-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "a"], check=True)
+        self.tree.write(".clang-tidy", (ROOT / ".clang-tidy").read_text())
+        self.tree.write("runtime/base/Copy.cpp", fault)
+        self.assertEqual(self.tree.check()[:2], (0, []))
+        source = str(self.tree.root / "runtime/base/Copy.cpp")
+        self.tree.write("build/release/compile_commands.json",
+                        json.dumps([{"directory": str(self.tree.root), "file": source, "command": f"c++ -std=c++20 -c {source}"}]))
+        self.refused("tidy", "runtime/base/Copy.cpp:3")
 
     def test_a_misspelt_word_is_refused_with_its_line(self):
         self.tree.write("README.md", "This is t" + "eh project.\n")
