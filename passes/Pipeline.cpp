@@ -3,6 +3,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
 
 namespace mlir::moe {
 
@@ -18,8 +19,12 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   bits.group = options.group;
   bits.activationGroup = options.activationGroup;
   passes.addPass(createAssignBitsPass(bits));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
 
   passes.addPass(createPlacePredictorsPass());
+  passes.addPass(createJoinProductsPass());
+  passes.addPass(createBufferizePass());
 
   // A calibrated artifact holds activation-path tables.
   const bool hasPaths = options.paths || options.sources.learned || !options.calibration.empty();
@@ -35,12 +40,10 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   plans.paths = hasPaths;
   passes.addPass(createMakePlansPass(std::move(plans), options.sources));
 
-  PlanMemoryPassOptions memory;
-  memory.threads = options.threads;
-  memory.paths = hasPaths;
-  passes.addPass(createPlanMemoryPass(memory));
-
-  passes.addPass(createLowerToSchedulePass());
+  CheckBudgetsPassOptions budgets;
+  budgets.threads = options.threads;
+  budgets.paths = hasPaths;
+  passes.addPass(createCheckBudgetsPass(budgets));
 }
 
 namespace {
@@ -92,8 +95,10 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
 
 void registerMoePassesAndPipeline() {
   registerMoePasses();
+  registerCanonicalizerPass();
+  registerCSEPass();
   PassPipelineRegistration<TextOptions>(
-      "moe-compile", "From a model's layers to its schedule: all passes in order",
+      "moe-compile", "From a model to its schedule: all passes in order",
       [](OpPassManager &passes, const TextOptions &text) {
         CompileOptions options;
         options.bits = text.bits;

@@ -1,4 +1,4 @@
-// The pass pipeline from a model's layers to its schedule, in one function.
+// The pass pipeline from a model to its schedule, in one function.
 #pragma once
 
 #include "passes/MakePlans.h"
