@@ -7,6 +7,15 @@
 
 namespace mlir::moe {
 
+void addProgramPasses(OpPassManager &passes, const AssignBitsPassOptions &bits) {
+  passes.addPass(createAssignBitsPass(bits));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addPass(createPlacePredictorsPass());
+  passes.addPass(createJoinProductsPass());
+  passes.addPass(createBufferizePass());
+}
+
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) {
   AssignBitsPassOptions bits;
   bits.bits = options.bits;
@@ -18,13 +27,7 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   bits.kvBits = options.kvBits;
   bits.group = options.group;
   bits.activationGroup = options.activationGroup;
-  passes.addPass(createAssignBitsPass(bits));
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
-
-  passes.addPass(createPlacePredictorsPass());
-  passes.addPass(createJoinProductsPass());
-  passes.addPass(createBufferizePass());
+  addProgramPasses(passes, bits);
 
   // A calibrated artifact holds activation-path tables.
   const bool hasPaths = options.paths || options.sources.learned || !options.calibration.empty();

@@ -30,6 +30,9 @@ struct CompileOptions {
   bool paths = false; // The artifact will hold activation-path tables, which take memory.
 };
 
+/// The passes before make-plans: from an imported model to programs with offsets.
+void addProgramPasses(OpPassManager &passes, const AssignBitsPassOptions &bits);
+
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options);
 
 /// Registers the passes and, as `moe-compile`, the pipeline.
