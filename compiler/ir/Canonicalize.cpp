@@ -1,4 +1,4 @@
-// The canonicalizations of instructions: what MLIR's canonicalizer removes because the result has
+// How instructions are simplified: what MLIR's canonicalizer removes because the result has
 // the same bits without it.
 #include "compiler/ir/MoeDialect.h"
 
