@@ -4,8 +4,10 @@
 
 #include "compiler/ir/Choices.h"
 #include "compiler/quantize/PackGrid.h"
+#include "passes/QuantizeInputs.h"
 #include "runtime/format/CodeLevels.h"
 
+#include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace mlir::moe {
@@ -180,7 +182,7 @@ LogicalResult AssignBits::setSlices(MoeLayerOp layer) {
 // The matrices that compute the logits.
 static llvm::StringSet<> headsOf(ModuleOp module) {
   llvm::StringSet<> heads;
-  module.walk([&](HeadOp head) { heads.insert(head.getLinear().getWeight().getValue()); });
+  module.walk([&](HeadOp head) { heads.insert(head.getWeight()); });
   return heads;
 }
 
@@ -257,6 +259,9 @@ void AssignBits::runOnOperation() {
   const FailureOr<bool> areResidentsChosen = setResidentFormats(module);
   if (mlir::failed(areResidentsChosen))
     return signalPassFailure();
+  for (ProgramOp program : module.getOps<ProgramOp>())
+    if (mlir::failed(quantizeInputs(program)))
+      return signalPassFailure();
   Builder builder(&getContext());
   const auto setOrRemove = [&](StringRef name, bool isSet, const Twine &value) {
     if (isSet)

@@ -2,28 +2,10 @@
 
 #include "compiler/emit/ArtifactFacts.h"
 #include "compiler/emit/BuildEmitPlan.h"
-#include "compiler/ir/BuildProgram.h"
-#include "passes/ExpandProgram.h"
-#include "passes/PlaceBuffers.h"
 
 #include "runtime/format/Writer.h"
 
 namespace mlir::moe {
-
-/// The instructions that a function will become, with its buffers in the arena.
-static FailureOr<moert::Program> programOf(func::FuncOp function) {
-  FailureOr<OwningOpRef<ProgramOp>> program = expandProgram(function);
-  if (failed(program))
-    return failure();
-  placeProgram(program->get());
-  mergePlaces(program->get());
-  // Symbols are looked up in the module.
-  ProgramOp inserted = program->release();
-  OpBuilder(function).insert(inserted);
-  FailureOr<moert::Program> built = buildProgram(inserted);
-  inserted.erase();
-  return built;
-}
 
 FailureOr<moert::Artifact> describe(ModuleOp module) {
   moec::EmitPlan described;
@@ -32,12 +14,8 @@ FailureOr<moert::Artifact> describe(ModuleOp module) {
   moert::Artifact &artifact = described.artifact;
   if (moert::Status status = moert::layOutArtifact(artifact, {}); !status.isOk())
     return emitStatus(module, status);
-  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
-    FailureOr<moert::Program> program = programOf(function);
-    if (mlir::failed(program))
-      return failure();
-    addProgram(std::move(*program), artifact);
-  }
+  if (mlir::failed(moec::addPrograms(module, artifact)))
+    return failure();
   return std::move(artifact);
 }
 

@@ -1,4 +1,4 @@
-// A module as the artifact that it will become, before its functions are lowered: what planning
+// A module as the artifact that it will become, before it has plans: what planning
 // takes its facts from, and the memory that a run of it will need. The runtime repeats the account
 // of the memory with exact numbers when it loads the artifact.
 #pragma once
@@ -10,8 +10,7 @@
 namespace mlir::moe {
 
 /// The laid out weights and the programs; no plans and no page size. Needs the formats of
-/// assign-bits, and an instruction for every layer op. Errors are emitted at the op, here and
-/// below.
+/// assign-bits and the offsets of bufferize. Errors are emitted at the op, here and below.
 FailureOr<moert::Artifact> describe(ModuleOp module);
 
 /// The artifact is the described module with a page size.

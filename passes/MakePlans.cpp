@@ -13,6 +13,8 @@
 #include "runtime/exec/Kernels.h"
 #include "runtime/format/Writer.h"
 
+#include "mlir/IR/Builders.h"
+
 namespace mlir::moe {
 
 #define GEN_PASS_DEF_MAKEPLANSPASS

@@ -1,4 +1,4 @@
-// The passes from a model's layers to the schedule that the runtime executes. passes/Pipeline.h has
+// The passes from a model's instructions to the schedule that the runtime executes. passes/Pipeline.h has
 // their order.
 #ifndef MOE_PASSES
 #define MOE_PASSES
@@ -92,6 +92,19 @@ def AssignBitsPass : Pass<"moe-assign-bits", "::mlir::ModuleOp"> {
     `head-bits` is the width of the matrix that computes the logits; where the head is the embedding
     too, the width of both.
 
+    A product with a quantized weight reads a quantized row, so each gets a `moe.quantize` before it, of the
+    row or of its Hadamard transform; CSE leaves one of those that several products read (queries, keys and
+    values; routed and shared experts). Before, and after:
+
+    ```mlir
+    %q = moe.linear %n weight @layer0.query : (!moe.row<f32, 64>) -> !moe.row<f32, 64>
+    ```
+
+    ```mlir
+    %c = moe.quantize %n : (!moe.row<f32, 64>) -> !moe.row<quantized, 64, group = 32>
+    %q = moe.linear %c weight @layer0.query : (!moe.row<quantized, 64, group = 32>) -> !moe.row<f32, 64>
+    ```
+
     On completion every `moe.weight` has a format and every `moe.moe_layer` has slices, and
     down_slices where a down of it is stored differently; earlier formats are replaced.
     `moe.expert_bits`, `moe.resident_bits` and, if they were given, `moe.head_bits` and, where it
@@ -152,23 +165,21 @@ def PlacePredictorsPass : Pass<"moe-place-predictors", "::mlir::ModuleOp"> {
     Before:
 
     ```mlir
-    func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
-      ...
-      %e, %w = moe.route %n router <@layer0.router> to @layer0.experts ...
-      %x = moe.experts %n of @layer0.experts chosen %e, %w ...
+    %s = moe.linear %n weight @layer0.router role router : (!f32x64) -> !f32x8
+    %e, %w = moe.route %s moeLayer @layer0.experts : (!f32x8) -> (!i32x2, !f32x2)
+    %x = moe.experts %n, %e, %w moeLayer @layer0.experts : (!f32x64, !i32x2, !f32x2) -> !f32x64
     ```
 
     After:
 
     ```mlir
-    func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
-      ...
-      %e, %w = moe.route %n router <@layer0.router> to @layer0.experts ...
-      moe.predict %n router <@layer1.router> of @layer1.experts ahead 1 : tensor<?x64xf32>
-      %x = moe.experts %n of @layer0.experts chosen %e, %w ...
+    %s = moe.linear %n weight @layer0.router role router : (!f32x64) -> !f32x8
+    %e, %w = moe.route %s moeLayer @layer0.experts : (!f32x8) -> (!i32x2, !f32x2)
+    moe.predict %n weight @layer1.router moeLayer @layer1.experts ahead 1 : (!f32x64) -> ()
+    %x = moe.experts %n, %e, %w moeLayer @layer0.experts : (!f32x64, !i32x2, !f32x2) -> !f32x64
     ```
 
-    On completion the function has these predictions and no others; earlier ones are replaced.
+    On completion the program has these predictions and no others; earlier ones are replaced.
     make-plans decides which plan uses which of them.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
@@ -188,7 +199,7 @@ def MakePlansPass : Pass<"moe-make-plans", "::mlir::ModuleOp"> {
     everything else that the process needs. The planner (compiler/plan/MakePlans.h) decides the rest;
     `moec replan` and `moec plan` call the same planner. Without a budget there is one plan,
     "default", that caches every expert. A budget below the smallest that works gets the smallest
-    pool that can be executed; plan-memory refuses it and names the smallest budget. A fraction
+    pool that can be executed; check-budgets refuses it and names the smallest budget. A fraction
     ("25%") that holds less than one record is refused here, as no pool follows from it.
 
     With a calibration profile and a device, `auto` is searched for on the profile's trace, the other
@@ -233,7 +244,7 @@ def MakePlansPass : Pass<"moe-make-plans", "::mlir::ModuleOp"> {
     ```
 
     On completion the module has `moe.page_bytes` and `moe.plans`; earlier ones are replaced. Every
-    rule of a plan that is not off has its `moe.predict`. Needs the formats of assign-bits, and the
+    rule of a plan that is not off has its `moe.predict`. Needs the offsets of bufferize, and the
     predictions of place-predictors for plans that prefetch.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
@@ -256,89 +267,75 @@ def MakePlansPass : Pass<"moe-make-plans", "::mlir::ModuleOp"> {
   ];
 }
 
-def PlanMemoryPass : Pass<"moe-plan-memory", "::mlir::ModuleOp"> {
-  let summary = "Give every buffer an offset in the arena and check the budgets";
+def JoinProductsPass : Pass<"moe-join-products", "::mlir::ModuleOp"> {
+  let summary = "Say which products are computed together, and where reads of experts begin";
   let description = [{
-    Finds the buffers that the instructions of each function will need (with the expansion that
-    lower-to-schedule uses), the lifetime of each in instructions, and its offset: largest first, each
-    at the lowest offset where no buffer of an overlapping lifetime is. Joined instructions count as
-    one, since one parallel run computes their results. The expansion has decided in-place
-    operation. The result is `moe.buffer` ops at the function's beginning, in the order in which
-    lowering uses them.
-
-    Then each plan's budget is checked with moert::accountMemory. A budget that is too small is an
-    error that names the smallest one that works. The memory of the process itself is estimated for a
-    typical run (passes/Footprint.h); the runtime repeats the account with exact numbers.
+    What the runtime must know about the neighbours of an instruction. `joined`: consecutive products, or
+    predictions, of one layer with one source, at most 4, are computed in one parallel run. `beginsReads`: the
+    last prediction that follows the route of a layer's experts, or the route; the reads of the experts begin
+    after it.
 
     Before:
 
     ```mlir
-    func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
-      %h = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
-      ...
+    %q = moe.linear %n weight @query role attention : (!f32x64) -> !f32x64
+    %k = moe.linear %n weight @key role attention : (!f32x64) -> !f32x32
     ```
 
     After:
 
     ```mlir
-    func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
-      %0 = moe.buffer at 0 : !moe.buffer<f32, 64>
-      ...
-      %h = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
-      ...
+    %q = moe.linear %n weight @query role attention : (!f32x64) -> !f32x64
+    %k = moe.linear %n weight @key role attention joined : (!f32x64) -> !f32x32
+    ```
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def BufferizePass : Pass<"moe-bufferize", "::mlir::ModuleOp"> {
+  let summary = "Give every row an offset in the arena";
+  let description = [{
+    A row lives from the instruction that writes it to the last that reads it. A result lies in place of the
+    first input that the declaration in Instruction.h allows and that has no later use; what an instruction
+    updates stays where it is. Scratch, whose size the format's rules give, lives during its instruction.
+    Offsets: largest first, each at the lowest one where no row of an overlapping lifetime is. Joined
+    instructions count as one, since one parallel run computes their results.
+
+    Before:
+
+    ```mlir
+    %h = moe.embed weight @embedding scale 1.0 : () -> !f32x64
+    %n = moe.norm %h weight @norm epsilon 1.0e-6 segment 64 : (!f32x64) -> !f32x64
+    moe.head %n weight @head scale 1.0 : (!f32x64) -> ()
     ```
 
-    On completion every function has its buffers, and every plan's budget is checked. Needs the
-    formats of assign-bits.
+    After:
+
+    ```mlir
+    %h = moe.embed weight @embedding scale 1.0 {moe.offsets = array<i64: 0>} : () -> !f32x64
+    %n = moe.norm %h weight @norm epsilon 1.0e-6 segment 64 {moe.offsets = array<i64: 0>} : (!f32x64) -> !f32x64
+    moe.head %n weight @head scale 1.0 : (!f32x64) -> ()
+    ```
+
+    On completion every program is what the runtime executes, and the verifier has proved the offsets. Needs
+    the formats of assign-bits.
+  }];
+  let dependentDialects = ["::mlir::moe::MoeDialect"];
+}
+
+def CheckBudgetsPass : Pass<"moe-check-budgets", "::mlir::ModuleOp"> {
+  let summary = "Prove that each plan's budget holds everything that a run needs";
+  let description = [{
+    Checks each budget with moert::accountMemory, independent of how the plan was made. A budget that is too
+    small is an error that names the smallest one that works. The memory of the process itself is estimated
+    for a typical run (passes/Footprint.h); the runtime repeats the account with exact numbers. Needs the
+    offsets of bufferize. It changes nothing.
   }];
   let dependentDialects = ["::mlir::moe::MoeDialect"];
   let options = [
     Option<"threads", "threads", "uint32_t", "4", "threads whose stacks and scratch are counted">,
     Option<"paths", "paths", "bool", "false", "the artifact will hold activation-path tables">,
   ];
-}
-
-def LowerToSchedulePass : Pass<"moe-lower-to-schedule", "::mlir::ModuleOp"> {
-  let summary = "Lower functions on layers to programs of instructions";
-  let description = [{
-    One `moe.exec` op per instruction of runtime/format/Instruction.h. A value that several quantized
-    products read is quantized once (queries, keys and values; routed and shared experts), and once
-    more as its Hadamard transform where experts take that; routers and shared gates take the f32 values. Results go to the offsets of plan-memory; without it the
-    buffers have no offsets. Buffers of one type at one offset become one.
-
-    What the runtime must know beyond the order is decided here: what each product is for (`for`), which
-    products or predictions are computed in one parallel run (`joined`: consecutive ones of one layer
-    with one source, at most 4), and after which instruction the reads of a layer's experts begin
-    (`begins_reads`: the last prediction that follows their route, or the route).
-
-    Before:
-
-    ```mlir
-    func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
-      %0 = moe.buffer at 0 : !moe.buffer<f32, 64>
-      %1 = moe.buffer at 256 : !moe.buffer<quantized, 64, group = 32>
-      %h = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
-      %logits = moe.head %h linear <@head> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
-      return %logits : tensor<?x96xf32>
-    }
-    ```
-
-    After:
-
-    ```mlir
-    moe.program @decode {
-      %0 = moe.buffer at 0 : !moe.buffer<f32, 64>
-      %1 = moe.buffer at 256 : !moe.buffer<quantized, 64, group = 32>
-      moe.exec.embed %0 weight @embedding scale 1.0 : !moe.buffer<f32, 64>
-      moe.exec.quantize %0 to %1 : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
-      moe.exec.head %1 weight @head scale 1.0 : !moe.buffer<quantized, 64, group = 32>
-    }
-    ```
-
-    On completion no function is left. An op without an instruction in the schedule (clamped
-    attention) is refused. Needs the formats of assign-bits.
-  }];
-  let dependentDialects = ["::mlir::moe::MoeDialect"];
 }
 
 #endif // MOE_PASSES

@@ -3,8 +3,18 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
 
 namespace mlir::moe {
+
+void addProgramPasses(OpPassManager &passes, const AssignBitsPassOptions &bits) {
+  passes.addPass(createAssignBitsPass(bits));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addPass(createPlacePredictorsPass());
+  passes.addPass(createJoinProductsPass());
+  passes.addPass(createBufferizePass());
+}
 
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) {
   AssignBitsPassOptions bits;
@@ -17,9 +27,7 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   bits.kvBits = options.kvBits;
   bits.group = options.group;
   bits.activationGroup = options.activationGroup;
-  passes.addPass(createAssignBitsPass(bits));
-
-  passes.addPass(createPlacePredictorsPass());
+  addProgramPasses(passes, bits);
 
   // A calibrated artifact holds activation-path tables.
   const bool hasPaths = options.paths || options.sources.learned || !options.calibration.empty();
@@ -35,12 +43,10 @@ void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) 
   plans.paths = hasPaths;
   passes.addPass(createMakePlansPass(std::move(plans), options.sources));
 
-  PlanMemoryPassOptions memory;
-  memory.threads = options.threads;
-  memory.paths = hasPaths;
-  passes.addPass(createPlanMemoryPass(memory));
-
-  passes.addPass(createLowerToSchedulePass());
+  CheckBudgetsPassOptions budgets;
+  budgets.threads = options.threads;
+  budgets.paths = hasPaths;
+  passes.addPass(createCheckBudgetsPass(budgets));
 }
 
 namespace {
@@ -92,8 +98,10 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
 
 void registerMoePassesAndPipeline() {
   registerMoePasses();
+  registerCanonicalizerPass();
+  registerCSEPass();
   PassPipelineRegistration<TextOptions>(
-      "moe-compile", "From a model's layers to its schedule: all passes in order",
+      "moe-compile", "From a model to its schedule: all passes in order",
       [](OpPassManager &passes, const TextOptions &text) {
         CompileOptions options;
         options.bits = text.bits;

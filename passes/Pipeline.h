@@ -1,4 +1,4 @@
-// The pass pipeline from a model's layers to its schedule, in one function.
+// The pass pipeline from a model to its schedule, in one function.
 #pragma once
 
 #include "passes/MakePlans.h"
@@ -29,6 +29,9 @@ struct CompileOptions {
   uint32_t threads = moec::kDefaultThreads;
   bool paths = false; // The artifact will hold activation-path tables, which take memory.
 };
+
+/// The passes before make-plans: from an imported model to programs with offsets.
+void addProgramPasses(OpPassManager &passes, const AssignBitsPassOptions &bits);
 
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options);
 

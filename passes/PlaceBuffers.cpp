@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <tuple>
+#include <type_traits>
 
 namespace mlir::moe {
+
+using moert::FieldRole;
 
 static bool overlapInTime(const Lifetime &a, const Lifetime &b) {
   return a.first <= b.last && b.first <= a.last;
@@ -39,50 +43,79 @@ std::vector<uint64_t> placeBuffers(std::span<const Lifetime> lifetimes) {
   return offsets;
 }
 
-SmallVector<BufferOp> buffersOf(Block &block) {
-  return llvm::to_vector(block.getOps<BufferOp>());
+bool isWritten(FieldRole role) {
+  return role == FieldRole::kWrite || role == FieldRole::kScratch ||
+         role == FieldRole::kOptionalScratch;
 }
 
-uint64_t placeProgram(ProgramOp program) {
-  SmallVector<BufferOp> buffers = buffersOf(program.getBody().front());
-  DenseMap<Value, Lifetime> lifetimes;
-  uint32_t instruction = 0;
-  for (Operation &op : program.getBody().front()) {
-    if (isa<BufferOp>(op))
-      continue;
+namespace {
+
+/// Calls visit(role, buffer) for each buffer of an instruction.
+template <typename Visit> void forEachBuffer(const moert::Instruction &instruction, Visit &&visit) {
+  describe(instruction, [&]<typename T>(FieldRole role, const char *, const T &field) {
+    if constexpr (std::is_same_v<T, int32_t>)
+      if (isBuffer(role) && field != moert::kNone)
+        visit(role, static_cast<size_t>(field));
+  });
+}
+
+bool isSameKind(const moert::Buffer &a, const moert::Buffer &b) {
+  return a.kind == b.kind && a.bytesPerToken == b.bytesPerToken;
+}
+
+} // namespace
+
+/// The buffer that each lies in: its own, or that of the first input which has no later use and
+/// may be overwritten by it.
+static std::vector<size_t> placesOf(const moert::Program &program) {
+  std::vector<size_t> places(program.buffers.size()), lastUses(program.buffers.size());
+  std::iota(places.begin(), places.end(), size_t(0));
+  for (size_t i = 0; i < program.instructions.size(); ++i)
+    forEachBuffer(program.instructions[i], [&](FieldRole, size_t buffer) { lastUses[buffer] = i; });
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    std::vector<size_t> dying, kept;
+    forEachBuffer(program.instructions[i], [&](FieldRole role, size_t buffer) {
+      if (role == FieldRole::kReadInPlace && lastUses[buffer] == i)
+        dying.push_back(buffer);
+      else if (!isWritten(role))
+        kept.push_back(places[buffer]);
+    });
+    forEachBuffer(program.instructions[i], [&](FieldRole role, size_t buffer) {
+      const auto source = std::ranges::find_if(dying, [&](size_t each) {
+        return isSameKind(program.buffers[each], program.buffers[buffer]) &&
+               std::ranges::find(kept, places[each]) == kept.end();
+      });
+      if (role != FieldRole::kWrite || source == dying.end())
+        return;
+      places[buffer] = places[*source];
+      kept.push_back(places[buffer]);
+    });
+  }
+  return places;
+}
+
+void placeProgram(moert::Program &program) {
+  const std::vector<size_t> places = placesOf(program);
+  std::vector<std::optional<Lifetime>> found(program.buffers.size());
+  uint32_t run = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
     // Joined instructions are computed together, so their results must not overlap.
-    if (op.hasAttr("joined"))
-      --instruction;
-    for (Value buffer : op.getOperands()) {
-      auto [entry, isNew] = lifetimes.try_emplace(
-          buffer, Lifetime{cast<BufferType>(buffer.getType()).bytesPerToken(), instruction, 0});
-      entry->second.last = instruction;
-    }
-    ++instruction;
+    run += i > 0 && !isJoined(program.instructions[i]);
+    forEachBuffer(program.instructions[i], [&](FieldRole, size_t buffer) {
+      std::optional<Lifetime> &lifetime = found[places[buffer]];
+      if (!lifetime)
+        lifetime = {program.buffers[buffer].bytesPerToken, run, run};
+      lifetime->last = run;
+    });
   }
-  std::vector<Lifetime> ordered;
-  for (BufferOp buffer : buffers)
-    ordered.push_back(lifetimes.lookup(buffer));
-  std::vector<uint64_t> offsets = placeBuffers(ordered);
-  uint64_t arenaBytes = 0;
-  for (auto [buffer, lifetime, offset] : llvm::zip_equal(buffers, ordered, offsets)) {
-    buffer.setOffset(static_cast<int64_t>(offset));
-    arenaBytes = std::max(arenaBytes, offset + lifetime.bytes);
-  }
-  return arenaBytes;
-}
-
-void mergePlaces(ProgramOp program) {
-  DenseMap<std::pair<Type, Attribute>, BufferOp> places;
-  for (BufferOp buffer : buffersOf(program.getBody().front())) {
-    if (!buffer.getOffset())
-      continue;
-    auto [entry, isNew] = places.try_emplace({buffer.getType(), buffer.getOffsetAttr()}, buffer);
-    if (isNew)
-      continue;
-    buffer.replaceAllUsesWith(entry->second.getBuffer());
-    buffer.erase();
-  }
+  std::vector<Lifetime> lifetimes;
+  std::vector<size_t> numbers(found.size());
+  for (size_t i = 0; i < found.size(); ++i)
+    if (numbers[i] = lifetimes.size(); found[i])
+      lifetimes.push_back(*found[i]);
+  const std::vector<uint64_t> offsets = placeBuffers(lifetimes);
+  for (size_t i = 0; i < found.size(); ++i)
+    program.buffers[i].offset = offsets[numbers[places[i]]];
 }
 
 } // namespace mlir::moe

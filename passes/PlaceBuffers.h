@@ -1,7 +1,7 @@
 // Offsets of buffers in an arena, from their lifetimes.
 #pragma once
 
-#include "compiler/ir/MoeDialect.h"
+#include "runtime/format/Schedule.h"
 
 #include <cstdint>
 #include <span>
@@ -21,13 +21,11 @@ struct Lifetime {
 /// alignment, so are the offsets.
 std::vector<uint64_t> placeBuffers(std::span<const Lifetime> lifetimes);
 
-/// The buffers of a program, or of a function after plan-memory, in order.
-SmallVector<BufferOp> buffersOf(Block &block);
+/// Whether a field's buffer is one that the instruction itself begins, as a result or as scratch.
+bool isWritten(moert::FieldRole role);
 
-/// Gives every buffer of the program an offset, and returns the bytes per token of the arena.
-uint64_t placeProgram(ProgramOp program);
-
-/// Makes two buffers of one type at one offset the same buffer.
-void mergePlaces(ProgramOp program);
+/// Gives every buffer of a program, each of which one instruction writes, an offset. A result lies
+/// in place of an input where the declaration allows it and the input has no later use.
+void placeProgram(moert::Program &program);
 
 } // namespace mlir::moe

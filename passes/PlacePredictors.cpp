@@ -1,9 +1,8 @@
 // moe-place-predictors (Passes.td): inserts predictions of later layers' experts.
 #include "passes/Passes.h"
 
-#include "compiler/ir/MoeDialect.h"
+#include "compiler/ir/BuildProgram.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
 namespace mlir::moe {
@@ -22,34 +21,37 @@ public:
 
 } // namespace
 
-/// Prefill uses nearly all experts of every layer, so it has no predictions.
-static bool isPrefetching(func::FuncOp function) {
-  return function.getSymName() == "decode" && !function.isDeclaration();
-}
-
-/// Inserts a `moe.predict` after each router for each of the MoE layers 1 to `ahead` further on.
-static void placePredictors(func::FuncOp function, uint32_t ahead) {
-  for (auto old : llvm::make_early_inc_range(function.getOps<PredictOp>()))
+/// Inserts a `moe.predict` after each route for each of the MoE layers 1 to `ahead` further on.
+static LogicalResult placePredictors(ProgramOp program, uint32_t ahead) {
+  removeOffsets(program);
+  for (auto old : llvm::make_early_inc_range(program.block().getOps<PredictOp>()))
     old.erase();
   llvm::StringMap<int64_t> numbers; // MoE layer numbers, from 0.
-  for (auto [i, layer] :
-       llvm::enumerate(function->getParentOfType<ModuleOp>().getOps<MoeLayerOp>()))
+  for (auto [i, layer] : llvm::enumerate(program->getParentOfType<ModuleOp>().getOps<MoeLayerOp>()))
     numbers[layer.getSymName()] = static_cast<int64_t>(i);
-  auto routes = llvm::to_vector(function.getOps<RouteOp>());
-  OpBuilder builder(function.getContext());
-  for (auto [i, from] : llvm::enumerate(routes)) {
+  SmallVector<std::pair<RouteOp, LinearOp>> routers;
+  for (RouteOp route : program.block().getOps<RouteOp>()) {
+    auto router = route.getScores().getDefiningOp<LinearOp>();
+    if (!router)
+      return route.emitOpError("takes scores that no moe.linear computes");
+    routers.emplace_back(route, router);
+  }
+  OpBuilder builder(program.getContext());
+  for (auto [i, each] : llvm::enumerate(routers)) {
+    auto [from, here] = each;
     builder.setInsertionPointAfter(from);
-    for (RouteOp to : ArrayRef(routes).drop_front(i + 1)) {
+    for (auto [to, router] : ArrayRef(routers).drop_front(i + 1)) {
       int64_t distance = numbers.lookup(to.getMoeLayer()) - numbers.lookup(from.getMoeLayer());
       if (distance < 1 || distance > ahead)
         continue;
-      auto prefetch = PredictOp::create(builder, from.getLoc(), from.getInput(), to.getRouter(),
-                                        to.getMoeLayerAttr(),
-                                        builder.getI32IntegerAttr(static_cast<int32_t>(distance)));
+      auto predict = PredictOp::create(builder, from.getLoc(), here.getSrc(), router.getWeight(),
+                                       router.getBiasAttr(), to.getMoeLayer(),
+                                       static_cast<uint32_t>(distance));
       if (Attribute layer = from->getAttr(kLayerAttr))
-        prefetch->setAttr(kLayerAttr, layer);
+        predict->setAttr(kLayerAttr, layer);
     }
   }
+  return success();
 }
 
 void PlacePredictors::runOnOperation() {
@@ -59,9 +61,10 @@ void PlacePredictors::runOnOperation() {
                                << " MoE layers ahead, expected at most " << moert::kMostAhead;
     return signalPassFailure();
   }
-  for (func::FuncOp function : module.getOps<func::FuncOp>())
-    if (isPrefetching(function))
-      placePredictors(function, ahead);
+  // Prefill uses nearly all experts of every layer, so it has no predictions.
+  for (ProgramOp program : module.getOps<ProgramOp>())
+    if (program.getSymName() == "decode" && failed(placePredictors(program, ahead)))
+      return signalPassFailure();
 }
 
 } // namespace mlir::moe

@@ -4,8 +4,6 @@
 #include "compiler/ir/Choices.h"
 #include "compiler/ir/PlanAttrs.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 namespace moec {
 
 using namespace mlir;
@@ -83,14 +81,14 @@ static LogicalResult addPlans(ModuleOp module, EmitPlan &plan) {
   return success();
 }
 
-static LogicalResult addPrograms(ModuleOp module, EmitPlan &plan) {
-  for (func::FuncOp function : module.getOps<func::FuncOp>())
-    return function.emitError("the function is not lowered: run moe-lower-to-schedule first");
+LogicalResult addPrograms(ModuleOp module, moert::Artifact &artifact) {
   for (ProgramOp op : module.getOps<ProgramOp>()) {
+    if (!isBufferized(op))
+      return op.emitError("the program has no offsets: run moe-bufferize first");
     FailureOr<moert::Program> program = buildProgram(op);
     if (mlir::failed(program))
       return failure();
-    addProgram(std::move(*program), plan.artifact);
+    addProgram(std::move(*program), artifact);
   }
   return success();
 }
@@ -133,7 +131,7 @@ LogicalResult buildEmitPlan(ModuleOp module, EmitPlan &plan) {
   if (!module->hasAttr(kModelAttr))
     return emitError(module.getLoc(), "the module has no 'moe.model'");
   if (failed(describeModel(module, plan)) || failed(addPlans(module, plan)) ||
-      failed(addPrograms(module, plan)))
+      failed(addPrograms(module, plan.artifact)))
     return failure();
   return addProvenance(module, plan);
 }

@@ -1,5 +1,5 @@
 // Converts the planned IR to the emitter's input, field by field. It decides nothing: a missing
-// attribute or an op that is not lowered is an error.
+// attribute or a row without an offset is an error.
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"
@@ -14,5 +14,8 @@ llvm::LogicalResult buildEmitPlan(mlir::ModuleOp module, EmitPlan &plan);
 
 /// Fills in only what needs no plans or programs: the model, its weights, KV slots and rotations.
 llvm::LogicalResult describeModel(mlir::ModuleOp module, EmitPlan &plan);
+
+/// Adds only the programs.
+llvm::LogicalResult addPrograms(mlir::ModuleOp module, moert::Artifact &artifact);
 
 } // namespace moec

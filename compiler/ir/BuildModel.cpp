@@ -3,14 +3,9 @@
 #include "compiler/ir/ModelBuilder.h"
 #include "compiler/ir/SourceAttrs.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 
 namespace moec {
-
-//===----------------------------------------------------------------------===//
-// Symbols
-//===----------------------------------------------------------------------===//
 
 SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source, SourceOf use) {
   moert::Result<StoredType> type = storedTypeOf(source);
@@ -31,40 +26,37 @@ SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source, Sour
   return attribute;
 }
 
-FlatSymbolRefAttr ModelBuilder::weight(const Twine &name, const WeightSource &from,
-                                       WeightRole role) {
+void ModelBuilder::declare(const std::string &name, const WeightSource &from, WeightRole role) {
   Location loc = named(name);
   if (SourceAttr attribute = hasFailed ? SourceAttr() : sourceOf(loc, from, SourceOf::kResident))
-    WeightOp::create(builder, loc, name.str(), role, attribute,
+    WeightOp::create(builder, loc, name, role, attribute,
                      role == WeightRole::kMatrix && !widthClass.empty()
                          ? builder.getStringAttr(widthClass)
                          : StringAttr(),
                      IntegerAttr(), FormatAttr());
-  return FlatSymbolRefAttr::get(builder.getContext(), name.str());
 }
 
-LinearAttr ModelBuilder::linear(const Twine &name, const LinearDescription &from, WeightRole role) {
-  FlatSymbolRefAttr matrix = weight(name, from.weight, role), bias;
+void ModelBuilder::declare(const std::string &name, const LinearDescription &from,
+                           WeightRole role) {
+  declare(name, from.weight, role);
   if (from.bias)
-    bias = weight(name + ".bias", *from.bias, WeightRole::kVector);
-  return LinearAttr::get(builder.getContext(), matrix, bias);
+    declare(name + ".bias", *from.bias, WeightRole::kVector);
 }
 
-NormAttr ModelBuilder::norm(const Twine &name, const NormDescription &from) {
-  FlatSymbolRefAttr scale = weight(name, from.weight, WeightRole::kVector), bias;
-  if (from.bias)
-    bias = weight(name + ".bias", *from.bias, WeightRole::kVector);
-  ir::NormKind kind = from.kind == moec::NormKind::kRms ? ir::NormKind::kRms : ir::NormKind::kLayer;
-  return NormAttr::get(builder.getContext(), kind, f32(from.epsilon), scale, bias);
+void ModelBuilder::declare(const std::string &name, const NormDescription &from) {
+  declare(name, LinearDescription{from.weight, from.bias}, WeightRole::kVector);
 }
 
-GluAttr ModelBuilder::glu(const Twine &name, const GluDescription &network) {
-  LinearAttr gate = linear(name + ".gate", network.gate), up = linear(name + ".up", network.up),
-             down = linear(name + ".down", network.down);
-  const moert::GluActivation &activation = network.activation;
-  return GluAttr::get(builder.getContext(), static_cast<ir::Activation>(activation.kind), gate, up,
-                      down, numberOf(activation, activation.alpha),
-                      numberOf(activation, activation.limit));
+void ModelBuilder::declare(const std::string &name, const ConvolvedDescription &from) {
+  declare(name, from.linear);
+  declare(name + "_taps", from.taps, WeightRole::kTaps);
+  declareStateSlot(name + "_tail", from.taps.cols - 1, from.taps.rows);
+}
+
+void ModelBuilder::declare(const std::string &name, const GluDescription &network) {
+  declare(name + ".gate", network.gate);
+  declare(name + ".up", network.up);
+  declare(name + ".down", network.down);
 }
 
 ExpertMatrixAttr ModelBuilder::expertMatrix(Location loc, ExpertPart part,
@@ -88,19 +80,18 @@ ExpertMatrixAttr ModelBuilder::expertMatrix(Location loc, ExpertPart part,
   return attribute;
 }
 
-void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t layer, const MoeDescription &moe) {
-  std::string prefix = ("layer" + Twine(layer)).str();
-  symbols.router = linear(prefix + ".router", moe.router.linear, WeightRole::kRouter);
-  if (moe.router.choiceBias)
-    symbols.choiceBias =
-        weight(prefix + ".router.choice_bias", *moe.router.choiceBias, WeightRole::kVector);
-  if (moe.router.weightFactors)
-    symbols.weightFactors =
-        weight(prefix + ".router.weight_factors", *moe.router.weightFactors, WeightRole::kVector);
-  symbols.routerNorm = norm(prefix + ".router.norm", moe.router.inputNorm);
-  symbols.expertsNorm = norm(prefix + ".experts_norm", moe.inputNorm);
-  symbols.expertsOutputNorm = norm(prefix + ".experts_output_norm", moe.outputNorm);
-  std::string name = prefix + ".experts";
+void ModelBuilder::declare(const std::string &layer, const MoeDescription &moe, size_t number) {
+  const auto vector = [&](const std::string &name, const std::optional<WeightSource> &from) {
+    if (from)
+      declare(name, *from, WeightRole::kVector);
+  };
+  declare(layer + ".router", moe.router.linear, WeightRole::kRouter);
+  vector(layer + ".router.choice_bias", moe.router.choiceBias);
+  vector(layer + ".router.weight_factors", moe.router.weightFactors);
+  declare(layer + ".router.norm", moe.router.inputNorm);
+  declare(layer + ".experts_norm", moe.inputNorm);
+  declare(layer + ".experts_output_norm", moe.outputNorm);
+  std::string name = layer + ".experts";
   Location loc = named(name);
   ExpertMatrixAttr gate = expertMatrix(loc, ExpertPart::kGate, moe, &GluDescription::gate),
                    up = expertMatrix(loc, ExpertPart::kUp, moe, &GluDescription::up),
@@ -108,270 +99,136 @@ void ModelBuilder::declareMoe(LayerSymbols &symbols, size_t layer, const MoeDesc
   if (hasFailed)
     return;
   const moert::GluActivation &activation = moe.experts.front().activation;
-  MoeLayerOp::create(builder, loc, name, static_cast<uint32_t>(layer),
+  MoeLayerOp::create(builder, loc, name, static_cast<uint32_t>(number),
                      static_cast<ir::Activation>(activation.kind),
                      numberOf(activation, activation.alpha), numberOf(activation, activation.limit),
                      static_cast<uint32_t>(moe.experts.size()),
                      builder.getArrayAttr({gate, up, down}), /*bits=*/DenseI32ArrayAttr(),
                      /*downBits=*/DenseI32ArrayAttr(), /*slices=*/ArrayAttr(),
                      /*downSlices=*/ArrayAttr(), moe.scalesInputs);
-  const auto bias = [&](const char *matrix, const std::optional<WeightSource> &source) {
-    return source ? weight(name + matrix, *source, WeightRole::kVector) : FlatSymbolRefAttr();
-  };
-  symbols.gateBias = bias(".gate.bias", moe.gateBias);
-  symbols.upBias = bias(".up.bias", moe.upBias);
-  symbols.downBias = bias(".down.bias", moe.downBias);
-  symbols.moeLayer = FlatSymbolRefAttr::get(builder.getContext(), name);
+  vector(name + ".gate.bias", moe.gateBias);
+  vector(name + ".up.bias", moe.upBias);
+  vector(name + ".down.bias", moe.downBias);
   if (!moe.shared)
     return;
-  symbols.sharedNorm = norm(prefix + ".shared_norm", moe.shared->inputNorm);
-  symbols.sharedOutputNorm = norm(prefix + ".shared_output_norm", moe.shared->outputNorm);
-  symbols.shared = glu(prefix + ".shared", moe.shared->network);
+  declare(layer + ".shared_norm", moe.shared->inputNorm);
+  declare(layer + ".shared_output_norm", moe.shared->outputNorm);
+  declare(layer + ".shared", moe.shared->network);
   if (moe.shared->gate)
-    symbols.sharedGate = linear(prefix + ".shared_gate", *moe.shared->gate, WeightRole::kRouter);
+    declare(layer + ".shared_gate", *moe.shared->gate, WeightRole::kRouter);
 }
 
-void ModelBuilder::declareAttention(LayerSymbols &symbols, const Twine &layer,
-                                    const AttentionDescription &attention) {
-  std::string prefix = layer.str();
-  symbols.query = linear(prefix + ".query", attention.query);
-  symbols.key = linear(prefix + ".key", attention.key);
+void ModelBuilder::declareKvSlot(const std::string &name, uint32_t heads, uint32_t keyDim,
+                                 uint32_t valueDim) {
+  KvSlotOp::create(builder, named(name), name, heads, keyDim, valueDim, KvKindAttr());
+}
+
+void ModelBuilder::declareStateSlot(const std::string &name, uint32_t rows, uint32_t width) {
+  StateSlotOp::create(builder, named(name), name, rows, width);
+}
+
+void ModelBuilder::declare(const std::string &layer, const AttentionDescription &attention) {
+  declare(layer + ".query", attention.query);
+  declare(layer + ".key", attention.key);
   if (!attention.valuesAreKeys)
-    symbols.value = linear(prefix + ".value", attention.value);
-  symbols.output = linear(prefix + ".output", attention.output);
-  symbols.queryNorm = norm(prefix + ".query_norm", attention.queryNorm);
-  symbols.keyNorm = norm(prefix + ".key_norm", attention.keyNorm);
-  if (attention.gate)
-    symbols.attentionGate = linear(prefix + ".attention_gate", *attention.gate);
-  if (attention.rope)
-    symbols.rope = ropes[*attention.rope];
+    declare(layer + ".value", attention.value);
+  declare(layer + ".output", attention.output);
+  declare(layer + ".query_norm", attention.queryNorm);
+  declare(layer + ".key_norm", attention.keyNorm);
+  declare(layer + ".attention_gate", attention.gate);
   if (attention.sinks)
-    symbols.sinks = weight(prefix + ".sinks", *attention.sinks, WeightRole::kVector);
-  symbols.kvSlot =
-      kvSlot(prefix + ".kv", attention.kvHeads, attention.headDim, attention.valueHeadDim);
+    declare(layer + ".sinks", *attention.sinks, WeightRole::kVector);
+  declareKvSlot(layer + ".kv", attention.kvHeads, attention.headDim, attention.valueHeadDim);
 }
 
-void ModelBuilder::declareLatentAttention(LayerSymbols &symbols, const Twine &layer,
-                                          const LatentAttentionDescription &attention) {
-  std::string prefix = layer.str();
-  if (attention.queryDown)
-    symbols.queryDown = linear(prefix + ".query_down", *attention.queryDown);
-  symbols.queryNorm = norm(prefix + ".query_norm", attention.queryNorm);
-  symbols.query = linear(prefix + ".query", attention.query);
-  symbols.key = linear(prefix + ".key", attention.key);
-  symbols.value = linear(prefix + ".latent", attention.latent);
-  symbols.latentNorm = norm(prefix + ".latent_norm", attention.latentNorm);
-  symbols.keyUp = weight(prefix + ".key_up", attention.keyUp, WeightRole::kHeads);
-  symbols.valueUp = weight(prefix + ".value_up", attention.valueUp, WeightRole::kHeads);
-  symbols.output = linear(prefix + ".output", attention.output);
-  if (attention.rope)
-    symbols.rope = ropes[*attention.rope];
-  symbols.kvSlot =
-      kvSlot(prefix + ".kv", 1, attention.key.weight.rows + attention.latent.weight.rows, 0);
+void ModelBuilder::declare(const std::string &layer, const LatentAttentionDescription &attention) {
+  declare(layer + ".query_down", attention.queryDown);
+  declare(layer + ".query_norm", attention.queryNorm);
+  declare(layer + ".query", attention.query);
+  declare(layer + ".key", attention.key);
+  declare(layer + ".latent", attention.latent);
+  declare(layer + ".latent_norm", attention.latentNorm);
+  declare(layer + ".key_up", attention.keyUp, WeightRole::kHeads);
+  declare(layer + ".value_up", attention.valueUp, WeightRole::kHeads);
+  declare(layer + ".output", attention.output);
+  declareKvSlot(layer + ".kv", 1, attention.key.weight.rows + attention.latent.weight.rows, 0);
 }
 
-FlatSymbolRefAttr ModelBuilder::kvSlot(const Twine &name, uint32_t heads, uint32_t keyDim,
-                                       uint32_t valueDim) {
-  std::string slot = name.str();
-  KvSlotOp::create(builder, named(slot), slot, heads, keyDim, valueDim, KvKindAttr());
-  return FlatSymbolRefAttr::get(builder.getContext(), slot);
+void ModelBuilder::declare(const std::string &layer, const DeltaNetDescription &net) {
+  declare(layer + ".query", net.query);
+  declare(layer + ".key", net.key);
+  declare(layer + ".value", net.value);
+  declare(layer + ".gate", net.gate);
+  // A few rows each, and an error in a decay grows with every token.
+  declare(layer + ".decay", net.decay, WeightRole::kRouter);
+  declare(layer + ".write", net.write, WeightRole::kRouter);
+  declare(layer + ".log_rate", net.logRate, WeightRole::kVector);
+  declare(layer + ".decay_bias", net.decayBias, WeightRole::kVector);
+  declare(layer + ".output_norm", net.outputNorm);
+  declare(layer + ".output", net.output);
+  const uint32_t keyDim = net.key.linear.weight.rows / net.keyHeads,
+                 valueDim = net.value.linear.weight.rows / net.heads;
+  declareStateSlot(layer + ".state", net.heads * keyDim, valueDim);
 }
 
-LayerSymbols ModelBuilder::declareLayer(size_t number) {
-  const LayerDescription &layer = model.layers[number];
-  std::string prefix = ("layer" + Twine(number)).str();
-  LayerSymbols symbols;
-  symbols.attentionNorm = norm(prefix + ".attention_norm", layer.attentionNorm);
+void ModelBuilder::declare(const std::string &layer, const ShortConvolutionDescription &mixer) {
+  declare(layer + ".before", mixer.before);
+  declare(layer + ".value", ConvolvedDescription{mixer.value, mixer.taps});
+  declare(layer + ".after", mixer.after);
+  declare(layer + ".output", mixer.output);
+}
+
+void ModelBuilder::declareLayer(const std::string &name, const LayerDescription &layer,
+                                size_t number) {
+  declare(name + ".attention_norm", layer.attentionNorm);
   widthClass = "attention";
   if (layer.latentAttention)
-    declareLatentAttention(symbols, prefix, *layer.latentAttention);
+    declare(name, *layer.latentAttention);
   else if (layer.deltaNet)
-    declareDeltaNet(symbols.state, prefix, *layer.deltaNet);
+    declare(name, *layer.deltaNet);
   else if (layer.shortConvolution)
-    declareShortConvolution(symbols.state, prefix, *layer.shortConvolution);
+    declare(name, *layer.shortConvolution);
   else
-    declareAttention(symbols, prefix, layer.attention);
-  symbols.attentionOutputNorm = norm(prefix + ".attention_output_norm", layer.attentionOutputNorm);
-  symbols.networkNorm = norm(prefix + ".network_norm", layer.networkNorm);
-  symbols.networkOutputNorm = norm(prefix + ".network_output_norm", layer.networkOutputNorm);
+    declare(name, layer.attention);
+  declare(name + ".attention_output_norm", layer.attentionOutputNorm);
+  declare(name + ".network_norm", layer.networkNorm);
+  declare(name + ".network_output_norm", layer.networkOutputNorm);
   widthClass = "dense networks";
-  if (layer.dense)
-    symbols.dense = glu(prefix + ".dense", *layer.dense);
+  declare(name + ".dense", layer.dense);
   widthClass = "shared experts";
   if (layer.moe)
-    declareMoe(symbols, number, *layer.moe);
+    declare(name, *layer.moe, number);
   if (layer.outputScale)
-    symbols.outputScale = weight(prefix + ".output_scale", *layer.outputScale, WeightRole::kVector);
-  return symbols;
+    declare(name + ".output_scale", *layer.outputScale, WeightRole::kVector);
 }
 
-void ModelBuilder::declareSymbols() {
+void ModelBuilder::declareRopes() {
   for (auto [i, rope] : llvm::enumerate(model.ropes)) {
     std::string name = ("rope" + Twine(i)).str();
     auto style =
         rope.style == moec::RopeStyle::kHalf ? ir::RopeStyle::kHalf : ir::RopeStyle::kInterleaved;
-    auto op = RopeOp::create(builder, named(name), name, style, llvm::APFloat(rope.attentionFactor),
-                             builder.getF32ArrayAttr(rope.inverseFrequencies), IntegerAttr(),
-                             FloatAttr(), ArrayAttr());
+    auto op = RopeTableOp::create(
+        builder, named(name), name, style, llvm::APFloat(rope.attentionFactor),
+        builder.getF32ArrayAttr(rope.inverseFrequencies), IntegerAttr(), FloatAttr(), ArrayAttr());
     if (rope.originalPositions != 0) {
       op.setOriginalPositions(rope.originalPositions);
       op.setLongAttentionFactorAttr(f32(rope.longAttentionFactor));
       op.setLongInverseFrequenciesAttr(builder.getF32ArrayAttr(rope.longInverseFrequencies));
     }
-    ropes.push_back(FlatSymbolRefAttr::get(builder.getContext(), name));
   }
-  embedding = weight("embedding", model.embedding, WeightRole::kMatrix);
+}
+
+void ModelBuilder::declareSymbols() {
+  declareRopes();
+  declare("embedding", model.embedding, WeightRole::kMatrix);
   for (size_t i = 0; i < model.layers.size() && !hasFailed; ++i)
-    layers.push_back(declareLayer(i));
+    declareLayer(("layer" + Twine(i)).str(), model.layers[i], i);
   widthClass = {};
-  finalNorm = norm("final_norm", model.finalNorm);
-  if (!model.tiedHead) {
-    head = linear("head", model.head);
-    return;
-  }
-  FlatSymbolRefAttr bias;
-  if (model.head.bias)
-    bias = weight("head.bias", *model.head.bias, WeightRole::kVector);
-  head = LinearAttr::get(builder.getContext(), embedding, bias);
-}
-
-//===----------------------------------------------------------------------===//
-// Functions
-//===----------------------------------------------------------------------===//
-
-static ir::RouterScoring scoringOf(moec::RouterScoring scoring) {
-  switch (scoring) {
-  case moec::RouterScoring::kSoftmaxThenTopK:
-    return ir::RouterScoring::kSoftmaxThenTopK;
-  case moec::RouterScoring::kSigmoid:
-    return ir::RouterScoring::kSigmoid;
-  case moec::RouterScoring::kSparsemixer:
-    return ir::RouterScoring::kSparsemixer;
-  case moec::RouterScoring::kTopKThenSigmoid:
-    return ir::RouterScoring::kTopKThenSigmoid;
-  }
-  llvm_unreachable("an enumerator without a case");
-}
-
-Value ModelBuilder::normalized(Location loc, Value row, NormAttr by) {
-  return by ? NormOp::create(builder, loc, row.getType(), row, by).getResult() : row;
-}
-
-Value ModelBuilder::scaled(Location loc, Value row, float factor, FlatSymbolRefAttr weight) {
-  if (factor == 1 && !weight)
-    return row;
-  return ScaleOp::create(builder, loc, row.getType(), row, f32(factor), weight);
-}
-
-Value ModelBuilder::buildMoe(Location loc, Value input, const MoeDescription &moe,
-                             const LayerSymbols &symbols) {
-  Type ids = rows(builder.getI32Type(), moe.router.topK),
-       weights = rows(builder.getF32Type(), moe.router.topK);
-  RouterGroupsAttr groups;
-  if (moe.router.keptGroups < moe.router.groups)
-    groups = RouterGroupsAttr::get(builder.getContext(), moe.router.groups, moe.router.keptGroups,
-                                   static_cast<ir::GroupScore>(moe.router.groupScore));
-  // The experts' input comes before the route, where calibration takes it.
-  Value expertsInput = normalized(loc, input, symbols.expertsNorm);
-  Value routed = scaled(loc, normalized(loc, input, symbols.routerNorm), moe.router.inputScale, {});
-  auto route = RouteOp::create(
-      builder, loc, ids, weights, routed, symbols.router, symbols.moeLayer,
-      RouterScoringAttr::get(builder.getContext(), scoringOf(moe.router.scoring)),
-      builder.getBoolAttr(moe.router.renormalize), f32(moe.router.weightScale), symbols.choiceBias,
-      groups, symbols.weightFactors,
-      moe.router.scoring == moec::RouterScoring::kSparsemixer ? f32(moe.router.tolerance)
-                                                              : FloatAttr());
-  // Before the routed experts, so that it is computed while they are read.
-  Value shared;
-  Type type = input.getType();
-  if (moe.shared) {
-    shared = normalized(loc, input, symbols.sharedNorm);
-    shared = SharedExpertOp::create(builder, loc, type, shared, symbols.shared, symbols.sharedGate);
-    shared = normalized(loc, shared, symbols.sharedOutputNorm);
-  }
-  Value result =
-      ExpertsOp::create(builder, loc, type, expertsInput, route.getExperts(), route.getWeights(),
-                        symbols.moeLayer, symbols.gateBias, symbols.upBias, symbols.downBias);
-  result = normalized(loc, result, symbols.expertsOutputNorm);
-  if (!shared)
-    return result;
-  return AddOp::create(builder, loc, result.getType(), result, shared, f32(1));
-}
-
-Value ModelBuilder::buildAttention(Location loc, Value normed, const LayerDescription &layer,
-                                   const LayerSymbols &symbols) {
-  const auto count = [&](uint32_t number) {
-    return builder.getI32IntegerAttr(static_cast<int32_t>(number));
-  };
-  if (const auto &latent = layer.latentAttention)
-    return LatentAttentionOp::create(builder, loc, normed.getType(), normed, symbols.query,
-                                     symbols.key, symbols.value, symbols.latentNorm, symbols.keyUp,
-                                     symbols.valueUp, symbols.output, symbols.kvSlot,
-                                     count(latent->heads), f32(latent->scale), symbols.rope,
-                                     symbols.queryDown, symbols.queryNorm);
-  if (layer.deltaNet)
-    return buildDeltaNet(loc, normed, *layer.deltaNet, symbols.state);
-  if (layer.shortConvolution)
-    return buildShortConvolution(loc, normed, symbols.state);
-  const AttentionDescription &attention = layer.attention;
-  const auto flag = [&](bool isSet) { return isSet ? builder.getUnitAttr() : UnitAttr(); };
-  const std::optional<PositionScale> &queryScale = attention.queryScale;
-  return AttentionOp::create(
-      builder, loc, normed.getType(), normed, symbols.query, symbols.key, symbols.value,
-      symbols.output, symbols.kvSlot, count(attention.heads), f32(attention.scale),
-      attention.window ? count(attention.window) : IntegerAttr(), symbols.rope, symbols.queryNorm,
-      symbols.keyNorm, attention.clip ? f32(*attention.clip) : FloatAttr(),
-      flag(attention.normsAfterRope), symbols.sinks, symbols.attentionGate,
-      attention.valueNorm ? f32(*attention.valueNorm) : FloatAttr(), flag(attention.chunked),
-      attention.plainNormEpsilon ? f32(*attention.plainNormEpsilon) : FloatAttr(),
-      queryScale ? f32(queryScale->scale) : FloatAttr(),
-      queryScale ? count(queryScale->period) : IntegerAttr());
-}
-
-Value ModelBuilder::buildLayer(Value hidden, size_t number) {
-  const LayerDescription &layer = model.layers[number];
-  const LayerSymbols &symbols = layers[number];
-  Type type = hidden.getType();
-  FloatAttr residual = f32(model.residualScale);
-
-  Location loc = named("layer" + Twine(number) + ".attention");
-  Value normed = normalized(loc, hidden, symbols.attentionNorm);
-  Value attended = buildAttention(loc, normed, layer, symbols);
-  attended = normalized(loc, attended, symbols.attentionOutputNorm);
-  hidden = AddOp::create(builder, loc, type, hidden, attended, residual);
-
-  loc = named("layer" + Twine(number) + ".network");
-  normed = normalized(loc, hidden, symbols.networkNorm);
-  Value network = layer.moe
-                      ? buildMoe(loc, normed, *layer.moe, symbols)
-                      : DenseOp::create(builder, loc, type, normed, symbols.dense).getResult();
-  network = normalized(loc, network, symbols.networkOutputNorm);
-  hidden = AddOp::create(builder, loc, type, hidden, network, residual);
-  return scaled(loc, hidden, 1, symbols.outputScale);
-}
-
-void ModelBuilder::buildFunction(StringRef name) {
-  OpBuilder::InsertionGuard guard(builder);
-  Location loc = named(name);
-  Type ids = RankedTensorType::get({ShapedType::kDynamic}, builder.getI32Type());
-  Type hiddenType = rows(builder.getF32Type(), model.hiddenSize),
-       logitsType = rows(builder.getF32Type(), model.vocabularySize);
-  auto function =
-      func::FuncOp::create(builder, loc, name, builder.getFunctionType({ids}, {logitsType}));
-  builder.setInsertionPointToStart(function.addEntryBlock());
-  Value hidden = EmbedOp::create(builder, named("embedding"), hiddenType, function.getArgument(0),
-                                 embedding, f32(model.embeddingScale));
-  for (size_t i = 0; i < model.layers.size(); ++i) {
-    Operation *before = &builder.getBlock()->back();
-    hidden = buildLayer(hidden, i);
-    for (Operation *op = before->getNextNode(); op; op = op->getNextNode())
-      op->setAttr(kLayerAttr, builder.getI32IntegerAttr(static_cast<int32_t>(i)));
-  }
-  hidden = NormOp::create(builder, named("final_norm"), hiddenType, hidden, finalNorm);
-  Value logits =
-      HeadOp::create(builder, named("head"), logitsType, hidden, head, f32(model.logitsScale),
-                     model.logitsSoftCap ? f32(*model.logitsSoftCap) : FloatAttr());
-  func::ReturnOp::create(builder, loc, logits);
+  declare("final_norm", model.finalNorm);
+  if (!model.tiedHead)
+    declare("head", model.head);
+  else if (model.head.bias)
+    declare("head.bias", *model.head.bias, WeightRole::kVector);
 }
 
 OwningOpRef<ModuleOp> ModelBuilder::build(StringRef checkpointDirectory) {
@@ -387,8 +244,8 @@ OwningOpRef<ModuleOp> ModelBuilder::build(StringRef checkpointDirectory) {
   declareSymbols();
   if (hasFailed)
     return nullptr;
-  buildFunction("decode");
-  buildFunction("prefill");
+  buildProgram("decode");
+  buildProgram("prefill");
   if (failed(verify(*module)))
     return nullptr;
   return std::move(module);
@@ -396,7 +253,7 @@ OwningOpRef<ModuleOp> ModelBuilder::build(StringRef checkpointDirectory) {
 
 OwningOpRef<ModuleOp> buildModel(MLIRContext *context, const ModelDescription &model,
                                  StringRef checkpointDirectory, StoredTypeOf storedTypeOf) {
-  context->loadDialect<MoeDialect, func::FuncDialect>();
+  context->loadDialect<MoeDialect>();
   return ModelBuilder(context, model, storedTypeOf).build(checkpointDirectory);
 }
 

@@ -1,5 +1,5 @@
-// Builds the IR of a model (BuildModel.h): the class whose members are in BuildModel.cpp and, for
-// the mixers that keep a state, in BuildStateMixers.cpp.
+// Builds the IR of a model (BuildModel.h): the class whose members are in BuildModel.cpp (symbols)
+// and BuildLayers.cpp (programs).
 #pragma once
 
 #include "compiler/ir/BuildModel.h"
@@ -14,36 +14,16 @@ using namespace mlir::moe;
 // Some enumerations have the same names in the model's description and in the dialect.
 namespace ir = mlir::moe;
 
-/// Those of a mixer that keeps a state.
-struct StateMixerSymbols {
-  ConvolvedAttr query, key, value;
-  LinearAttr before, gate, decay, write, output;
-  NormAttr outputNorm;
-  FlatSymbolRefAttr logRate, decayBias, slot;
-};
-
-/// Symbols that the ops of a layer refer to; both functions use the same ones.
-struct LayerSymbols {
-  NormAttr attentionNorm, attentionOutputNorm, networkNorm, networkOutputNorm, queryNorm, keyNorm;
-  NormAttr latentNorm, routerNorm, expertsNorm, expertsOutputNorm, sharedNorm, sharedOutputNorm;
-  LinearAttr query, queryDown, key, value, output, router, sharedGate, attentionGate;
-  FlatSymbolRefAttr kvSlot, rope, moeLayer, choiceBias, keyUp, valueUp, sinks;
-  FlatSymbolRefAttr weightFactors, outputScale;
-  FlatSymbolRefAttr gateBias, upBias, downBias;
-  GluAttr dense, shared;
-  StateMixerSymbols state;
-};
-
 /// Whether the weights become resident or belong to experts.
 enum class SourceOf { kResident, kExpert };
 
 /// Builds one module. Errors are emitted at once and recorded; a module with an error is discarded
-/// as a whole.
+/// as a whole. Symbols are declared first; programs refer to them by the same names.
 class ModelBuilder {
 public:
   ModelBuilder(MLIRContext *context, const ModelDescription &description, StoredTypeOf typeOf)
       : model(description), storedTypeOf(typeOf), builder(context),
-        module(ModuleOp::create(builder.getUnknownLoc())) {
+        module(ModuleOp::create(builder.getUnknownLoc())), where(builder.getUnknownLoc()) {
     builder.setInsertionPointToEnd(module->getBody());
   }
 
@@ -51,41 +31,53 @@ public:
 
 private:
   void declareSymbols();
-  LayerSymbols declareLayer(size_t number);
-  void declareAttention(LayerSymbols &symbols, const Twine &prefix,
-                        const AttentionDescription &attention);
-  void declareLatentAttention(LayerSymbols &symbols, const Twine &prefix,
-                              const LatentAttentionDescription &attention);
-  FlatSymbolRefAttr kvSlot(const Twine &name, uint32_t heads, uint32_t keyDim, uint32_t valueDim);
-  void declareDeltaNet(StateMixerSymbols &symbols, const Twine &prefix,
-                       const DeltaNetDescription &net);
-  void declareShortConvolution(StateMixerSymbols &symbols, const Twine &prefix,
-                               const ShortConvolutionDescription &mixer);
-  FlatSymbolRefAttr stateSlot(const Twine &name, uint32_t slotRows, uint32_t width);
-  ConvolvedAttr convolved(const Twine &name, const ConvolvedDescription &from);
-  void declareMoe(LayerSymbols &symbols, size_t number, const MoeDescription &moe);
+  void declareRopes();
+  void declareLayer(const std::string &name, const LayerDescription &layer, size_t number);
+  void declare(const std::string &layer, const AttentionDescription &attention);
+  void declare(const std::string &layer, const LatentAttentionDescription &attention);
+  void declare(const std::string &layer, const DeltaNetDescription &net);
+  void declare(const std::string &layer, const ShortConvolutionDescription &mixer);
+  void declare(const std::string &layer, const MoeDescription &moe, size_t number);
+  void declareKvSlot(const std::string &name, uint32_t heads, uint32_t keyDim, uint32_t valueDim);
+  void declareStateSlot(const std::string &name, uint32_t rows, uint32_t width);
   SourceAttr sourceOf(Location loc, const WeightSource &source, SourceOf use);
-  FlatSymbolRefAttr weight(const Twine &name, const WeightSource &source, WeightRole role);
-  LinearAttr linear(const Twine &name, const LinearDescription &from,
-                    WeightRole role = WeightRole::kMatrix);
-  NormAttr norm(const Twine &name, const NormDescription &from);
-  NormAttr norm(const Twine &name, const std::optional<NormDescription> &from) {
-    return from ? norm(name, *from) : NormAttr();
+  void declare(const std::string &name, const WeightSource &source, WeightRole role);
+  void declare(const std::string &name, const LinearDescription &from,
+               WeightRole role = WeightRole::kMatrix);
+  void declare(const std::string &name, const NormDescription &from);
+  void declare(const std::string &name, const ConvolvedDescription &from);
+  void declare(const std::string &name, const GluDescription &network);
+  template <typename T> void declare(const std::string &name, const std::optional<T> &from) {
+    if (from)
+      declare(name, *from);
   }
-  GluAttr glu(const Twine &name, const GluDescription &network);
   ExpertMatrixAttr expertMatrix(Location loc, ExpertPart part, const MoeDescription &moe,
                                 LinearDescription GluDescription::*matrix);
 
-  void buildFunction(StringRef name);
-  Value buildLayer(Value hidden, size_t number);
-  Value buildAttention(Location loc, Value normed, const LayerDescription &layer,
-                       const LayerSymbols &symbols);
-  Value buildDeltaNet(Location loc, Value normed, const DeltaNetDescription &net,
-                      const StateMixerSymbols &symbols);
-  Value buildShortConvolution(Location loc, Value normed, const StateMixerSymbols &symbols);
-  Value normalized(Location loc, Value row, NormAttr by);
-  Value scaled(Location loc, Value row, float factor, FlatSymbolRefAttr weight);
-  Value buildMoe(Location loc, Value input, const MoeDescription &moe, const LayerSymbols &symbols);
+  void buildProgram(StringRef name);
+  Value buildLayer(const std::string &name, const LayerDescription &layer, Value hidden);
+  Value buildMixer(const std::string &layer, const LayerDescription &from, Value input);
+  Value build(const std::string &layer, const AttentionDescription &attention, Value input);
+  Value build(const std::string &layer, const LatentAttentionDescription &attention, Value input);
+  Value build(const std::string &layer, const DeltaNetDescription &net, Value input);
+  Value build(const std::string &layer, const ShortConvolutionDescription &mixer, Value input);
+  Value build(const std::string &layer, const MoeDescription &moe, Value input);
+  Value build(const std::string &layer, const SharedExpertDescription &shared, Value input);
+  Value build(const std::string &name, const GluDescription &network, Value input);
+  Value product(const std::string &name, const LinearDescription &of, Value input,
+                ProductRole role = ProductRole::kDense);
+  Value attentionProduct(const std::string &name, const LinearDescription &of, Value input) {
+    return product(name, of, input, ProductRole::kAttention);
+  }
+  Value normed(const std::string &name, const std::optional<NormDescription> &by, Value input);
+  Value normedRuns(const std::string &name, const NormDescription &by, Value input,
+                   uint32_t segment);
+  Value plainNormed(Value input, float epsilon, uint32_t segment);
+  Value convolved(const std::string &name, Value input, bool silu);
+  Value rotated(const std::optional<uint32_t> &rope, Value input, uint32_t heads, uint32_t headDim);
+  Value gated(Value input, Value gate, ir::GateKind kind);
+  Value activated(const moert::GluActivation &by, Value gate, Value up);
+  Value sum(Value a, Value b, float scale);
 
   Location named(const Twine &name) {
     return NameLoc::get(builder.getStringAttr(name), builder.getUnknownLoc());
@@ -95,8 +87,15 @@ private:
   FloatAttr numberOf(const moert::GluActivation &activation, float value) {
     return activation.kind == moert::Activation::kClampedSwiglu ? f32(value) : FloatAttr();
   }
-  RankedTensorType rows(Type element, uint32_t width) {
-    return RankedTensorType::get({ShapedType::kDynamic, width}, element);
+  FlatSymbolRefAttr symbol(const std::string &name) {
+    return FlatSymbolRefAttr::get(builder.getContext(), name);
+  }
+  /// The symbol of an optional weight; null where it is absent.
+  FlatSymbolRefAttr symbol(const std::string &name, const std::optional<WeightSource> &of) {
+    return of ? symbol(name) : FlatSymbolRefAttr();
+  }
+  RowType row(uint64_t width) {
+    return RowType::get(builder.getContext(), BufferKind::kF32, static_cast<uint32_t>(width), 0);
   }
 
   const ModelDescription &model;
@@ -104,13 +103,8 @@ private:
   OpBuilder builder;
   OwningOpRef<ModuleOp> module;
   bool hasFailed = false;
-
-  FlatSymbolRefAttr embedding;
-  LinearAttr head;
-  NormAttr finalNorm;
-  std::vector<FlatSymbolRefAttr> ropes;
-  std::vector<LayerSymbols> layers;
   StringRef widthClass; // The next weights have it.
+  Location where;       // Location of the next instructions.
 };
 
 } // namespace moec

@@ -62,15 +62,6 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
   return success();
 }
 
-LogicalResult RouterGroupsAttr::verify(EmitError emitError, uint32_t count, uint32_t kept,
-                                       GroupScore /*score*/) {
-  if (count < 2 || count > moert::kMaxRouterGroups)
-    return emitError() << count << " groups of experts, expected 2 to " << moert::kMaxRouterGroups;
-  if (kept == 0 || kept > count)
-    return emitError() << kept << " of " << count << " groups are kept, expected 1 to " << count;
-  return success();
-}
-
 LogicalResult FormatAttr::verify(EmitError emitError, WeightKind kind, uint32_t group,
                                  uint32_t activationGroup, bool offsets, bool refines,
                                  bool byteScales, bool hadamard) {
@@ -78,14 +69,6 @@ LogicalResult FormatAttr::verify(EmitError emitError, WeightKind kind, uint32_t 
       moert::checkFormat({static_cast<moert::WeightKind>(kind), group, activationGroup, offsets,
                           refines, byteScales, hadamard});
   return status.isOk() ? success() : emitError() << status.message();
-}
-
-LogicalResult NormAttr::verify(EmitError emitError, NormKind /*kind*/, FloatAttr epsilon,
-                               FlatSymbolRefAttr /*weight*/, FlatSymbolRefAttr /*bias*/) {
-  if (!epsilon.getType().isF32() || epsilon.getValue().isNegative() ||
-      !epsilon.getValue().isFinite())
-    return emitError() << "expected epsilon as a finite f32 of at least 0";
-  return success();
 }
 
 LogicalResult ExpertMatrixAttr::verify(EmitError emitError, ExpertPart part,
@@ -112,21 +95,16 @@ LogicalResult ModelAttr::verify(EmitError emitError, StringRef type, uint32_t vo
   return success();
 }
 
-LogicalResult BufferType::verify(EmitError emitError, BufferKind kind, uint32_t width,
-                                 uint32_t group) {
+LogicalResult RowType::verify(EmitError emitError, BufferKind kind, uint32_t width,
+                              uint32_t group) {
   if (width == 0)
-    return emitError() << "a buffer of width 0";
+    return emitError() << "a row of width 0";
   const bool isQuantized = moert::isQuantized(static_cast<moert::BufferKind>(kind));
   if (!isQuantized && group != 0)
-    return emitError() << "a group in a buffer of " << stringifyBufferKind(kind);
+    return emitError() << "a group in a row of " << stringifyBufferKind(kind);
   if (isQuantized && group != 16 && group != 32 && group != 64)
-    return emitError() << "a quantized buffer with group " << group << ", expected 16, 32 or 64";
+    return emitError() << "a quantized row with group " << group << ", expected 16, 32 or 64";
   return success();
-}
-
-uint64_t BufferType::bytesPerToken() const {
-  return moert::bufferBytesPerToken(static_cast<moert::BufferKind>(getKind()), getWidth(),
-                                    getGroup());
 }
 
 } // namespace mlir::moe

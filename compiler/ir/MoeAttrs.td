@@ -64,7 +64,7 @@ def Moe_KvKind : Moe_Enum<"KvKind", "how the cache stores keys and values", [
   I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kF16", 1, "f16">,
   I32EnumAttrCase<"kInt8", 2, "int8">]>;
 
-def Moe_BufferKind : Moe_Enum<"BufferKind", "elements of a buffer", [
+def Moe_BufferKind : Moe_Enum<"BufferKind", "elements of a row", [
   I32EnumAttrCase<"kF32", 0, "f32">, I32EnumAttrCase<"kI32", 1, "i32">,
   I32EnumAttrCase<"kQuantized", 2, "quantized">,
   I32EnumAttrCase<"kHadamard", 3, "hadamard">]>;
@@ -149,21 +149,6 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
   let genVerifyDecl = 1;
 }
 
-def Moe_RouterGroupsAttr : Moe_Attr<"RouterGroups", "router_groups"> {
-  let summary = "Groups of consecutive experts, of which only the best compete";
-  let description = [{
-    `count` groups of equal size, 2 to 64; `kept` of them compete, those with the best scores
-    (moert::RoutingRule).
-
-    ```mlir
-    #moe.router_groups<count = 8, kept = 4, score = two_largest>
-    ```
-  }];
-  let parameters = (ins "uint32_t":$count, "uint32_t":$kept, EnumParameter<Moe_GroupScore>:$score);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-}
-
 def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
   let summary = "How the numbers of a matrix are stored (moert::WeightFormat)";
   let description = [{
@@ -194,73 +179,6 @@ def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
     bool isQuantized() const {
       return moert::isQuantized(static_cast<moert::WeightKind>(getKind()));
     }
-    /// What a product with such a quantized matrix reads.
-    BufferKind getInputKind() const {
-      return getHadamard() ? BufferKind::kHadamard : BufferKind::kQuantized;
-    }
-  }];
-}
-
-def Moe_LinearAttr : Moe_Attr<"Linear", "linear"> {
-  let summary = "y = W x + b: the weight's symbol and, if there is one, the bias's";
-  let description = [{
-    ```mlir
-    #moe.linear<@layer0.query, bias = @layer0.query.bias>
-    ```
-  }];
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$weight,
-                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$bias);
-  let assemblyFormat = "`<` $weight (`,` `bias` `=` $bias^)? `>`";
-}
-
-def Moe_ConvolvedAttr : Moe_Attr<"Convolved", "convolved"> {
-  let summary = "A product whose results pass through a causal convolution along the tokens";
-  let description = [{
-    The product, the taps [rows of the product, taps], and the state slot of the last inputs.
-
-    ```mlir
-    #moe.convolved<<@layer0.query>, @layer0.query_taps, @layer0.query_tail>
-    ```
-  }];
-  let parameters = (ins "LinearAttr":$linear, "::mlir::FlatSymbolRefAttr":$taps,
-                        "::mlir::FlatSymbolRefAttr":$tail);
-  let assemblyFormat = "`<` $linear `,` $taps `,` $tail `>`";
-}
-
-def Moe_NormAttr : Moe_Attr<"Norm", "norm"> {
-  let summary = "A norm: kind, epsilon, weight and bias";
-  let description = [{
-    ```mlir
-    #moe.norm<rms, epsilon = 1.0e-6 : f32, @layer0.attention_norm>
-    ```
-  }];
-  let parameters = (ins EnumParameter<Moe_NormKind>:$kind, "::mlir::FloatAttr":$epsilon,
-                        "::mlir::FlatSymbolRefAttr":$weight,
-                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$bias);
-  let assemblyFormat = [{
-    `<` $kind `,` `epsilon` `=` $epsilon `,` $weight (`,` `bias` `=` $bias^)? `>`
-  }];
-  let genVerifyDecl = 1;
-}
-
-def Moe_GluAttr : Moe_Attr<"Glu", "glu"> {
-  let summary = "A gated network: down(activation(gate x, up x))";
-  let description = [{
-    moert::GluActivation defines the activations; clamped_swiglu has the numbers `alpha` and `limit`.
-
-    ```mlir
-    #moe.glu<silu, gate = <@gate>, up = <@up>, down = <@down>>
-    #moe.glu<clamped_swiglu, gate = <@gate>, up = <@up>, down = <@down>, alpha = 1.702 : f32,
-             limit = 7.0 : f32>
-    ```
-  }];
-  let parameters = (ins EnumParameter<Moe_Activation>:$activation, "LinearAttr":$gate,
-                        "LinearAttr":$up, "LinearAttr":$down,
-                        OptionalParameter<"::mlir::FloatAttr">:$alpha,
-                        OptionalParameter<"::mlir::FloatAttr">:$limit);
-  let assemblyFormat = [{
-    `<` $activation `,` `gate` `=` $gate `,` `up` `=` $up `,` `down` `=` $down
-    (`,` `alpha` `=` $alpha^ `,` `limit` `=` $limit)? `>`
   }];
 }
 
@@ -497,27 +415,23 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
 // Types
 //===----------------------------------------------------------------------===//
 
-def Moe_BufferType : TypeDef<Moe_Dialect, "Buffer"> {
-  let mnemonic = "buffer";
-  let summary = "One row of elements per token in the arena";
+def Moe_RowType : TypeDef<Moe_Dialect, "Row"> {
+  let mnemonic = "row";
+  let summary = "One row of elements per token";
   let description = [{
-    `group` is the activation group of a quantized buffer: one scale and one sum of codes per group. Quantized are
+    `group` is the activation group of a quantized row: one scale and one sum of codes per group. Quantized are
     the row itself (`quantized`) or its Hadamard transform (`hadamard`).
 
     ```mlir
-    !moe.buffer<f32, 64>
-    !moe.buffer<quantized, 64, group = 32>
-    !moe.buffer<hadamard, 64, group = 32>
+    !moe.row<f32, 64>
+    !moe.row<quantized, 64, group = 32>
+    !moe.row<hadamard, 64, group = 32>
     ```
   }];
   let parameters = (ins EnumParameter<Moe_BufferKind>:$kind, "uint32_t":$width,
                         DefaultValuedParameter<"uint32_t", "0">:$group);
   let assemblyFormat = "`<` $kind `,` $width (`,` `group` `=` $group^)? `>`";
   let genVerifyDecl = 1;
-  let extraClassDeclaration = [{
-    /// moert::bufferBytesPerToken for this type.
-    uint64_t bytesPerToken() const;
-  }];
 }
 
 #endif // MOE_ATTRS

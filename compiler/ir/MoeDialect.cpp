@@ -1,6 +1,6 @@
 #include "compiler/ir/MoeDialect.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -17,7 +17,7 @@ namespace mlir::moe {
 
 namespace {
 
-/// Formats and buffer types repeat by the thousand; a short name for each keeps text readable.
+/// Formats and types of rows repeat by the thousand; a short name for each keeps text readable.
 struct MoeAsmInterface : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 
@@ -40,12 +40,12 @@ struct MoeAsmInterface : OpAsmDialectInterface {
   }
 
   AliasResult getAlias(Type type, raw_ostream &os) const override {
-    auto buffer = dyn_cast<BufferType>(type);
-    if (!buffer)
+    auto row = dyn_cast<RowType>(type);
+    if (!row)
       return AliasResult::NoAlias;
-    os << stringifyBufferKind(buffer.getKind()) << "x" << buffer.getWidth();
-    if (buffer.getGroup())
-      os << "g" << buffer.getGroup();
+    os << stringifyBufferKind(row.getKind()) << "x" << row.getWidth();
+    if (row.getGroup())
+      os << "g" << row.getGroup();
     return AliasResult::FinalAlias;
   }
 };
@@ -128,6 +128,18 @@ static LogicalResult verifyPlans(Operation *op, Attribute value) {
   return success();
 }
 
+static LogicalResult verifyOffsets(Operation *op, Attribute value) {
+  constexpr int64_t kMaxOffset = int64_t(1) << 40; // Far beyond any arena; sums cannot overflow.
+  auto offsets = dyn_cast<DenseI64ArrayAttr>(value);
+  if (!offsets)
+    return emitError(op->getLoc(), "'moe.offsets' expected an array of i64");
+  for (int64_t offset : offsets.asArrayRef())
+    if (offset < 0 || offset > kMaxOffset)
+      return emitError(op->getLoc())
+             << "an offset of " << offset << ", expected 0 to " << kMaxOffset;
+  return success();
+}
+
 LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef key = attribute.getName();
   if (key == kLayerAttr) {
@@ -136,6 +148,8 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
       return emitError(op->getLoc(), "'moe.layer' expected an i32 that is not negative");
     return success();
   }
+  if (key == kOffsetsAttr)
+    return verifyOffsets(op, attribute.getValue());
   if (!isa<ModuleOp>(op))
     return emitError(op->getLoc()) << "'" << key << "' is an attribute of the module only";
   Attribute value = attribute.getValue();

@@ -1,6 +1,6 @@
 // The dialect `moe`: the declarations generated from MoeDialect.td, MoeAttrs.td, MoeChoiceAttrs.td,
-// MoeOps.td, MoeScheduleOps.td and those of states, and the conversion of its attributes to the
-// runtime's plain data. The .td files are its documentation.
+// MoeOps.td and the instructions of runtime/format/Instruction.h, and the conversion of its
+// attributes to the runtime's plain data. The .td files are its documentation.
 #pragma once
 
 #include "runtime/format/Artifact.h"
@@ -12,7 +12,6 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
-#include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::moe {
@@ -38,13 +37,9 @@ struct KvCacheResource : SideEffects::Resource::Base<KvCacheResource> {
 struct StatesResource : SideEffects::Resource::Base<StatesResource> {
   StringRef getName() final { return "States"; }
 };
-/// Written by head.
-struct LogitsResource : SideEffects::Resource::Base<LogitsResource> {
-  StringRef getName() final { return "Logits"; }
-};
-/// Written by predict; read by the cache and by no instruction.
-struct PrefetchesResource : SideEffects::Resource::Base<PrefetchesResource> {
-  StringRef getName() final { return "Prefetches"; }
+/// What a step gives to others than instructions: logits and prefetch candidates.
+struct OutputsResource : SideEffects::Resource::Base<OutputsResource> {
+  StringRef getName() final { return "Outputs"; }
 };
 
 // Names of the module's attributes; MoeDialect.td defines their values.
@@ -60,8 +55,10 @@ constexpr llvm::StringLiteral kKvBitsAttr = "moe.kv_bits";
 constexpr llvm::StringLiteral kPageBytesAttr = "moe.page_bytes";
 constexpr llvm::StringLiteral kPlansAttr = "moe.plans";
 
-/// On ops on layers and on instructions: the model's layer that they belong to, an i32.
+/// On instructions: the model's layer that they belong to, an i32.
 constexpr llvm::StringLiteral kLayerAttr = "moe.layer";
+/// On instructions: the offsets in the arena of the rows that they write, and of their scratch.
+constexpr llvm::StringLiteral kOffsetsAttr = "moe.offsets";
 
 /// In the tensor name of a source for all experts of a layer, stands for the expert's number.
 constexpr llvm::StringLiteral kExpertPlaceholder = "{expert}";

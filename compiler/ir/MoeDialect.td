@@ -9,18 +9,17 @@ def Moe_Dialect : Dialect {
   let cppNamespace = "::mlir::moe";
   let summary = "Mixture-of-Experts models, from layers to the schedule that a runtime executes";
   let description = [{
-    One module is one model, on two levels.
+    One module is one model. `moe.program @decode` and `@prefill` hold one op per instruction of the
+    runtime (runtime/format/Instruction.h), in value form: they take rows and give new ones. They
+    refer to symbols of the module: `moe.weight`, `moe.moe_layer`, `moe.kv_slot`, `moe.state_slot` and
+    `moe.rope_table`. A weight names a tensor of the checkpoint and never holds its numbers, so a
+    module stays small for any size of model.
 
-    *Layers.* `func.func @decode` and `@prefill` hold one op per part of a layer (`moe.attention`,
-    `moe.experts`, ...) on tensors of one row per token, `tensor<?xHxf32>`. They refer to symbols of
-    the module: `moe.weight`, `moe.moe_layer`, `moe.kv_slot` and `moe.rope`. A weight names a tensor
-    of the checkpoint and never holds its numbers, so a module stays small for any size of model.
-
-    *Schedule.* `moe.program @decode` and `@prefill` hold one `moe.execute` op per instruction of the
-    runtime (runtime/format/Schedule.h), on `!moe.buffer` values that are ranges of an arena.
-
-    Ops on layers and instructions that belong to one layer of the model carry its number as
-    `moe.layer`, an i32; profiles report by this number.
+    An instruction that belongs to one layer of the model carries its number as `moe.layer`, an i32;
+    profiles report by this number. `moe.offsets`, an array of i64 from moe-bufferize, says where in
+    the arena it puts what it writes: with a batch of T tokens a row of b bytes at offset o occupies
+    bytes [o * T, (o + b) * T). Offsets are those of the rows that it writes, then of its scratch,
+    the optional last; a row that it updates stays where it is.
 
     Attributes of the module describe the whole model:
 
@@ -33,10 +32,10 @@ def Moe_Dialect : Dialect {
         and values are not f32.
       - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from make-plans.
   }];
-  let dependentDialects = ["::mlir::func::FuncDialect"];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;
+  let hasCanonicalizer = 1;
 }
 
 #endif // MOE_DIALECT

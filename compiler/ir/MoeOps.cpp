@@ -1,5 +1,6 @@
-// Verifiers of the symbols and the layer ops of the dialect `moe`.
-#include "compiler/ir/SymbolChecks.h"
+// Verifiers of the symbols of the dialect `moe`, and of programs, whose instructions are checked by
+// the format's own rules.
+#include "compiler/ir/BuildProgram.h"
 #include "runtime/format/ProgramCheck.h"
 
 #include "mlir/IR/Builders.h"
@@ -101,6 +102,28 @@ static LogicalResult verifyDownSlices(MoeLayerOp op) {
   return success();
 }
 
+/// All experts of a layer take the same input. That of a low copy is its own, and that of down has
+/// the form of the others.
+static LogicalResult verifyInputs(MoeLayerOp op) {
+  std::optional<moert::WeightFormat> first;
+  for (uint32_t expert = 0; expert < op.getExperts(); ++expert) {
+    const std::vector<moert::ExpertFormat> formats = op.formatsOf(expert);
+    for (size_t i = moert::lowCopySlicesOf(formats); i < formats.size(); ++i) {
+      const moert::WeightFormat &format = formats[i].gateUp;
+      first = first.value_or(format);
+      if (moert::isQuantized(format.kind) != moert::isQuantized(first->kind) ||
+          format.activationGroup != first->activationGroup ||
+          format.hasHadamard != first->hasHadamard)
+        return op.emitOpError() << "has experts of " << moert::nameOf(first->kind) << " and of "
+                                << moert::nameOf(format.kind)
+                                << " with different inputs; expected all float, or all quantized "
+                                   "with one activation group, all with the Hadamard transform "
+                                   "or all without";
+    }
+  }
+  return success();
+}
+
 static LogicalResult verifySlices(MoeLayerOp op) {
   std::optional<ArrayAttr> slices = op.getSlices();
   if (!slices && op.getDownSlices())
@@ -122,7 +145,7 @@ static LogicalResult verifySlices(MoeLayerOp op) {
         failed(verifyMxfp4(op, expert)))
       return failure();
   }
-  return success();
+  return verifyInputs(op);
 }
 
 LogicalResult MoeLayerOp::verify() {
@@ -175,7 +198,7 @@ LogicalResult KvSlotOp::verify() {
   return success();
 }
 
-LogicalResult RopeOp::verify() {
+LogicalResult RopeTableOp::verify() {
   if (getInverseFrequencies().empty())
     return emitOpError("a rotation without frequencies");
   std::optional<ArrayAttr> longer = getLongInverseFrequencies();
@@ -189,266 +212,34 @@ LogicalResult RopeOp::verify() {
   return success();
 }
 
+LogicalResult StateSlotOp::verify() {
+  if (getRows() == 0 || getWidth() == 0)
+    return emitOpError("expected at least one row of at least one element");
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
-// Layers
+// Programs
 //===----------------------------------------------------------------------===//
 
-static LogicalResult checkGlu(Operation *op, SymbolTableCollection &symbols, GluAttr network,
-                              uint64_t hidden) {
-  auto gate = lookUp<WeightOp>(op, symbols, network.getGate().getWeight());
-  if (!gate)
-    return failure();
-  uint64_t width = gate.rows();
-  if (failed(checkLinear(op, symbols, network.getGate(), width, hidden)) ||
-      failed(checkLinear(op, symbols, network.getUp(), width, hidden)))
-    return failure();
-  return checkLinear(op, symbols, network.getDown(), hidden, width);
+void ProgramOp::build(OpBuilder &builder, OperationState &state, StringRef name) {
+  state.getOrAddProperties<Properties>().setSymName(builder.getStringAttr(name));
+  state.addRegion()->emplaceBlock();
 }
 
-LogicalResult EmbedOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<uint64_t> width = widthOf(*this, getResult());
-  auto weight = lookUp<WeightOp>(*this, symbols, getWeightAttr());
-  if (failed(width) || !weight)
-    return failure();
-  if (weight.getFormat() && weight.getFormat()->getHadamard())
-    return emitOpError() << "reads @" << weight.getSymName()
-                         << " with the Hadamard transform, expected rows without it";
-  return success(
-      static_cast<bool>(checkWeight(*this, symbols, getWeightAttr(), weight.rows(), *width)));
-}
-
-LogicalResult NormOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<uint64_t> width = widthOf(*this, getInput());
-  if (failed(width))
-    return failure();
-  return checkNorm(*this, symbols, getNorm().getWeight(), getNorm().getBias(), *width, *width);
-}
-
-/// A norm of queries or keys: per head or over all of them.
-static LogicalResult checkHeadNorm(AttentionOp op, SymbolTableCollection &symbols,
-                                   std::optional<NormAttr> norm, uint64_t heads, uint64_t headDim) {
-  if (!norm)
-    return success();
-  auto weight = lookUp<WeightOp>(op, symbols, norm->getWeight());
-  if (!weight)
-    return failure();
-  if (weight.cols() != headDim && weight.cols() != heads * headDim)
-    return op.emitOpError() << "weight " << norm->getWeight() << " has " << weight.cols()
-                            << " elements, expected " << headDim << " (per head) or "
-                            << heads * headDim << " (all heads)";
-  return checkNorm(op, symbols, norm->getWeight(), norm->getBias(), heads * headDim, weight.cols());
-}
-
-/// A rotation, if there is one, of heads of `width` elements.
-static LogicalResult checkRotation(Operation *op, SymbolTableCollection &symbols,
-                                   FlatSymbolRefAttr name, uint64_t width) {
-  if (!name)
-    return success();
-  auto rope = lookUp<RopeOp>(op, symbols, name);
-  if (!rope)
-    return failure();
-  uint64_t rotated = 2 * rope.getInverseFrequencies().size();
-  if (rotated > width)
-    return op->emitOpError() << "rotates " << rotated << " elements of a head of " << width;
+LogicalResult ProgramOp::verifyRegions() {
+  if (block().getNumArguments() != 0)
+    return emitOpError("expected no arguments: rows begin with moe.embed");
+  if (block().empty() || !isa<HeadOp>(block().back()))
+    return emitOpError("expected moe.head at the end");
+  for (HeadOp head : block().getOps<HeadOp>())
+    if (head != &block().back())
+      return head.emitOpError("expected at the end of the program only");
   return success();
 }
 
-/// Values: products of their own, or those of the keys.
-static LogicalResult checkValue(AttentionOp op, SymbolTableCollection &symbols, KvSlotOp slot,
-                                uint64_t width) {
-  std::optional<APFloat> epsilon = op.getValueNorm();
-  if (epsilon && (epsilon->isNegative() || !epsilon->isFinite()))
-    return op.emitOpError("expected an epsilon of the values' norm of at least 0");
-  uint64_t kvHeads = slot.getKvHeads(), keyDim = slot.getKeyDim(), valueDim = slot.getValueDim();
-  if (op.getValue())
-    return checkLinear(op, symbols, *op.getValue(), kvHeads * valueDim, width);
-  if (!epsilon)
-    return op.emitOpError("expected a norm of values that are the products of keys");
-  if (keyDim != valueDim)
-    return op.emitOpError() << "stores values of " << valueDim
-                            << " elements, expected those of a key, " << keyDim;
-  return success();
-}
-
-LogicalResult AttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<uint64_t> width = widthOf(*this, getInput());
-  auto slot = lookUp<KvSlotOp>(*this, symbols, getSlotAttr());
-  if (failed(width) || !slot)
-    return failure();
-  uint64_t heads = getHeads(), kvHeads = slot.getKvHeads(), keyDim = slot.getKeyDim(),
-           valueDim = slot.getValueDim();
-  if (heads == 0 || heads % kvHeads != 0)
-    return emitOpError() << heads << " heads over " << kvHeads
-                         << " key/value heads, expected a multiple";
-  if (failed(checkLinear(*this, symbols, getQuery(), heads * keyDim, *width)) ||
-      failed(checkLinear(*this, symbols, getKey(), kvHeads * keyDim, *width)) ||
-      failed(checkValue(*this, symbols, slot, *width)) ||
-      failed(checkLinear(*this, symbols, getOutput(), *width, heads * valueDim)) ||
-      (getGate() && failed(checkLinear(*this, symbols, *getGate(), heads * valueDim, *width))) ||
-      failed(checkHeadNorm(*this, symbols, getQueryNorm(), heads, keyDim)) ||
-      failed(checkHeadNorm(*this, symbols, getKeyNorm(), kvHeads, keyDim)) ||
-      failed(checkVector(*this, symbols, getSinksAttr(), heads)))
-    return failure();
-  if (getChunked() && getWindow().value_or(0) == 0)
-    return emitOpError("chunked without a window, which is the size of a chunk");
-  return checkRotation(*this, symbols, getRopeAttr(), keyDim);
-}
-
-/// A matrix of a product per head: `rows` and `cols` of each head.
-static LogicalResult checkHeadsWeight(LatentAttentionOp op, SymbolTableCollection &symbols,
-                                      FlatSymbolRefAttr name, uint64_t rows, uint64_t cols) {
-  WeightOp weight = checkWeight(op, symbols, name, op.getHeads() * rows, cols);
-  if (!weight)
-    return failure();
-  if (weight.getRole() != WeightRole::kHeads)
-    return op.emitOpError() << "weight " << name << " has the role "
-                            << stringifyWeightRole(weight.getRole()) << ", expected heads";
-  return success();
-}
-
-/// The queries' input: the normed input itself, or its down-projection.
-static FailureOr<uint64_t> checkQueryDown(LatentAttentionOp op, SymbolTableCollection &symbols,
-                                          uint64_t width) {
-  std::optional<LinearAttr> down = op.getQueryDown();
-  std::optional<NormAttr> norm = op.getQueryNorm();
-  if (down.has_value() != norm.has_value())
-    return op.emitOpError("expected a norm with the down-projection of queries, and none without");
-  if (!down)
-    return width;
-  auto weight = lookUp<WeightOp>(op, symbols, down->getWeight());
-  if (!weight || failed(checkLinear(op, symbols, *down, weight.rows(), width)) ||
-      failed(
-          checkNorm(op, symbols, norm->getWeight(), norm->getBias(), weight.rows(), weight.rows())))
-    return failure();
-  return uint64_t(weight.rows());
-}
-
-LogicalResult LatentAttentionOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<uint64_t> width = widthOf(*this, getInput());
-  auto slot = lookUp<KvSlotOp>(*this, symbols, getSlotAttr());
-  auto key = lookUp<WeightOp>(*this, symbols, getKey().getWeight());
-  auto latent = lookUp<WeightOp>(*this, symbols, getLatent().getWeight());
-  auto keyUp = lookUp<WeightOp>(*this, symbols, getKeyUpAttr());
-  auto valueUp = lookUp<WeightOp>(*this, symbols, getValueUpAttr());
-  if (failed(width) || !slot || !key || !latent || !keyUp || !valueUp)
-    return failure();
-  uint64_t heads = getHeads(), shared = key.rows(), rank = latent.rows(), rest = keyUp.cols();
-  if (heads == 0 || valueUp.rows() % heads != 0)
-    return emitOpError() << valueUp.rows() << " results of " << heads
-                         << " heads, expected a multiple";
-  if (slot.getKvHeads() != 1 || slot.getKeyDim() != shared + rank || slot.getValueDim() != 0)
-    return emitOpError() << "stores keys of " << shared << " + " << rank
-                         << " elements, expected a slot with heads 1 key " << shared + rank
-                         << " value 0";
-  FailureOr<uint64_t> queryInput = checkQueryDown(*this, symbols, *width);
-  uint64_t valueDim = valueUp.rows() / heads;
-  NormAttr norm = getLatentNorm();
-  if (failed(queryInput) ||
-      failed(checkLinear(*this, symbols, getQuery(), heads * (rest + shared), *queryInput)) ||
-      failed(checkLinear(*this, symbols, getKey(), shared, *width)) ||
-      failed(checkLinear(*this, symbols, getLatent(), rank, *width)) ||
-      failed(checkNorm(*this, symbols, norm.getWeight(), norm.getBias(), rank, rank)) ||
-      failed(checkHeadsWeight(*this, symbols, getKeyUpAttr(), rank, rest)) ||
-      failed(checkHeadsWeight(*this, symbols, getValueUpAttr(), valueDim, rank)) ||
-      failed(checkLinear(*this, symbols, getOutput(), *width, heads * valueDim)))
-    return failure();
-  return checkRotation(*this, symbols, getRopeAttr(), shared);
-}
-
-LogicalResult checkGroups(Operation *op, std::optional<RouterGroupsAttr> groups, uint64_t experts,
-                          uint64_t topK) {
-  if (!groups)
-    return success();
-  if (experts % groups->getCount() != 0)
-    return op->emitOpError() << experts << " experts in " << groups->getCount()
-                             << " groups, expected a multiple";
-  if (experts / groups->getCount() * groups->getKept() < topK)
-    return op->emitOpError() << "chooses " << topK << " of the "
-                             << experts / groups->getCount() * groups->getKept()
-                             << " experts in the kept groups";
-  return success();
-}
-
-LogicalResult RouteOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<uint64_t> width = widthOf(*this, getInput()), ids = widthOf(*this, getExperts()),
-                      weights = widthOf(*this, getWeights());
-  auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
-  if (failed(width) || failed(ids) || failed(weights) || !layer)
-    return failure();
-  if (*ids != *weights || *ids > layer.getExperts())
-    return emitOpError() << "chooses " << *ids << " experts with " << *weights
-                         << " weights, expected the same number, at most " << layer.getExperts();
-  if (failed(checkLinear(*this, symbols, getRouter(), layer.getExperts(), *width)) ||
-      failed(checkVector(*this, symbols, getChoiceBiasAttr(), layer.getExperts())) ||
-      failed(checkVector(*this, symbols, getWeightFactorsAttr(), layer.getExperts())) ||
-      failed(checkGroups(*this, getGroups(), layer.getExperts(), *ids)))
-    return failure();
-  return checkRouterRole(*this, symbols, getRouter().getWeight());
-}
-
-LogicalResult PredictOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<uint64_t> width = widthOf(*this, getInput());
-  auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
-  if (failed(width) || !layer || failed(checkAhead(*this, layer, getAhead())) ||
-      failed(checkLinear(*this, symbols, getRouter(), layer.getExperts(), *width)))
-    return failure();
-  return checkRouterRole(*this, symbols, getRouter().getWeight());
-}
-
-LogicalResult ExpertsOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<uint64_t> width = widthOf(*this, getInput()), ids = widthOf(*this, getExperts()),
-                      weights = widthOf(*this, getWeights());
-  auto layer = lookUp<MoeLayerOp>(*this, symbols, getMoeLayerAttr());
-  if (failed(width) || failed(ids) || failed(weights) || !layer)
-    return failure();
-  if (*ids != *weights || *ids > layer.getExperts())
-    return emitOpError() << "takes " << *ids << " experts with " << *weights
-                         << " weights, expected the same number, at most " << layer.getExperts();
-  if (*width != layer.hidden())
-    return emitOpError() << "rows of " << *width << " for experts of " << layer.hidden()
-                         << " inputs";
-  if (layer.getScaledInputs() && *ids != 1)
-    return emitOpError() << "scales the input of " << *ids << " experts per token, expected one";
-  const uint64_t all = layer.getExperts();
-  if (failed(checkVector(*this, symbols, getGateBiasAttr(), all * layer.width())) ||
-      failed(checkVector(*this, symbols, getUpBiasAttr(), all * layer.width())))
-    return failure();
-  return checkVector(*this, symbols, getDownBiasAttr(), all * layer.hidden());
-}
-
-LogicalResult SharedExpertOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<uint64_t> width = widthOf(*this, getInput());
-  if (failed(width) || failed(checkGlu(*this, symbols, getNetwork(), *width)))
-    return failure();
-  std::optional<LinearAttr> gate = getGate();
-  if (!gate)
-    return success();
-  if (failed(checkLinear(*this, symbols, *gate, 1, *width)))
-    return failure();
-  return checkRouterRole(*this, symbols, gate->getWeight());
-}
-
-LogicalResult DenseOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<uint64_t> width = widthOf(*this, getInput());
-  if (failed(width))
-    return failure();
-  return checkGlu(*this, symbols, getNetwork(), *width);
-}
-
-LogicalResult ScaleOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (failed(widthOf(*this, getInput())))
-    return failure();
-  return checkVector(*this, symbols, getWeightAttr(), 1);
-}
-
-LogicalResult HeadOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<uint64_t> width = widthOf(*this, getInput()), vocabulary = widthOf(*this, getLogits());
-  if (failed(width) || failed(vocabulary))
-    return failure();
-  if (std::optional<APFloat> cap = getSoftCap())
-    if (!cap->isFinite() || cap->isNegative() || cap->isZero())
-      return emitOpError("expected a soft cap above 0");
-  return checkLinear(*this, symbols, getLinear(), *vocabulary, *width);
+LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &) {
+  return checkProgram(*this);
 }
 
 } // namespace mlir::moe

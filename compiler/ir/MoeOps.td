@@ -1,12 +1,11 @@
-// Ops of the dialect `moe` on the level of layers: the symbols of a model and the ops of the functions
-// that compute with them.
+// Ops of the dialect `moe`: the symbols of a model, and programs. GenerateOps.cpp adds the instructions
+// that programs consist of.
 #ifndef MOE_OPS
 #define MOE_OPS
 
 include "MoeAttrs.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/SymbolInterfaces.td"
-include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, traits>;
@@ -127,7 +126,21 @@ def Moe_KvSlotOp : Moe_SymbolOp<"kv_slot"> {
   let hasVerifier = 1;
 }
 
-def Moe_RopeOp : Moe_SymbolOp<"rope"> {
+def Moe_StateSlotOp : Moe_SymbolOp<"state_slot"> {
+  let summary = "A matrix of f32 that a sequence carries from token to token";
+  let description = [{
+    The last inputs of a convolution, or the memory of a recurrence; 0 before the first token.
+
+    ```mlir
+    moe.state_slot @layer0.query_tail rows 3 width 32
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$rows, I32Attr:$width);
+  let assemblyFormat = "$sym_name `rows` $rows `width` $width attr-dict";
+  let hasVerifier = 1;
+}
+
+def Moe_RopeTableOp : Moe_SymbolOp<"rope_table"> {
   let summary = "A rotary embedding with its scaling applied";
   let description = [{
     The angle of pair i is position * frequencies[i]; cos and sin are multiplied by the attention
@@ -135,8 +148,8 @@ def Moe_RopeOp : Moe_SymbolOp<"rope"> {
     printed with six digits, and the next pass would compute with other numbers.)
 
     ```mlir
-    moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32, 0.1 : f32, 0.01 : f32, 0.001 : f32]
-    moe.rope @rope1 half factor 1.0 frequencies [1.0 : f32, 0.1 : f32]
+    moe.rope_table @rope0 half factor 1.0 frequencies [1.0 : f32, 0.1 : f32, 0.01 : f32, 0.001 : f32]
+    moe.rope_table @rope1 half factor 1.0 frequencies [1.0 : f32, 0.1 : f32]
       beyond 4096 factor 1.25 frequencies [0.5 : f32, 0.02 : f32]
     ```
 
@@ -155,262 +168,43 @@ def Moe_RopeOp : Moe_SymbolOp<"rope"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Layers
+// Programs
 //===----------------------------------------------------------------------===//
 
-def Moe_TokenIds : 1DTensorOf<[I32]>;
-def Moe_Rows : 2DTensorOf<[F32]>;
-def Moe_ExpertIds : 2DTensorOf<[I32]>;
-
-class Moe_LayerOp<string mnemonic, list<Trait> traits = []>
-    : Moe_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)>;
-
-def Moe_EmbedOp : Moe_LayerOp<"embed", [Pure]> {
-  let summary = "One row of the embedding per token, scaled";
+def Moe_ProgramOp : Moe_SymbolOp<"program", [
+    IsolatedFromAbove, SingleBlock, NoTerminator,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "A straight list of instructions for one step of a batch of tokens";
   let description = [{
+    Values are rows, one per token; `moe.head` is the last instruction and the only one of its kind.
+    The verifier applies the format's own rules (runtime/format/ProgramCheck.h) to each instruction.
+    After moe-bufferize every instruction has `moe.offsets`, and the verifier also proves that none
+    reads a row that another one has overwritten since, and that an instruction overwrites its input
+    only where Instruction.h allows it, independent of how the offsets were found.
+
     ```mlir
-    %h = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
+    moe.program @decode {
+      %h = moe.embed weight @embedding scale 1.0 {moe.offsets = array<i64: 0>} : () -> !moe.row<f32, 64>
+      moe.head %h weight @embedding scale 1.0 : (!moe.row<f32, 64>) -> ()
+    }
     ```
   }];
-  let arguments = (ins Moe_TokenIds:$ids, FlatSymbolRefAttr:$weight, F32Attr:$scale);
-  let results = (outs Moe_Rows:$result);
-  let assemblyFormat = [{
-    $ids `weight` $weight `scale` $scale attr-dict `:` type($ids) `->` type($result)
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name $body attr-dict";
+  let hasRegionVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
+  let extraClassDeclaration = [{
+    ::mlir::Block &block() { return getBody().front(); }
   }];
 }
 
-def Moe_NormOp : Moe_LayerOp<"norm", [Pure, SameOperandsAndResultType]> {
-  let summary = "Normalizes each row";
-  let description = [{
-    ```mlir
-    %n = moe.norm %h by <rms, epsilon = 1.0e-6 : f32, @layer0.attention_norm> : tensor<?x64xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$input, Moe_NormAttr:$norm);
-  let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$input `by` $norm attr-dict `:` type($input)";
-}
+def Moe_KvCache : Resource<"::mlir::moe::KvCacheResource">;
+def Moe_States : Resource<"::mlir::moe::StatesResource">;
+def Moe_Outputs : Resource<"::mlir::moe::OutputsResource">;
 
-def Moe_AttentionOp : Moe_LayerOp<"attention", [SameOperandsAndResultType]> {
-  let summary = "Grouped-query attention over the tokens so far, projections included";
-  let description = [{
-    Computes in this order: queries, keys and values of the normed input; an optional RMS norm of
-    values with this epsilon, per head and without weights; optional norms of queries and keys, per
-    head (a weight of one head's size) or over all heads; clamping; rotation. Without `value`, the
-    products of `key` are the values too, normed as such. Keys and values
-    are stored in the slot, and each query attends over the slot's positions up to its own, over the
-    last `window` of them if it is given; with `chunked`, over those of its own chunk of `window`
-    positions. Query head h reads key/value head h / (heads / kvHeads).
-    `sinks` has a score of each head that joins the softmax's denominator only.
-    With a gate, the result is multiplied by sigmoid(gate x) before the output.
-
-    After the rotation: `norms_after_rope`, the norms of queries and keys; `plain_norm`, an RMS norm of
-    each of their heads without a weight, with this epsilon; `query_scale`, a factor on the queries,
-    1 + scale * ln(1 + floor((position + 1) / period)).
-
-    Has a side effect: it writes the KV cache.
-
-    ```mlir
-    %a = moe.attention %n query <@layer0.query> key <@layer0.key> value <@layer0.value>
-           output <@layer0.output> slot @layer0.kv heads 4 scale 0.25 rope @rope0
-         : tensor<?x64xf32>
-    %a = moe.attention %n query <@layer1.query> key <@layer1.key> output <@layer1.output>
-           slot @layer1.kv heads 4 scale 1.0 value_norm 1.0e-6 : tensor<?x64xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$query, Moe_LinearAttr:$key,
-                       OptionalAttr<Moe_LinearAttr>:$value, Moe_LinearAttr:$output,
-                       FlatSymbolRefAttr:$slot,
-                       I32Attr:$heads, F32Attr:$scale, OptionalAttr<I32Attr>:$window,
-                       OptionalAttr<FlatSymbolRefAttr>:$rope, OptionalAttr<Moe_NormAttr>:$queryNorm,
-                       OptionalAttr<Moe_NormAttr>:$keyNorm, OptionalAttr<F32Attr>:$clip,
-                       UnitAttr:$normsAfterRope, OptionalAttr<FlatSymbolRefAttr>:$sinks,
-                       OptionalAttr<Moe_LinearAttr>:$gate, OptionalAttr<F32Attr>:$valueNorm,
-                       UnitAttr:$chunked, OptionalAttr<F32Attr>:$plainNorm,
-                       OptionalAttr<F32Attr>:$queryScale, OptionalAttr<I32Attr>:$queryScalePeriod);
-  let results = (outs Moe_Rows:$result);
-  let assemblyFormat = [{
-    $input `query` $query `key` $key (`value` $value^)? `output` $output `slot` $slot `heads` $heads
-    `scale` $scale (`window` $window^)? (`chunked` $chunked^)? (`rope` $rope^)?
-    (`query_norm` $queryNorm^)? (`key_norm` $keyNorm^)? (`value_norm` $valueNorm^)? (`clip` $clip^)?
-    (`norms_after_rope` $normsAfterRope^)? (`plain_norm` $plainNorm^)?
-    (`query_scale` $queryScale^ `period` $queryScalePeriod)? (`sinks` $sinks^)? (`gate` $gate^)?
-    attr-dict
-    `:` type($input)
-  }];
-}
-
-def Moe_LatentAttentionOp : Moe_LayerOp<"latent_attention", [SameOperandsAndResultType]> {
-  let summary = "Attention over latents from which the heads' keys and values follow, absorbed";
-  let description = [{
-    Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1). A token's key in the
-    slot is [key | latent]: a rotated key that all heads share, and the latent, which is normed and is
-    the value too. `query` gives each head [rest | shared part], from the normed input or, with
-    `down`, from the norm of its product; the head's query is [shared part, rotated | key_up * rest].
-    A head's result is value_up * (the attended latent). The slot has one head and `value` 0.
-
-    Has a side effect: it writes the KV cache.
-
-    ```mlir
-    %a = moe.latent_attention %n query <@layer0.query> key <@layer0.key> latent <@layer0.latent>
-           norm <rms, epsilon = 1.0e-6 : f32, @layer0.latent_norm> up @layer0.key_up, @layer0.value_up
-           output <@layer0.output> slot @layer0.kv heads 4 scale 0.15 rope @rope0
-           down <@layer0.query_down> <rms, epsilon = 1.0e-6 : f32, @layer0.query_norm>
-         : tensor<?x64xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$query, Moe_LinearAttr:$key,
-                       Moe_LinearAttr:$latent, Moe_NormAttr:$latentNorm, FlatSymbolRefAttr:$keyUp,
-                       FlatSymbolRefAttr:$valueUp, Moe_LinearAttr:$output, FlatSymbolRefAttr:$slot,
-                       I32Attr:$heads, F32Attr:$scale, OptionalAttr<FlatSymbolRefAttr>:$rope,
-                       OptionalAttr<Moe_LinearAttr>:$queryDown, OptionalAttr<Moe_NormAttr>:$queryNorm);
-  let results = (outs Moe_Rows:$result);
-  let assemblyFormat = [{
-    $input `query` $query `key` $key `latent` $latent `norm` $latentNorm `up` $keyUp `,` $valueUp
-    `output` $output `slot` $slot `heads` $heads `scale` $scale (`rope` $rope^)?
-    (`down` $queryDown^ $queryNorm)? attr-dict `:` type($input)
-  }];
-}
-
-def Moe_RouteOp : Moe_LayerOp<"route", [Pure]> {
-  let summary = "Chooses the experts of each token";
-  let description = [{
-    The k best experts, best first, and the factors of their outputs. A bias is added to the scores
-    that choose; factors come from the scores without it, times the expert's entry in `factors`.
-    Sparsemixer has a `tolerance`.
-
-    ```mlir
-    %experts, %weights = moe.route %n router <@layer0.router> to @layer0.experts
-        softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %experts, %weights = moe.route %n router <@layer0.router> to @layer0.experts
-        sigmoid renormalize true scale 2.5 bias @layer0.router.choice_bias
-        groups <count = 8, kept = 4, score = two_largest>
-      : tensor<?x64xf32> -> tensor<?x8xi32>, tensor<?x8xf32>
-    %experts, %weights = moe.route %n router <@layer0.router> to @layer0.experts
-        softmax_then_top_k renormalize true scale 1.0 factors @layer0.router.weight_factors
-      : tensor<?x64xf32> -> tensor<?x8xi32>, tensor<?x8xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$router, FlatSymbolRefAttr:$moeLayer,
-                       Moe_RouterScoring:$scoring, BoolAttr:$renormalize, F32Attr:$weightScale,
-                       OptionalAttr<FlatSymbolRefAttr>:$choiceBias,
-                       OptionalAttr<Moe_RouterGroupsAttr>:$groups,
-                       OptionalAttr<FlatSymbolRefAttr>:$weightFactors,
-                       OptionalAttr<F32Attr>:$tolerance);
-  let results = (outs Moe_ExpertIds:$experts, Moe_Rows:$weights);
-  let assemblyFormat = [{
-    $input `router` $router `to` $moeLayer $scoring `renormalize` $renormalize
-    `scale` $weightScale (`bias` $choiceBias^)? (`groups` $groups^)? (`factors` $weightFactors^)?
-    (`tolerance` $tolerance^)? attr-dict `:` type($input) `->` type($experts) `,` type($weights)
-  }];
-}
-
-def Moe_PredictOp : Moe_LayerOp<"predict"> {
-  let summary = "Predicts the experts of a later layer from this layer's router input";
-  let description = [{
-    Applies the later layer's own router to this layer's router input; that layer is `ahead` MoE layers
-    further on. It has no result: prefetch candidates only start reads, and only if the plan has a
-    rule for the layer (`#moe.prefetch`). Those reads are its side effect.
-
-    ```mlir
-    moe.predict %n router <@layer1.router> of @layer1.experts ahead 1 : tensor<?x64xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$router, FlatSymbolRefAttr:$moeLayer,
-                       I32Attr:$ahead);
-  let assemblyFormat = [{
-    $input `router` $router `of` $moeLayer `ahead` $ahead attr-dict `:` type($input)
-  }];
-}
-
-def Moe_ExpertsOp : Moe_LayerOp<"experts", [Pure, AllTypesMatch<["input", "result"]>]> {
-  let summary = "The weighted sum of each token's experts, in rank order";
-  let description = [{
-    Biases of gate, up and down are vectors of those of all experts, one after the other.
-
-    ```mlir
-    %e = moe.experts %n of @layer0.experts chosen %experts, %weights
-      : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$input, Moe_ExpertIds:$experts, Moe_Rows:$weights,
-                       FlatSymbolRefAttr:$moeLayer, OptionalAttr<FlatSymbolRefAttr>:$gateBias,
-                       OptionalAttr<FlatSymbolRefAttr>:$upBias,
-                       OptionalAttr<FlatSymbolRefAttr>:$downBias);
-  let results = (outs Moe_Rows:$result);
-  let assemblyFormat = [{
-    $input `of` $moeLayer `chosen` $experts `,` $weights (`gate_bias` $gateBias^)?
-    (`up_bias` $upBias^)? (`down_bias` $downBias^)? attr-dict
-    `:` type($input) `,` type($experts) `,` type($weights)
-  }];
-}
-
-def Moe_SharedExpertOp : Moe_LayerOp<"shared_expert", [Pure, SameOperandsAndResultType]> {
-  let summary = "The network that every token uses in addition to its routed experts";
-  let description = [{
-    With a gate, its output is multiplied by sigmoid(gate x).
-
-    ```mlir
-    %s = moe.shared_expert %n network <silu, gate = <@g>, up = <@u>, down = <@d>> gate <@layer0.shared_gate>
-      : tensor<?x64xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$input, Moe_GluAttr:$network, OptionalAttr<Moe_LinearAttr>:$gate);
-  let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$input `network` $network (`gate` $gate^)? attr-dict `:` type($input)";
-}
-
-def Moe_DenseOp : Moe_LayerOp<"dense", [Pure, SameOperandsAndResultType]> {
-  let summary = "The network of a layer without routed experts";
-  let description = [{
-    ```mlir
-    %d = moe.dense %n network <silu, gate = <@g>, up = <@u>, down = <@d>> : tensor<?x64xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$input, Moe_GluAttr:$network);
-  let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$input `network` $network attr-dict `:` type($input)";
-}
-
-def Moe_AddOp : Moe_Op<"add", [Pure, SameOperandsAndResultType]> {
-  let summary = "a + scale * b: a residual connection, or the sum of two networks";
-  let description = [{
-    ```mlir
-    %h1 = moe.add %h0, %a scale 1.0 : tensor<?x64xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$a, Moe_Rows:$b, F32Attr:$scale);
-  let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$a `,` $b `scale` $scale attr-dict `:` type($a)";
-}
-
-def Moe_ScaleOp : Moe_LayerOp<"scale", [Pure, SameOperandsAndResultType]> {
-  let summary = "factor * x, times the only element of a weight if there is one";
-  let description = [{
-    ```mlir
-    %h1 = moe.scale %h0 by 1.0 weight @layer0.output_scale : tensor<?x64xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$input, F32Attr:$factor, OptionalAttr<FlatSymbolRefAttr>:$weight);
-  let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$input `by` $factor (`weight` $weight^)? attr-dict `:` type($input)";
-}
-
-def Moe_HeadOp : Moe_LayerOp<"head", [Pure]> {
-  let summary = "Logits: scale * (W x + b), with a soft cap c then c * tanh(logit / c)";
-  let description = [{
-    ```mlir
-    %logits = moe.head %n linear <@embedding> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
-    ```
-  }];
-  let arguments = (ins Moe_Rows:$input, Moe_LinearAttr:$linear, F32Attr:$scale,
-                       OptionalAttr<F32Attr>:$softCap);
-  let results = (outs Moe_Rows:$logits);
-  let assemblyFormat = [{
-    $input `linear` $linear `scale` $scale (`soft_cap` $softCap^)? attr-dict
-    `:` type($input) `->` type($logits)
-  }];
-}
+class Moe_InstructionOp<string mnemonic, list<Trait> traits>
+    : Moe_Op<mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
 
 #endif // MOE_OPS

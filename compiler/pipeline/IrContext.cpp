@@ -4,7 +4,6 @@
 #include "compiler/ir/BuildModel.h"
 #include "compiler/ir/MoeDialect.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -33,7 +32,7 @@ IrContext::IrContext(const Session &session)
         else if (say)
           say(text);
       }) {
-  mlirContext.loadDialect<mlir::moe::MoeDialect, mlir::func::FuncDialect>();
+  mlirContext.loadDialect<mlir::moe::MoeDialect>();
   // Some errors concern the whole module, which would be printed.
   mlirContext.printOpOnDiagnostic(false);
 }

@@ -10,6 +10,7 @@
 #include "compiler/plan/StepCosts.h"
 #include "compiler/planning/DeviceMemory.h"
 #include "passes/Footprint.h"
+#include "passes/Pipeline.h"
 #include "runtime/base/Size.h"
 #include "runtime/exec/Kernels.h"
 
@@ -95,8 +96,7 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
   if (!module)
     return ir.failure("building the IR");
   mlir::PassManager passes(ir.context());
-  passes.addPass(mlir::moe::createAssignBitsPass({.bits = bits}));
-  passes.addPass(mlir::moe::createPlacePredictorsPass());
+  mlir::moe::addProgramPasses(passes, {.bits = bits});
   mlir::moe::MakePlansPassOptions plans;
   plans.context = request.context;
   passes.addPass(mlir::moe::createMakePlansPass(plans));

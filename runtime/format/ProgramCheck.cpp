@@ -5,7 +5,6 @@
 
 #include "runtime/base/CheckedMath.h"
 
-#include <cassert>
 #include <cmath>
 #include <vector>
 
@@ -129,9 +128,6 @@ public:
     const WeightFormat &format = fullSlicesOf(layer.experts.front()).front().format.gateUp;
     const uint32_t topK = buffer(i.experts).width;
     const uint64_t hidden = layer.matrices[2].shape.rows, width = layer.matrices[0].shape.rows;
-    if (isQuantized(format.kind) != (i.hidden != kNone))
-      return invalidInput("hidden is buffer ", i.hidden, ", expected one where the experts (here ",
-                          nameOf(format.kind), ") are quantized and none otherwise");
     const Shape src = inputOf(format, hidden);
     const Shape ranks = f32(topK * roundUp(hidden, kRankRowElements));
     const Shape widths = f32(layer.experts.size() * width),
@@ -315,6 +311,15 @@ Status checkActivation(const GluActivation &activation) {
   return {};
 }
 
+Result<std::vector<Shape>> shapesOf(const Artifact &artifact, const Program &program,
+                                    const Instruction &instruction) {
+  ShapeRules rules(artifact, program);
+  Status status;
+  visitInstruction(instruction, [&](const auto &content) { status = rules(content); });
+  MOERT_RETURN_IF_ERROR(std::move(status));
+  return std::move(rules.shapes);
+}
+
 Status ProgramCheck::checkInstruction(const Instruction &instruction, Values values) {
   Status status;
   describe(instruction, [&](FieldRole role, const char *name, const auto &field) {
@@ -322,28 +327,23 @@ Status ProgramCheck::checkInstruction(const Instruction &instruction, Values val
       status = checkField(artifact, buffers, role, name, field);
   });
   MOERT_RETURN_IF_ERROR(std::move(status));
-  ShapeRules rules(artifact, program);
-  visitInstruction(instruction, [&](const auto &content) { status = rules(content); });
-  MOERT_RETURN_IF_ERROR(std::move(status));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Shape> shapes, shapesOf(artifact, program, instruction));
 
   std::vector<Operand> operands;
-  auto shape = rules.shapes.begin();
   status = {};
-  describe(instruction, [&]<typename T>(FieldRole role, const char *name, const T &field) {
-    if constexpr (std::is_same_v<T, int32_t>) {
-      const bool isVector = role == FieldRole::kVector || role == FieldRole::kOptionalVector;
-      if (!isBuffer(role) && !isVector)
-        return;
-      assert(shape != rules.shapes.end() && "a shape for each buffer and vector");
-      const Shape &expected = *shape++;
-      if (field == kNone || !status.isOk())
-        return;
-      if (isVector)
-        status = checkVector(name, artifact.residents[size_t(field)], expected.width);
-      else
-        operands.push_back({name, field, role, expected});
-    }
-  });
+  describeShaped(
+      instruction, shapes,
+      [&](FieldRole role, const char *name, int32_t field, const Shape &expected) {
+        if (!status.isOk())
+          return;
+        if (role == FieldRole::kOptionalScratch && isQuantized(expected.kind) != (field != kNone))
+          status = invalidInput(name, " is buffer ", field,
+                                ", expected one where its elements are quantized, otherwise none");
+        else if (field != kNone && !isBuffer(role))
+          status = checkVector(name, artifact.residents[size_t(field)], expected.width);
+        else if (field != kNone)
+          operands.push_back({name, field, role, expected});
+      });
   MOERT_RETURN_IF_ERROR(std::move(status));
   MOERT_RETURN_IF_ERROR(buffers.checkShapes(operands));
   return values == Values::kTracked ? buffers.apply(operands) : Status();

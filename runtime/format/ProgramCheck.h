@@ -6,6 +6,11 @@
 #include "runtime/format/Artifact.h"
 #include "runtime/format/BufferWalk.h"
 
+#include <cassert>
+#include <span>
+#include <type_traits>
+#include <vector>
+
 namespace moert {
 
 /// Whether an activation has the numbers that its kind takes: positive ones, or none.
@@ -14,6 +19,24 @@ Status checkActivation(const GluActivation &activation);
 /// Whether a check tracks which buffers hold a value and which share bytes; without offsets it
 /// cannot.
 enum class Values { kTracked, kIgnored };
+
+/// What each buffer and vector of an instruction has to be, in the order of the declaration. The
+/// indices of its fields exist; scratch may be absent.
+Result<std::vector<Shape>> shapesOf(const Artifact &artifact, const Program &program,
+                                    const Instruction &instruction);
+
+/// Calls visit(FieldRole, name, field, Shape) for each of them.
+template <typename AnyInstruction, typename Visit>
+void describeShaped(AnyInstruction &instruction, std::span<const Shape> shapes, Visit &&visit) {
+  auto shape = shapes.begin();
+  describe(instruction, [&]<typename T>(FieldRole role, const char *name, T &field) {
+    if constexpr (std::is_same_v<std::remove_const_t<T>, int32_t>)
+      if (isBuffer(role) || role == FieldRole::kVector || role == FieldRole::kOptionalVector) {
+        assert(shape != shapes.end() && "a shape for each buffer and vector");
+        visit(role, name, field, *shape++);
+      }
+  });
+}
 
 /// Walks through one program. Borrows both arguments.
 class ProgramCheck {

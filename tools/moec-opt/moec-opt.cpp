@@ -5,7 +5,6 @@
 #include "passes/Pipeline.h"
 #include "runtime/base/OutputFile.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/InitLLVM.h"
@@ -22,7 +21,7 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   mlir::moe::registerMoePassesAndPipeline();
   mlir::DialectRegistry registry;
-  registry.insert<mlir::moe::MoeDialect, mlir::func::FuncDialect>();
+  registry.insert<mlir::moe::MoeDialect>();
   auto [inputName, outputName] =
       mlir::registerAndParseCLIOptions(argc, argv, "Runs passes on the IR of a model\n", registry);
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();

@@ -79,10 +79,10 @@ moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16> as <ki
 
 // Rows of an embedding are read without a product.
 moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32, hadamard = true>
-func.func @decode(%ids: tensor<?xi32>) -> tensor<?x64xf32> {
-  // expected-error@+1 {{reads @w with the Hadamard transform, expected rows without it}}
-  %h = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
-  return %h : tensor<?x64xf32>
+moe.program @decode {
+  // expected-error@+1 {{the weight has the Hadamard transform, expected rows without it}}
+  %h = moe.embed weight @w scale 1.0 : () -> !moe.row<f32, 64>
+  moe.head %h weight @w scale 1.0 : (!moe.row<f32, 64>) -> ()
 }
 
 // -----
@@ -274,40 +274,31 @@ moe.kv_slot @kv heads 1 key 64 value 0 as int8
 
 // A rotation has frequencies.
 // expected-error@+1 {{a rotation without frequencies}}
-moe.rope @r half factor 1.0 frequencies []
+moe.rope_table @r half factor 1.0 frequencies []
 
 // -----
 
-// Epsilon is not negative.
-func.func @f(%x: tensor<?x64xf32>) {
-  // expected-error@+1 {{expected epsilon as a finite f32 of at least 0}}
-  %n = moe.norm %x by <rms, epsilon = -1.0 : f32, @n> : tensor<?x64xf32>
-  return
-}
+// A row has elements.
+// expected-error@+1 {{a row of width 0}}
+module attributes {x.y = !moe.row<f32, 0>} {}
 
 // -----
 
-// A buffer has elements.
-// expected-error@+1 {{a buffer of width 0}}
-func.func private @f() -> !moe.buffer<f32, 0>
+// Only quantized rows have groups.
+// expected-error@+1 {{a group in a row of f32}}
+module attributes {x.y = !moe.row<f32, 64, group = 32>} {}
 
 // -----
 
-// Only quantized buffers have groups.
-// expected-error@+1 {{a group in a buffer of f32}}
-func.func private @f() -> !moe.buffer<f32, 64, group = 32>
-
-// -----
-
-// Quantized buffers have a group that the kernels support.
-// expected-error@+1 {{a quantized buffer with group 0, expected 16, 32 or 64}}
-func.func private @f() -> !moe.buffer<quantized, 64>
+// Quantized rows have a group that the kernels support.
+// expected-error@+1 {{a quantized row with group 0, expected 16, 32 or 64}}
+module attributes {x.y = !moe.row<quantized, 64>} {}
 
 // -----
 
 // So have those of a transformed row.
-// expected-error@+1 {{a quantized buffer with group 8, expected 16, 32 or 64}}
-func.func private @f() -> !moe.buffer<hadamard, 64, group = 8>
+// expected-error@+1 {{a quantized row with group 8, expected 16, 32 or 64}}
+module attributes {x.y = !moe.row<hadamard, 64, group = 8>} {}
 
 // -----
 
@@ -475,13 +466,45 @@ module attributes {moe.speed = 4 : i32} {}
 
 // Attributes of the model are on the module only.
 // expected-error@+1 {{'moe.page_bytes' is an attribute of the module only}}
-func.func private @f() attributes {moe.page_bytes = 4096 : i64}
+moe.kv_slot @kv heads 2 key 16 value 16 {moe.page_bytes = 4096 : i64}
 
 // -----
 
 // A layer has a number.
 // expected-error@+1 {{'moe.layer' expected an i32 that is not negative}}
-func.func private @f() attributes {moe.layer = -1 : i32}
+moe.kv_slot @kv heads 2 key 16 value 16 {moe.layer = -1 : i32}
+
+// -----
+
+// Offsets are in an arena.
+// expected-error@+1 {{an offset of -64, expected 0 to 1099511627776}}
+moe.kv_slot @kv heads 2 key 16 value 16 {moe.offsets = array<i64: -64>}
+
+// -----
+
+// Offsets are a dense array.
+// expected-error@+1 {{'moe.offsets' expected an array of i64}}
+moe.kv_slot @kv heads 2 key 16 value 16 {moe.offsets = [0]}
+
+// -----
+
+// States have elements.
+// expected-error@+1 {{expected at least one row of at least one element}}
+moe.state_slot @s rows 3 width 0
+
+// -----
+
+// All experts of a layer take the same input.
+// expected-error@+1 {{has experts of bf16 and of int4 with different inputs; expected all float, or all quantized with one activation group}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+  slices [[#moe.format<kind = bf16>], [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
+
+// -----
+
+// So all or none of them have the Hadamard transform.
+// expected-error@+1 {{has experts of int8 and of int4 with different inputs}}
+moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
+  slices [[#moe.format<kind = int8, group = 32, activationGroup = 32, hadamard = true>], [#moe.format<kind = int4, group = 32, activationGroup = 32>]]
 
 // -----
 

@@ -6,8 +6,8 @@
 
 // CHECK-DAG: #bf16 = #moe.format<kind = bf16>
 // CHECK-DAG: #int2g64a32o = #moe.format<kind = int2, group = 64, activationGroup = 32, offsets = true>
-// CHECK-DAG: !f32x64 = !moe.buffer<f32, 64>
-// CHECK-DAG: !quantizedx64g32 = !moe.buffer<quantized, 64, group = 32>
+// CHECK-DAG: !f32x64 = !moe.row<f32, 64>
+// CHECK-DAG: !quantizedx64g32 = !moe.row<quantized, 64, group = 32>
 
 // CHECK: module attributes
 // CHECK-SAME: moe.expert_bits = "2"
@@ -20,6 +20,13 @@
 // CHECK-SAME: moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true, calibration = "tiny.profile", traceExpertBytes = 3538944, searchRuns = [5, -1]>
 // CHECK-SAME: moe.resident_bits = "8"
 // CHECK-SAME: moe.widths_by = "bytes"
+!f32x1 = !moe.row<f32, 1>
+!f32x2 = !moe.row<f32, 2>
+!f32x32 = !moe.row<f32, 32>
+!f32x64 = !moe.row<f32, 64>
+!i32x1 = !moe.row<i32, 1>
+!i32x2 = !moe.row<i32, 2>
+!quantizedx64g32 = !moe.row<quantized, 64, group = 32>
 module attributes {
   moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true,
                                  calibration = "tiny.profile", traceExpertBytes = 3538944, searchRuns = [5, -1]>,
@@ -59,8 +66,8 @@ module attributes {
                          survival = everything, startTokens = 1>]
 } {
   // A frequency keeps its bits: six digits would not be enough for the second.
-  // CHECK: moe.rope @rope0 interleaved factor 1.500000e+00 frequencies [1.000000e+00 : f32, 0.177827939 : f32]
-  moe.rope @rope0 interleaved factor 1.5 frequencies [1.0 : f32, 0.177827939 : f32]
+  // CHECK: moe.rope_table @rope0 interleaved factor 1.500000e+00 frequencies [1.000000e+00 : f32, 0.177827939 : f32]
+  moe.rope_table @rope0 interleaved factor 1.5 frequencies [1.0 : f32, 0.177827939 : f32]
 
   // CHECK: moe.weight @embedding matrix from <tensor = "embed", rows = 96, cols = 64, type = bf16> as #bf16
   moe.weight @embedding matrix from <tensor = "embed", rows = 96, cols = 64, type = bf16> as <kind = bf16>
@@ -97,6 +104,10 @@ module attributes {
   moe.weight @output96 matrix from <tensor = "o96", rows = 64, cols = 96, type = bf16>
   // CHECK: moe.kv_slot @latent heads 1 key 64 value 0 as f16{{$}}
   moe.kv_slot @latent heads 1 key 64 value 0 as f16
+  moe.weight @taps taps from <tensor = "t", rows = 64, cols = 4, type = bf16> as <kind = f32>
+  // CHECK: moe.state_slot @tail rows 3 width 64
+  moe.state_slot @tail rows 3 width 64
+  moe.state_slot @state rows 64 width 32
   // CHECK: moe.kv_slot @kv heads 2 key 16 value 16{{$}}
   moe.kv_slot @kv heads 2 key 16 value 16
 
@@ -125,150 +136,82 @@ module attributes {
               #moe.expert_matrix<down, [<tensor = "c", rows = 64, cols = 96, type = bf16>]>]
     slices [[#moe.format<kind = bf16>]]
 
-  // CHECK-LABEL: func.func @layers
-  func.func @layers(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
-    // CHECK: moe.buffer at 0 : !f32x64
-    %place = moe.buffer at 0 : !moe.buffer<f32, 64>
-    // CHECK: moe.embed %{{.*}} weight @embedding scale 2.000000e+00 : tensor<?xi32> -> tensor<?x64xf32>
-    %h = moe.embed %ids weight @embedding scale 2.0 : tensor<?xi32> -> tensor<?x64xf32>
-    // CHECK: moe.norm %{{.*}} by <layer, epsilon = 9.99999974E-6 : f32, @norm, bias = @norm> {moe.layer = 1 : i32} : tensor<?x64xf32>
-    %n = moe.norm %h by <layer, epsilon = 1.0e-5 : f32, @norm, bias = @norm> {moe.layer = 1 : i32} : tensor<?x64xf32>
-    // CHECK: moe.attention %{{.*}} query <@square, bias = @norm> key <@half> value <@half> output <@square> slot @kv heads 4 scale 2.500000e-01 window 128 rope @rope0 query_norm <rms, epsilon = 9.99999997E-7 : f32, @norm> key_norm <rms, epsilon = 9.99999997E-7 : f32, @head_norm> clip 8.000000e+00 : tensor<?x64xf32>
-    %a = moe.attention %n query <@square, bias = @norm> key <@half> value <@half> output <@square> slot @kv
-           heads 4 scale 0.25 window 128 rope @rope0 query_norm <rms, epsilon = 1.0e-6 : f32, @norm>
-           key_norm <rms, epsilon = 1.0e-6 : f32, @head_norm> clip 8.0 : tensor<?x64xf32>
-    // CHECK: moe.attention %{{.*}} query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 2.500000e-01 : tensor<?x64xf32>
-    %b = moe.attention %a query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 0.25 : tensor<?x64xf32>
-    // CHECK: moe.attention %{{.*}} query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 2.500000e-01 sinks @sinks : tensor<?x64xf32>
-    %bs = moe.attention %a query <@square> key <@half> value <@half> output <@square> slot @kv heads 4 scale 0.25 sinks @sinks : tensor<?x64xf32>
-    // CHECK: moe.latent_attention %{{.*}} query <@query128> key <@key16> latent <@latent48> norm <rms, epsilon = 9.99999997E-7 : f32, @latent_norm> up @up, @up output <@output96> slot @latent heads 2 scale 2.500000e-01 rope @rope0 down <@square> <rms, epsilon = 9.99999997E-7 : f32, @norm> : tensor<?x64xf32>
-    %la = moe.latent_attention %a query <@query128> key <@key16> latent <@latent48> norm <rms, epsilon = 1.0e-6 : f32, @latent_norm>
-            up @up, @up output <@output96> slot @latent heads 2 scale 0.25 rope @rope0
-            down <@square> <rms, epsilon = 1.0e-6 : f32, @norm> : tensor<?x64xf32>
-    // CHECK: moe.attention %{{.*}} query <@square> key <@half> output <@square> slot @kv heads 4 scale 1.000000e+00 value_norm 9.99999997E-7 : tensor<?x64xf32>
-    %vk = moe.attention %b query <@square> key <@half> output <@square> slot @kv heads 4 scale 1.0 value_norm 1.0e-6 : tensor<?x64xf32>
-    // CHECK: moe.scale %{{.*}} by 5.000000e-01 weight @one : tensor<?x64xf32>
-    %sc = moe.scale %vk by 0.5 weight @one : tensor<?x64xf32>
-    // CHECK: moe.scale %{{.*}} by 1.250000e-01 : tensor<?x64xf32>
-    %sd = moe.scale %sc by 0.125 : tensor<?x64xf32>
-    // CHECK: moe.route %{{.*}} router <@router> to @experts softmax_then_top_k renormalize true scale 1.000000e+00 factors @pair : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %ef, %wf = moe.route %sd router <@router> to @experts softmax_then_top_k renormalize true scale 1.0 factors @pair
-           : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    // CHECK: moe.route %{{.*}} router <@router> to @experts softmax_then_top_k renormalize true scale 1.000000e+00 : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %e, %w = moe.route %b router <@router> to @experts softmax_then_top_k renormalize true scale 1.0
-           : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    // CHECK: moe.predict %{{.*}} router <@router> of @experts ahead 1 {moe.layer = 0 : i32} : tensor<?x64xf32>
-    moe.predict %b router <@router> of @experts ahead 1 {moe.layer = 0 : i32} : tensor<?x64xf32>
-    // CHECK: moe.predict %{{.*}} router <@router, bias = @pair> of @experts ahead 3 : tensor<?x64xf32>
-    moe.predict %b router <@router, bias = @pair> of @experts ahead 3 : tensor<?x64xf32>
-    // CHECK: moe.experts %{{.*}} of @experts chosen %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %x = moe.experts %b of @experts chosen %e, %w : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    // CHECK: moe.experts %{{.*}} of @experts chosen %{{.*}}, %{{.*}} gate_bias @stacked up_bias @stacked down_bias @down_bias : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %xb = moe.experts %b of @experts chosen %e, %w gate_bias @stacked up_bias @stacked down_bias @down_bias : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    // CHECK: moe.shared_expert %{{.*}} network <silu, gate = <@square>, up = <@square>, down = <@square, bias = @norm>> gate <@gate1> : tensor<?x64xf32>
-    %s = moe.shared_expert %b network <silu, gate = <@square>, up = <@square>, down = <@square, bias = @norm>> gate <@gate1> : tensor<?x64xf32>
-    // CHECK: moe.dense %{{.*}} network <silu, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
-    %d = moe.dense %s network <silu, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
-    // CHECK: moe.dense %{{.*}} network <clamped_swiglu, gate = <@square>, up = <@square>, down = <@square>, alpha = 1.500000e+00 : f32, limit = 7.000000e+00 : f32> : tensor<?x64xf32>
-    %dc = moe.dense %s network <clamped_swiglu, gate = <@square>, up = <@square>, down = <@square>, alpha = 1.5 : f32, limit = 7.0 : f32> : tensor<?x64xf32>
-    // CHECK: moe.dense %{{.*}} network <gelu_tanh, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
-    %dg = moe.dense %s network <gelu_tanh, gate = <@square>, up = <@square>, down = <@square>> : tensor<?x64xf32>
-    // CHECK: moe.add %{{.*}}, %{{.*}} scale 5.000000e-01 : tensor<?x64xf32>
-    %r = moe.add %x, %d scale 0.5 : tensor<?x64xf32>
-    // CHECK: moe.head %{{.*}} linear <@embedding> scale 1.000000e+00 soft_cap 3.000000e+01 : tensor<?x64xf32> -> tensor<?x96xf32>
-    %capped = moe.head %r linear <@embedding> scale 1.0 soft_cap 30.0 : tensor<?x64xf32> -> tensor<?x96xf32>
-    // CHECK: moe.head %{{.*}} linear <@embedding, bias = @bias> scale 1.000000e+00 : tensor<?x64xf32> -> tensor<?x96xf32>
-    %l = moe.head %r linear <@embedding, bias = @bias> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
-    return %l : tensor<?x96xf32>
-  }
-
-  // CHECK-LABEL: moe.program @planned
-  moe.program @planned {
-    // CHECK-NEXT: %[[H:.*]] = moe.buffer at 0 : !f32x64
-    %h = moe.buffer at 0 : !moe.buffer<f32, 64>
-    // CHECK-NEXT: moe.exec.embed %[[H]] weight @embedding scale 1.000000e+00 : !f32x64
-    moe.exec.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
-    // CHECK-NEXT: moe.exec.head %[[H]] weight @embedding bias @bias scale 1.000000e+00 : !f32x64
-    moe.exec.head %h weight @embedding bias @bias scale 1.0 : !moe.buffer<f32, 64>
-  }
-
+  // Attributes with their default values are not printed.
   // CHECK-LABEL: moe.program @instructions
   moe.program @instructions {
-    %h = moe.buffer : !moe.buffer<f32, 64>
-    // CHECK: moe.buffer : !quantizedx64g32
-    %q = moe.buffer : !moe.buffer<quantized, 64, group = 32>
-    %k = moe.buffer : !moe.buffer<f32, 32>
-    %c = moe.buffer : !moe.buffer<f32, 64>
-    %s = moe.buffer : !moe.buffer<f32, 2>
-    %e = moe.buffer : !moe.buffer<i32, 2>
-    %w = moe.buffer : !moe.buffer<f32, 2>
-    %g = moe.buffer : !moe.buffer<f32, 96>
-    %u = moe.buffer : !moe.buffer<f32, 96>
-    %y = moe.buffer : !moe.buffer<quantized, 96, group = 32>
-    %r = moe.buffer : !moe.buffer<f32, 128>
-    %o = moe.buffer : !moe.buffer<f32, 1>
-    moe.exec.embed %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
-    // CHECK: moe.exec.norm %{{.*}} to %{{.*}} weight @norm bias @norm rms epsilon 9.99999997E-7 segment 64 {moe.layer = 0 : i32} : !f32x64, !f32x64
-    moe.exec.norm %h to %h weight @norm bias @norm rms epsilon 1.0e-6 segment 64 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-    // CHECK: moe.exec.quantize %{{.*}} to %{{.*}} : !f32x64, !quantizedx64g32
-    moe.exec.quantize %h to %q : !moe.buffer<f32, 64>, !moe.buffer<quantized, 64, group = 32>
-    // CHECK: moe.exec.linear %{{.*}} to %{{.*}} weight @square bias @norm : !quantizedx64g32, !f32x64
-    moe.exec.linear %q to %c weight @square bias @norm : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>
-    // CHECK: moe.exec.linear %{{.*}} to %{{.*}} weight @half8 : !quantizedx64g32, !f32x32
-    moe.exec.linear %q to %k weight @half8 : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 32>
-    // CHECK: moe.exec.linear_heads %{{.*}} to %{{.*}} weight @heads heads 2 kept 8 : !f32x64, !f32x32
-    moe.exec.linear_heads %h to %k weight @heads heads 2 kept 8 : !moe.buffer<f32, 64>, !moe.buffer<f32, 32>
-    // CHECK: moe.exec.rope %{{.*}} heads 2 of 16 by @rope0 : !f32x32
-    moe.exec.rope %k heads 2 of 16 by @rope0 : !moe.buffer<f32, 32>
-    // CHECK: moe.exec.store_kv %{{.*}}, %{{.*}} slot @kv : !f32x32, !f32x32
-    moe.exec.store_kv %k, %k slot @kv : !moe.buffer<f32, 32>, !moe.buffer<f32, 32>
-    // CHECK: moe.exec.attend %{{.*}} to %{{.*}} slot @kv heads 4 window 128 scale 2.500000e-01 : !f32x64, !f32x64
-    moe.exec.attend %c to %h slot @kv heads 4 window 128 scale 0.25 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-    moe.exec.linear %h to %s weight @router : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-    // CHECK: moe.exec.route %{{.*}} to %{{.*}}, %{{.*}} of @experts softmax_then_top_k renormalize false scale 1.000000e+00 : !f32x2, !i32x2, !f32x2
-    moe.exec.route %s to %e, %w of @experts softmax_then_top_k renormalize false scale 1.0 : !moe.buffer<f32, 2>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
-    // CHECK: moe.exec.route %{{.*}} to %{{.*}}, %{{.*}} of @experts softmax_then_top_k renormalize false scale 1.000000e+00 factors @pair : !f32x2, !i32x2, !f32x2
-    moe.exec.route %s to %e, %w of @experts softmax_then_top_k renormalize false scale 1.0 factors @pair : !moe.buffer<f32, 2>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>
-    // CHECK: moe.exec.predict %{{.*}} to %{{.*}} weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !f32x64, !f32x2
-    moe.exec.predict %h to %s weight @router of @experts ahead 1 {moe.layer = 0 : i32} : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-    // CHECK: moe.exec.predict %{{.*}} to %{{.*}} weight @router bias @pair of @experts ahead 2 : !f32x64, !f32x2
-    moe.exec.predict %h to %s weight @router bias @pair of @experts ahead 2 : !moe.buffer<f32, 64>, !moe.buffer<f32, 2>
-    // CHECK: moe.exec.experts %{{.*}} to %{{.*}} of @experts chosen %{{.*}}, %{{.*}} scratch gathered %{{.*}} gate %{{.*}} up %{{.*}} ranks %{{.*}} hidden %{{.*}} : !quantizedx64g32, !f32x64, !i32x2, !f32x2, !quantizedx64g32, !f32x96, !f32x96, !f32x128, !quantizedx96g32
-    moe.exec.experts %q to %c of @experts chosen %e, %w scratch gathered %q gate %g up %u ranks %r hidden %y
-      : !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 64>, !moe.buffer<i32, 2>, !moe.buffer<f32, 2>,
-        !moe.buffer<quantized, 64, group = 32>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 128>,
-        !moe.buffer<quantized, 96, group = 32>
-    // CHECK: moe.exec.activate %{{.*}}, %{{.*}} to %{{.*}} silu : !f32x96, !f32x96, !f32x96
-    moe.exec.activate %g, %u to %g silu : !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>
-    // CHECK: moe.exec.add %{{.*}}, %{{.*}} to %{{.*}} scale 1.000000e+00 : !f32x64, !f32x64, !f32x64
-    moe.exec.add %h, %c to %h scale 1.0 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-    // CHECK: moe.exec.gate_rows %{{.*}} by %{{.*}} to %{{.*}} : !f32x64, !f32x1, !f32x64
-    moe.exec.gate_rows %c by %o to %c : !moe.buffer<f32, 64>, !moe.buffer<f32, 1>, !moe.buffer<f32, 64>
-    // CHECK: moe.exec.norm %{{.*}} to %{{.*}} rms epsilon 9.99999997E-7 segment 16 : !f32x64, !f32x64
-    moe.exec.norm %c to %c rms epsilon 1.0e-6 segment 16 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-    // CHECK: moe.exec.scale %{{.*}} to %{{.*}} weight @one factor 5.000000e-01 : !f32x64, !f32x64
-    moe.exec.scale %h to %c weight @one factor 0.5 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-    // CHECK: moe.exec.scale %{{.*}} to %{{.*}} factor 1.250000e-01 : !f32x64, !f32x64
-    moe.exec.scale %c to %h factor 0.125 : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>
-    // CHECK: moe.exec.head %{{.*}} weight @embedding scale 1.000000e+00 soft_cap 3.000000e+01 : !f32x64
-    moe.exec.head %h weight @embedding scale 1.0 soft_cap 30.0 : !moe.buffer<f32, 64>
+    // CHECK-NEXT: %[[H:.*]] = moe.embed weight @embedding scale 2.000000e+00 : () -> !f32x64
+    %h = moe.embed weight @embedding scale 2.0 : () -> !f32x64
+    // CHECK-NEXT: %[[N:.*]] = moe.norm %[[H]] weight @norm bias @norm kind layer epsilon 9.99999974E-6 segment 64 {moe.layer = 1 : i32} : (!f32x64) -> !f32x64
+    %n = moe.norm %h weight @norm bias @norm kind layer epsilon 1.0e-5 segment 64 {moe.layer = 1 : i32} : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.norm %[[N]] epsilon 9.99999997E-7 segment 16 : (!f32x64) -> !f32x64
+    %p = moe.norm %n kind rms epsilon 1.0e-6 segment 16 : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.quantize %{{.*}} : (!f32x64) -> !quantizedx64g32
+    %q = moe.quantize %p : (!f32x64) -> !quantizedx64g32
+    // CHECK-NEXT: moe.linear %{{.*}} weight @square bias @norm role attention : (!quantizedx64g32) -> !f32x64
+    %c = moe.linear %q weight @square bias @norm role attention : (!quantizedx64g32) -> !f32x64
+    // CHECK-NEXT: moe.linear %{{.*}} weight @half8 joined : (!quantizedx64g32) -> !f32x32
+    %k = moe.linear %q weight @half8 role dense joined : (!quantizedx64g32) -> !f32x32
+    // CHECK-NEXT: moe.linear_heads %{{.*}} weight @heads heads 2 kept 8 : (!f32x64) -> !f32x32
+    %l = moe.linear_heads %h weight @heads heads 2 kept 8 : (!f32x64) -> !f32x32
+    // CHECK-NEXT: moe.clamp %{{.*}} limit 8.000000e+00 : (!f32x32) -> !f32x32
+    %lc = moe.clamp %l limit 8.0 : (!f32x32) -> !f32x32
+    // CHECK-NEXT: moe.rope %{{.*}} heads 2 headDim 16 rope @rope0 : (!f32x32) -> !f32x32
+    %kr = moe.rope %k heads 2 headDim 16 rope @rope0 : (!f32x32) -> !f32x32
+    // CHECK-NEXT: moe.store_kv %{{.*}}, %{{.*}} slot @kv : (!f32x32, !f32x32) -> ()
+    moe.store_kv %kr, %lc slot @kv : (!f32x32, !f32x32) -> ()
+    // CHECK-NEXT: moe.attend %{{.*}} slot @kv heads 4 scale 2.500000e-01 : (!f32x64) -> !f32x64
+    %at = moe.attend %c slot @kv heads 4 window 0 scale 0.25 : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.attend %{{.*}} slot @kv heads 4 window 128 scale 2.500000e-01 sinks @sinks chunked : (!f32x64) -> !f32x64
+    %ac = moe.attend %c slot @kv heads 4 window 128 scale 0.25 sinks @sinks chunked : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.gate %{{.*}}, %{{.*}} : (!f32x64, !f32x64) -> !f32x64
+    %ga = moe.gate %at, %ac kind sigmoid : (!f32x64, !f32x64) -> !f32x64
+    // CHECK-NEXT: moe.gate %{{.*}}, %{{.*}} kind linear : (!f32x64, !f32x64) -> !f32x64
+    %gl = moe.gate %ga, %ac kind linear : (!f32x64, !f32x64) -> !f32x64
+    // CHECK-NEXT: moe.linear %{{.*}} weight @router role router : (!f32x64) -> !f32x2
+    %s = moe.linear %gl weight @router role router : (!f32x64) -> !f32x2
+    // CHECK-NEXT: %[[E:.*]], %[[W:.*]] = moe.route %{{.*}} moeLayer @experts renormalize weightScale 1.000000e+00 beginsReads : (!f32x2) -> (!i32x2, !f32x2)
+    %e, %w = moe.route %s moeLayer @experts renormalize weightScale 1.0 beginsReads : (!f32x2) -> (!i32x2, !f32x2)
+    // CHECK-NEXT: moe.route %{{.*}} moeLayer @experts scoring sigmoid weightScale 2.500000e+00 choiceBias @pair groups 2 groupScore two_largest weightFactors @pair : (!f32x2) -> (!i32x1, !f32x1)
+    %e1, %w1 = moe.route %s moeLayer @experts scoring sigmoid weightScale 2.5 choiceBias @pair groups 2 keptGroups 1 groupScore two_largest weightFactors @pair : (!f32x2) -> (!i32x1, !f32x1)
+    // CHECK-NEXT: moe.route %{{.*}} moeLayer @experts scoring sparsemixer weightScale 1.000000e+00 tolerance 1.250000e-01 : (!f32x2) -> (!i32x2, !f32x2)
+    %em, %wm = moe.route %s moeLayer @experts scoring sparsemixer weightScale 1.0 tolerance 0.125 : (!f32x2) -> (!i32x2, !f32x2)
+    // CHECK-NEXT: moe.predict %{{.*}} weight @router bias @pair moeLayer @experts ahead 3 joined beginsReads {moe.layer = 0 : i32} : (!f32x64) -> ()
+    moe.predict %gl weight @router bias @pair moeLayer @experts ahead 3 joined beginsReads {moe.layer = 0 : i32} : (!f32x64) -> ()
+    // CHECK-NEXT: moe.experts %{{.*}}, %[[E]], %[[W]] moeLayer @experts gateBias @stacked upBias @stacked downBias @down_bias : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    %x = moe.experts %q, %e, %w moeLayer @experts gateBias @stacked upBias @stacked downBias @down_bias : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    // CHECK-NEXT: %{{.*}}, %{{.*}} = moe.scale_input %{{.*}}, %{{.*}} : (!f32x64, !f32x1) -> (!f32x1, !f32x64)
+    %wu, %si = moe.scale_input %x, %w1 : (!f32x64, !f32x1) -> (!f32x1, !f32x64)
+    // CHECK-NEXT: moe.activate %{{.*}}, %{{.*}} activation clamped_swiglu alpha 1.500000e+00 limit 7.000000e+00 : (!f32x64, !f32x64) -> !f32x64
+    %sw = moe.activate %x, %si activation clamped_swiglu alpha 1.5 limit 7.0 : (!f32x64, !f32x64) -> !f32x64
+    // CHECK-NEXT: moe.add %{{.*}}, %{{.*}} scale 5.000000e-01 : (!f32x64, !f32x64) -> !f32x64
+    %r = moe.add %sw, %gl scale 0.5 : (!f32x64, !f32x64) -> !f32x64
+    // CHECK-NEXT: moe.gate_rows %{{.*}}, %{{.*}} : (!f32x64, !f32x1) -> !f32x64
+    %gr = moe.gate_rows %r, %wu : (!f32x64, !f32x1) -> !f32x64
+    // CHECK-NEXT: moe.scale %{{.*}} weight @one factor 5.000000e-01 : (!f32x64) -> !f32x64
+    %sc = moe.scale %gr weight @one factor 0.5 : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.scale_by_position %{{.*}} scale 1.000000e-01 period 8192 : (!f32x64) -> !f32x64
+    %sp = moe.scale_by_position %sc scale 0.1 period 8192 : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.convolve %{{.*}} weight @taps slot @tail silu : (!f32x64) -> !f32x64
+    %cv = moe.convolve %sp weight @taps slot @tail silu : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.unit_norm %{{.*}} epsilon 5.000000e-01 segment 16 : (!f32x64) -> !f32x64
+    %un = moe.unit_norm %cv epsilon 0.5 segment 16 : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.decay %{{.*}} logRate @pair bias @pair : (!f32x2) -> !f32x2
+    %dc = moe.decay %s logRate @pair bias @pair : (!f32x2) -> !f32x2
+    // CHECK-NEXT: moe.delta_rule %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} slot @state keyHeads 1 heads 2 scale 2.500000e-01 : (!f32x32, !f32x32, !f32x64, !f32x2, !f32x2) -> !f32x64
+    %dr = moe.delta_rule %lc, %kr, %un, %dc, %s slot @state keyHeads 1 heads 2 scale 0.25 : (!f32x32, !f32x32, !f32x64, !f32x2, !f32x2) -> !f32x64
+    // CHECK-NEXT: moe.head %{{.*}} weight @embedding bias @bias scale 1.000000e+00 softCap 3.000000e+01 : (!f32x64) -> ()
+    moe.head %dr weight @embedding bias @bias scale 1.0 softCap 30.0 : (!f32x64) -> ()
   }
 
-  // Float experts have no hidden buffer.
-  // CHECK-LABEL: moe.program @float_experts
-  moe.program @float_experts {
-    %h = moe.buffer : !moe.buffer<f32, 64>
-    %c = moe.buffer : !moe.buffer<f32, 64>
-    %x = moe.buffer : !moe.buffer<f32, 64>
-    %e = moe.buffer : !moe.buffer<i32, 1>
-    %w = moe.buffer : !moe.buffer<f32, 1>
-    %g = moe.buffer : !moe.buffer<f32, 96>
-    %u = moe.buffer : !moe.buffer<f32, 96>
-    %r = moe.buffer : !moe.buffer<f32, 64>
-    // CHECK: moe.exec.experts {{.*}} ranks %{{[^ ]*}} : !f32x64, !f32x64, !i32x1, !f32x1, !f32x64, !f32x96, !f32x96, !f32x64{{$}}
-    moe.exec.experts %h to %c of @floats chosen %e, %w scratch gathered %x gate %g up %u ranks %r
-      : !moe.buffer<f32, 64>, !moe.buffer<f32, 64>, !moe.buffer<i32, 1>, !moe.buffer<f32, 1>,
-        !moe.buffer<f32, 64>, !moe.buffer<f32, 96>, !moe.buffer<f32, 96>, !moe.buffer<f32, 64>
-    moe.exec.head %h weight @embedding scale 1.0 : !moe.buffer<f32, 64>
+  // The norm lies in place of its input; the scratch of a prediction has an offset too.
+  // CHECK-LABEL: moe.program @planned
+  moe.program @planned {
+    // CHECK-NEXT: %[[H:.*]] = moe.embed weight @embedding scale 1.000000e+00 {moe.offsets = array<i64: 64>} : () -> !f32x64
+    %h = moe.embed weight @embedding scale 1.0 {moe.offsets = array<i64: 64>} : () -> !f32x64
+    // CHECK-NEXT: moe.predict %[[H]] weight @router moeLayer @experts ahead 1 {moe.offsets = array<i64: 0>} : (!f32x64) -> ()
+    moe.predict %h weight @router moeLayer @experts ahead 1 {moe.offsets = array<i64: 0>} : (!f32x64) -> ()
+    // CHECK-NEXT: %[[N:.*]] = moe.norm %[[H]] segment 64 {moe.offsets = array<i64: 64>} : (!f32x64) -> !f32x64
+    %n = moe.norm %h segment 64 {moe.offsets = array<i64: 64>} : (!f32x64) -> !f32x64
+    moe.head %n weight @embedding scale 1.0 : (!f32x64) -> ()
   }
 }

@@ -137,9 +137,9 @@ module attributes {moe.quantizer = #moe.quantizer<method = gptq, group = 32, lev
   moe.weight @named matrix from <tensor = "a", rows = 64, cols = 64, type = bf16> bits 4
   moe.weight @other matrix from <tensor = "b", rows = 64, cols = 64, type = bf16>
   moe.weight @router router from <tensor = "b", rows = 2, cols = 64, type = bf16>
-  func.func @decode(%ids: tensor<?xi32>) -> tensor<?x64xf32> {
-    %h = moe.embed %ids weight @embedding scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
-    return %h : tensor<?x64xf32>
+  moe.program @decode {
+    %h = moe.embed weight @embedding scale 1.0 : () -> !moe.row<f32, 64>
+    moe.head %h weight @embedding scale 1.0 : (!moe.row<f32, 64>) -> ()
   }
 }
 //--- transformed-copy.mlir

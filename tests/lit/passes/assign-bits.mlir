@@ -95,8 +95,25 @@ module {
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = mxfp4>]>,
               #moe.expert_matrix<down, [<tensor = "d.0", rows = 64, cols = 96, type = mxfp4>,
                                         <tensor = "d.1", rows = 64, cols = 96, type = f16>]>]
-  func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x96xf32> {
-    %l = moe.head %x linear <@head> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
-    return %l : tensor<?x96xf32>
+  // A product of a quantized weight gets a quantized copy of its row, with the weight's activation group; a norm and a router take
+  // the row itself.
+  // CHECK-LABEL: moe.program @decode
+  // CHECK-NEXT: %[[X:.*]] = moe.embed weight @f32
+  // CHECK-NEXT: %[[N:.*]] = moe.norm %[[X]] weight @norm
+  // CHECK-NEXT: moe.linear %[[N]] weight @router role router
+  // DEFAULT-NEXT: %[[A:.*]] = moe.quantize %[[N]] {moe.layer = 0 : i32} : (!f32x64) -> !quantizedx64g32
+  // DEFAULT-NEXT: %[[Y:.*]] = moe.linear %[[A]] weight @bf16 {moe.layer = 0 : i32} : (!quantizedx64g32) -> !f32x64
+  // DEFAULT-NEXT: %[[B:.*]] = moe.quantize %[[Y]] : (!f32x64) -> !quantizedx64g32
+  // DEFAULT-NEXT: moe.head %[[B]] weight @head
+  // NARROW-NEXT: %[[A:.*]] = moe.quantize %[[N]] {moe.layer = 0 : i32} : (!f32x64) -> !quantizedx64g16
+  // NARROW-NEXT: moe.linear %[[A]] weight @bf16
+  // WIDE-NEXT: %[[Y:.*]] = moe.linear %[[N]] weight @bf16
+  // WIDE-NEXT: moe.head %[[Y]] weight @head
+  moe.program @decode {
+    %x = moe.embed weight @f32 scale 1.0 : () -> !moe.row<f32, 64>
+    %n = moe.norm %x weight @norm segment 64 : (!moe.row<f32, 64>) -> !moe.row<f32, 64>
+    %r = moe.linear %n weight @router role router : (!moe.row<f32, 64>) -> !moe.row<f32, 2>
+    %y = moe.linear %n weight @bf16 {moe.layer = 0 : i32} : (!moe.row<f32, 64>) -> !moe.row<f32, 64>
+    moe.head %y weight @head scale 1.0 : (!moe.row<f32, 64>) -> ()
   }
 }

@@ -1,12 +1,12 @@
 // What make-plans decides of prefetches by the rules of presets, with a device and without one.
-// RUN: moec-opt %s --moe-place-predictors --moe-make-plans="budgets=50%% presets=fate,edgemoe paths=true threads=1 device=%S/Inputs/device.yaml" | FileCheck %s
-// RUN: moec-opt %s --moe-place-predictors --moe-make-plans="budgets=50%% presets=fate,edgemoe threads=1" | FileCheck %s --check-prefix=UNKNOWN
+// RUN: moec-opt %s --moe-place-predictors --moe-bufferize --moe-make-plans="budgets=50%% presets=fate,edgemoe paths=true threads=1 device=%S/Inputs/device.yaml" | FileCheck %s
+// RUN: moec-opt %s --moe-place-predictors --moe-bufferize --moe-make-plans="budgets=50%% presets=fate,edgemoe threads=1" | FileCheck %s --check-prefix=UNKNOWN
 // Without predictions there is nothing to prefetch by.
-// RUN: moec-opt %s --moe-make-plans="budgets=50%% presets=fate threads=1" | FileCheck %s --check-prefix=NONE
-// RUN: not moec-opt %s --moe-make-plans="device=%t.none.yaml" 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: moec-opt %s --moe-bufferize --moe-make-plans="budgets=50%% presets=fate threads=1" | FileCheck %s --check-prefix=NONE
+// RUN: not moec-opt %s --moe-bufferize --moe-make-plans="device=%t.none.yaml" 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: echo "device_profile: 7" > %t.seven.yaml
-// RUN: not moec-opt %s --moe-make-plans="device=%t.seven.yaml" 2>&1 | FileCheck %s --check-prefix=SEVEN
-// RUN: not moec-opt %s --moe-make-plans="calibration=%t.none.profile" 2>&1 | FileCheck %s --check-prefix=UNCALIBRATED
+// RUN: not moec-opt %s --moe-bufferize --moe-make-plans="device=%t.seven.yaml" 2>&1 | FileCheck %s --check-prefix=SEVEN
+// RUN: not moec-opt %s --moe-bufferize --moe-make-plans="calibration=%t.none.profile" 2>&1 | FileCheck %s --check-prefix=UNCALIBRATED
 
 // MISSING: error: {{.*}}none.yaml
 // SEVEN: error: {{.*}}seven.yaml: device_profile: version 7
@@ -35,6 +35,12 @@
 
 // NONE: prefetches = [#moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<>], reasons =
 // NONE-SAME: #moe.reason<decision = "prefetch of MoE layers 0-3", value = "off", why = "no earlier layer can predict it", origin = derived>
+!f32x16 = !moe.row<f32, 16>
+!f32x2 = !moe.row<f32, 2>
+!f32x64 = !moe.row<f32, 64>
+!f32x96 = !moe.row<f32, 96>
+!i32x2 = !moe.row<i32, 2>
+!quantizedx64g32 = !moe.row<quantized, 64, group = 32>
 #int4 = #moe.format<kind = int4, group = 32, activationGroup = 32>
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 4, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.weight @ra router from <tensor = "r", rows = 16, cols = 64, type = f32> as <kind = f32>
@@ -63,21 +69,25 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
     slices [[#int4], [#int4], [#int4], [#int4], [#int4], [#int4], [#int4], [#int4], [#int4], [#int4], [#int4], [#int4], [#int4], [#int4], [#int4], [#int4]]
   moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = f32> as <kind = f32>
   moe.weight @down matrix from <tensor = "d", rows = 64, cols = 96, type = f32> as <kind = f32>
-  func.func @decode(%ids: tensor<?xi32>) {
-    %x = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
-    %ea, %wa = moe.route %x router <@ra> to @a softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %ya = moe.experts %x of @a chosen %ea, %wa : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %eb, %wb = moe.route %x router <@rb> to @b softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %yb = moe.experts %x of @b chosen %eb, %wb : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %n = moe.dense %x network <silu, gate = <@w>, up = <@w>, down = <@down>> : tensor<?x64xf32>
-    %ec, %wc = moe.route %x router <@rc> to @c softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %yc = moe.experts %x of @c chosen %ec, %wc : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %ed, %wd = moe.route %x router <@rd> to @d softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %yd = moe.experts %x of @d chosen %ed, %wd : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    return
+  moe.program @decode {
+    %x = moe.embed weight @w scale 1.0 : () -> !f32x64
+    %s1 = moe.linear %x weight @ra role router : (!f32x64) -> !f32x16
+    %ea, %wa = moe.route %s1 moeLayer @a renormalize weightScale 1.0 : (!f32x16) -> (!i32x2, !f32x2)
+    %xq = moe.quantize %x : (!f32x64) -> !quantizedx64g32
+    %ya = moe.experts %xq, %ea, %wa moeLayer @a : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    %s2 = moe.linear %x weight @rb role router : (!f32x64) -> !f32x16
+    %eb, %wb = moe.route %s2 moeLayer @b renormalize weightScale 1.0 : (!f32x16) -> (!i32x2, !f32x2)
+    %yb = moe.experts %xq, %eb, %wb moeLayer @b : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    %g3 = moe.linear %x weight @w : (!f32x64) -> !f32x96
+    %u3 = moe.linear %x weight @w : (!f32x64) -> !f32x96
+    %a3 = moe.activate %g3, %u3 : (!f32x96, !f32x96) -> !f32x96
+    %n = moe.linear %a3 weight @down : (!f32x96) -> !f32x64
+    %s4 = moe.linear %x weight @rc role router : (!f32x64) -> !f32x16
+    %ec, %wc = moe.route %s4 moeLayer @c renormalize weightScale 1.0 : (!f32x16) -> (!i32x2, !f32x2)
+    %yc = moe.experts %xq, %ec, %wc moeLayer @c : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    %s5 = moe.linear %x weight @rd role router : (!f32x64) -> !f32x16
+    %ed, %wd = moe.route %s5 moeLayer @d renormalize weightScale 1.0 : (!f32x16) -> (!i32x2, !f32x2)
+    %yd = moe.experts %xq, %ed, %wd moeLayer @d : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    moe.head %x weight @w scale 1.0 : (!f32x64) -> ()
   }
 }

@@ -1,11 +1,11 @@
 // Each preset has a plan for each budget, named after both, with the preset's rules and page quotas.
-// RUN: moec-opt %s --moe-make-plans="budgets=75%%,40%% presets=auto,load-on-demand,lru,edgemoe,fate paths=true" | FileCheck %s
+// RUN: moec-opt %s --moe-bufferize --moe-make-plans="budgets=75%%,40%% presets=auto,load-on-demand,lru,edgemoe,fate paths=true" | FileCheck %s
 // Without an activation-path table edgemoe prefetches nothing and has no staging pages.
-// RUN: moec-opt %s --moe-make-plans="budgets=75%%,40%% presets=edgemoe" | FileCheck %s --check-prefix=ALONE
+// RUN: moec-opt %s --moe-bufferize --moe-make-plans="budgets=75%%,40%% presets=edgemoe" | FileCheck %s --check-prefix=ALONE
 
 // The passes can run again with the same result.
-// RUN: moec-opt %s --moe-place-predictors --moe-make-plans="budgets=40%% presets=fate device=%S/Inputs/device.yaml" -o %t.once.mlir
-// RUN: moec-opt %t.once.mlir --moe-place-predictors --moe-make-plans="budgets=40%% presets=fate device=%S/Inputs/device.yaml" | cmp - %t.once.mlir
+// RUN: moec-opt %s --moe-place-predictors --moe-bufferize --moe-make-plans="budgets=40%% presets=fate device=%S/Inputs/device.yaml" -o %t.once.mlir
+// RUN: moec-opt %t.once.mlir --moe-place-predictors --moe-bufferize --moe-make-plans="budgets=40%% presets=fate device=%S/Inputs/device.yaml" | cmp - %t.once.mlir
 
 // Nine layers of four records of 3 pages, see make-plans.mlir: 108 pages. Three quarters of the payload of 9 * 4 * 11648
 // bytes are 314496 bytes, 76 pages of 4 KiB; 40% are 40 pages. A token uses 2 experts: a layer pass needs 6 pages.
@@ -30,6 +30,10 @@
 
 // ALONE: #moe.plan<name = "75%", {{[^>]*}}, stagingPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = one_pool
 // ALONE-SAME: #moe.plan<name = "40%",
+!f32x2 = !moe.row<f32, 2>
+!f32x4 = !moe.row<f32, 4>
+!f32x64 = !moe.row<f32, 64>
+!i32x2 = !moe.row<i32, 2>
 #int4 = #moe.format<kind = int4, group = 32, activationGroup = 32>
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 9, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.weight @ra router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
@@ -87,26 +91,26 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
     slices [[#int4], [#int4], [#int4], [#int4]]
   moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
-  func.func @decode(%ids: tensor<?xi32>) {
-    %x = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
-    %ea, %wa = moe.route %x router <@ra> to @a softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %eb, %wb = moe.route %x router <@rb> to @b softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %ec, %wc = moe.route %x router <@rc> to @c softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %ed, %wd = moe.route %x router <@rd> to @d softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %ee, %we = moe.route %x router <@re> to @e softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %ef, %wf = moe.route %x router <@rf> to @f softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %eg, %wg = moe.route %x router <@rg> to @g softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %eh, %wh = moe.route %x router <@rh> to @h softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %ei, %wi = moe.route %x router <@ri> to @i softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    return
+  moe.program @decode {
+    %x = moe.embed weight @w scale 1.0 : () -> !f32x64
+    %s1 = moe.linear %x weight @ra role router : (!f32x64) -> !f32x4
+    %ea, %wa = moe.route %s1 moeLayer @a renormalize weightScale 1.0 : (!f32x4) -> (!i32x2, !f32x2)
+    %s2 = moe.linear %x weight @rb role router : (!f32x64) -> !f32x4
+    %eb, %wb = moe.route %s2 moeLayer @b renormalize weightScale 1.0 : (!f32x4) -> (!i32x2, !f32x2)
+    %s3 = moe.linear %x weight @rc role router : (!f32x64) -> !f32x4
+    %ec, %wc = moe.route %s3 moeLayer @c renormalize weightScale 1.0 : (!f32x4) -> (!i32x2, !f32x2)
+    %s4 = moe.linear %x weight @rd role router : (!f32x64) -> !f32x4
+    %ed, %wd = moe.route %s4 moeLayer @d renormalize weightScale 1.0 : (!f32x4) -> (!i32x2, !f32x2)
+    %s5 = moe.linear %x weight @re role router : (!f32x64) -> !f32x4
+    %ee, %we = moe.route %s5 moeLayer @e renormalize weightScale 1.0 : (!f32x4) -> (!i32x2, !f32x2)
+    %s6 = moe.linear %x weight @rf role router : (!f32x64) -> !f32x4
+    %ef, %wf = moe.route %s6 moeLayer @f renormalize weightScale 1.0 : (!f32x4) -> (!i32x2, !f32x2)
+    %s7 = moe.linear %x weight @rg role router : (!f32x64) -> !f32x4
+    %eg, %wg = moe.route %s7 moeLayer @g renormalize weightScale 1.0 : (!f32x4) -> (!i32x2, !f32x2)
+    %s8 = moe.linear %x weight @rh role router : (!f32x64) -> !f32x4
+    %eh, %wh = moe.route %s8 moeLayer @h renormalize weightScale 1.0 : (!f32x4) -> (!i32x2, !f32x2)
+    %s9 = moe.linear %x weight @ri role router : (!f32x64) -> !f32x4
+    %ei, %wi = moe.route %s9 moeLayer @i renormalize weightScale 1.0 : (!f32x4) -> (!i32x2, !f32x2)
+    moe.head %x weight @w scale 1.0 : (!f32x64) -> ()
   }
 }

@@ -1,16 +1,16 @@
-// RUN: moec-opt %s -split-input-file --moe-make-plans | FileCheck %s --check-prefix=ALL
-// RUN: moec-opt %s -split-input-file --moe-make-plans="budgets=50%%,30%%,1GiB context=32 prefill-chunk=8" | FileCheck %s --check-prefix=FRACTIONS
-// RUN: moec-opt %s -split-input-file --moe-make-plans="page-bytes=16384" | FileCheck %s --check-prefix=PAGE
-// RUN: not moec-opt %s -split-input-file --moe-make-plans="page-bytes=5000" 2>&1 | FileCheck %s --check-prefix=BADPAGE
-// RUN: not moec-opt %s -split-input-file --moe-make-plans="budgets=10%%" 2>&1 | FileCheck %s --check-prefix=FRACTION
-// RUN: not moec-opt %s -split-input-file --moe-make-plans="budgets=6" 2>&1 | FileCheck %s --check-prefix=SIZE
-// RUN: not moec-opt %s -split-input-file --moe-make-plans="context=513" 2>&1 | FileCheck %s --check-prefix=CONTEXT
-// RUN: not moec-opt %s -split-input-file --moe-make-plans="budgets=1GiB,1GiB" 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: moec-opt %s -split-input-file --moe-bufferize --moe-make-plans | FileCheck %s --check-prefix=ALL
+// RUN: moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="budgets=50%%,30%%,1GiB context=32 prefill-chunk=8" | FileCheck %s --check-prefix=FRACTIONS
+// RUN: moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="page-bytes=16384" | FileCheck %s --check-prefix=PAGE
+// RUN: not moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="page-bytes=5000" 2>&1 | FileCheck %s --check-prefix=BADPAGE
+// RUN: not moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="budgets=10%%" 2>&1 | FileCheck %s --check-prefix=FRACTION
+// RUN: not moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="budgets=6" 2>&1 | FileCheck %s --check-prefix=SIZE
+// RUN: not moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="context=513" 2>&1 | FileCheck %s --check-prefix=CONTEXT
+// RUN: not moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="budgets=1GiB,1GiB" 2>&1 | FileCheck %s --check-prefix=TWICE
 
-// RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=lru,lru" 2>&1 | FileCheck %s --check-prefix=SAME
-// RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=hobbit" 2>&1 | FileCheck %s --check-prefix=HOBBIT
-// RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=swapmoe" 2>&1 | FileCheck %s --check-prefix=SWAPMOE
-// RUN: not moec-opt %s -split-input-file --moe-make-plans="presets=fifo" 2>&1 | FileCheck %s --check-prefix=FIFO
+// RUN: not moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="presets=lru,lru" 2>&1 | FileCheck %s --check-prefix=SAME
+// RUN: not moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="presets=hobbit" 2>&1 | FileCheck %s --check-prefix=HOBBIT
+// RUN: not moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="presets=swapmoe" 2>&1 | FileCheck %s --check-prefix=SWAPMOE
+// RUN: not moec-opt %s -split-input-file --moe-bufferize --moe-make-plans="presets=fifo" 2>&1 | FileCheck %s --check-prefix=FIFO
 
 // SAME: error: preset lru is given twice; plan names must be unique
 // HOBBIT: error: preset hobbit loses accuracy on misses, and its loss is measured on an artifact: {{.*}} moec replan OUT.moe --preset hobbit
@@ -70,12 +70,12 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 1024, cols = 1024, type = bf16>]>]
     slices [[#moe.format<kind = bf16>], [#moe.format<kind = bf16>]]
   moe.weight @w matrix from <tensor = "w", rows = 96, cols = 1024, type = bf16> as <kind = bf16>
-  func.func @decode(%ids: tensor<?xi32>) {
-    %x = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x1024xf32>
-    %i, %w = moe.route %x router <@r> to @a softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x1024xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %j, %v = moe.route %x router <@r> to @b softmax_then_top_k renormalize true scale 1.0
-      : tensor<?x1024xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    return
+  moe.program @decode {
+    %x = moe.embed weight @w scale 1.0 : () -> !moe.row<f32, 1024>
+    %s = moe.linear %x weight @r role router : (!moe.row<f32, 1024>) -> !moe.row<f32, 2>
+    %i, %w = moe.route %s moeLayer @a renormalize weightScale 1.0 : (!moe.row<f32, 2>) -> (!moe.row<i32, 2>, !moe.row<f32, 2>)
+    %t = moe.linear %x weight @r role router : (!moe.row<f32, 1024>) -> !moe.row<f32, 2>
+    %j, %v = moe.route %t moeLayer @b renormalize weightScale 1.0 : (!moe.row<f32, 2>) -> (!moe.row<i32, 2>, !moe.row<f32, 2>)
+    moe.head %x weight @w scale 1.0 : (!moe.row<f32, 1024>) -> ()
   }
 }

@@ -3,11 +3,16 @@
 // RUN: moec-opt %s --moe-place-predictors --moe-place-predictors | FileCheck %s
 // RUN: moec-opt %s --moe-place-predictors="ahead=1" | FileCheck %s --check-prefix=ONE
 // RUN: moec-opt %s --moe-place-predictors --moe-place-predictors="ahead=0" | FileCheck %s --check-prefix=NONE
-// RUN: moec-opt %s --moe-place-predictors --moe-plan-memory --moe-lower-to-schedule | FileCheck %s --check-prefix=PLAYED
+// RUN: moec-opt %s --moe-place-predictors --moe-join-products --moe-bufferize | FileCheck %s --check-prefix=PLAYED
 // RUN: not moec-opt %s --moe-place-predictors="ahead=4" 2>&1 | FileCheck %s --check-prefix=FAR
 
 // FAR: error: predictions are placed 4 MoE layers ahead, expected at most 3
 
+!f32x2 = !moe.row<f32, 2>
+!f32x4 = !moe.row<f32, 4>
+!f32x64 = !moe.row<f32, 64>
+!i32x2 = !moe.row<i32, 2>
+!quantizedx64g32 = !moe.row<quantized, 64, group = 32>
 #int4 = #moe.format<kind = int4, group = 32, activationGroup = 32>
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 6, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.weight @ra router from <tensor = "r", rows = 4, cols = 64, type = bf16> as <kind = bf16>
@@ -43,91 +48,87 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden
   moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
 
   // Layer 2 of the model has no routed experts: it is not counted.
-  // CHECK-LABEL: func.func @decode
-  // ONE-LABEL: func.func @decode
-  // NONE-LABEL: func.func @decode
-  func.func @decode(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
-    %x = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
-    %ea, %wa = moe.route %x router <@ra> to @a softmax_then_top_k renormalize true scale 1.0 {moe.layer = 0 : i32}
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    // CHECK: moe.route {{.*}} to @a
-    // ONE: moe.route {{.*}} to @a
-    // CHECK-NEXT: moe.predict %[[X:.*]] router <@rb> of @b ahead 1 {moe.layer = 0 : i32} : tensor<?x64xf32>
-    // ONE-NEXT: moe.predict {{.*}} of @b ahead 1
-    // CHECK-NEXT: moe.predict %[[X]] router <@rc> of @c ahead 2 {moe.layer = 0 : i32} : tensor<?x64xf32>
-    // CHECK-NEXT: moe.predict %[[X]] router <@rd> of @d ahead 3 {moe.layer = 0 : i32} : tensor<?x64xf32>
-    // CHECK-NEXT: moe.experts %{{.*}} of @a
-    // ONE-NEXT: moe.experts %{{.*}} of @a
-    %ya = moe.experts %x of @a chosen %ea, %wa : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %eb, %wb = moe.route %x router <@rb> to @b softmax_then_top_k renormalize true scale 1.0 {moe.layer = 1 : i32}
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    // CHECK: moe.route {{.*}} to @b
-    // ONE: moe.route {{.*}} to @b
-    // CHECK-NEXT: moe.predict %[[X]] router <@rc> of @c ahead 1 {moe.layer = 1 : i32} : tensor<?x64xf32>
-    // ONE-NEXT: moe.predict {{.*}} of @c ahead 1
-    // CHECK-NEXT: moe.predict %[[X]] router <@rd> of @d ahead 2 {moe.layer = 1 : i32} : tensor<?x64xf32>
-    // CHECK-NEXT: moe.predict %[[X]] router <@re> of @e ahead 3 {moe.layer = 1 : i32} : tensor<?x64xf32>
-    // CHECK-NEXT: moe.experts %{{.*}} of @b
-    // ONE-NEXT: moe.experts %{{.*}} of @b
-    %yb = moe.experts %x of @b chosen %eb, %wb : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %ec, %wc = moe.route %x router <@rc> to @c softmax_then_top_k renormalize true scale 1.0 {moe.layer = 3 : i32}
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    // CHECK: moe.route {{.*}} to @c
-    // ONE: moe.route {{.*}} to @c
-    // CHECK-NEXT: moe.predict %[[X]] router <@rd> of @d ahead 1 {moe.layer = 3 : i32} : tensor<?x64xf32>
-    // ONE-NEXT: moe.predict {{.*}} of @d ahead 1
-    // CHECK-NEXT: moe.predict %[[X]] router <@re> of @e ahead 2 {moe.layer = 3 : i32} : tensor<?x64xf32>
-    // CHECK-NEXT: moe.experts %{{.*}} of @c
-    // ONE-NEXT: moe.experts %{{.*}} of @c
-    %yc = moe.experts %x of @c chosen %ec, %wc : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %ed, %wd = moe.route %x router <@rd> to @d softmax_then_top_k renormalize true scale 1.0 {moe.layer = 4 : i32}
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    // CHECK: moe.route {{.*}} to @d
-    // ONE: moe.route {{.*}} to @d
-    // CHECK-NEXT: moe.predict %[[X]] router <@re> of @e ahead 1 {moe.layer = 4 : i32} : tensor<?x64xf32>
-    // ONE-NEXT: moe.predict {{.*}} of @e ahead 1
-    // CHECK-NEXT: moe.experts %{{.*}} of @d
-    // ONE-NEXT: moe.experts %{{.*}} of @d
-    %yd = moe.experts %x of @d chosen %ed, %wd : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %ee, %we = moe.route %x router <@re> to @e softmax_then_top_k renormalize true scale 1.0 {moe.layer = 5 : i32}
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    // CHECK: moe.route {{.*}} to @e
-    // ONE: moe.route {{.*}} to @e
-    // CHECK-NEXT: moe.experts %{{.*}} of @e
-    // ONE-NEXT: moe.experts %{{.*}} of @e
-    %ye = moe.experts %x of @e chosen %ee, %we : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
+  // CHECK-LABEL: moe.program @decode
+  // ONE-LABEL: moe.program @decode
+  // NONE-LABEL: moe.program @decode
+  moe.program @decode {
+    %x = moe.embed weight @w scale 1.0 : () -> !f32x64
+    %s1 = moe.linear %x weight @ra role router {moe.layer = 0 : i32} : (!f32x64) -> !f32x4
+    %ea, %wa = moe.route %s1 moeLayer @a renormalize weightScale 1.0 {moe.layer = 0 : i32} : (!f32x4) -> (!i32x2, !f32x2)
+    // CHECK: moe.route {{.*}} moeLayer @a
+    // ONE: moe.route {{.*}} moeLayer @a
+    // CHECK-NEXT: moe.predict %[[X:.*]] weight @rb moeLayer @b ahead 1 {moe.layer = 0 : i32} : (!f32x64) -> ()
+    // ONE-NEXT: moe.predict {{.*}} moeLayer @b ahead 1
+    // CHECK-NEXT: moe.predict %[[X]] weight @rc moeLayer @c ahead 2 {moe.layer = 0 : i32} : (!f32x64) -> ()
+    // CHECK-NEXT: moe.predict %[[X]] weight @rd moeLayer @d ahead 3 {moe.layer = 0 : i32} : (!f32x64) -> ()
+    // CHECK: moe.experts {{.*}} moeLayer @a
+    // ONE: moe.experts {{.*}} moeLayer @a
+    %xq = moe.quantize %x : (!f32x64) -> !quantizedx64g32
+    %ya = moe.experts %xq, %ea, %wa moeLayer @a : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    %s2 = moe.linear %x weight @rb role router {moe.layer = 1 : i32} : (!f32x64) -> !f32x4
+    %eb, %wb = moe.route %s2 moeLayer @b renormalize weightScale 1.0 {moe.layer = 1 : i32} : (!f32x4) -> (!i32x2, !f32x2)
+    // CHECK: moe.route {{.*}} moeLayer @b
+    // ONE: moe.route {{.*}} moeLayer @b
+    // CHECK-NEXT: moe.predict %[[X]] weight @rc moeLayer @c ahead 1 {moe.layer = 1 : i32} : (!f32x64) -> ()
+    // ONE-NEXT: moe.predict {{.*}} moeLayer @c ahead 1
+    // CHECK-NEXT: moe.predict %[[X]] weight @rd moeLayer @d ahead 2 {moe.layer = 1 : i32} : (!f32x64) -> ()
+    // CHECK-NEXT: moe.predict %[[X]] weight @re moeLayer @e ahead 3 {moe.layer = 1 : i32} : (!f32x64) -> ()
+    // CHECK: moe.experts {{.*}} moeLayer @b
+    // ONE: moe.experts {{.*}} moeLayer @b
+    %yb = moe.experts %xq, %eb, %wb moeLayer @b : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    %s3 = moe.linear %x weight @rc role router {moe.layer = 3 : i32} : (!f32x64) -> !f32x4
+    %ec, %wc = moe.route %s3 moeLayer @c renormalize weightScale 1.0 {moe.layer = 3 : i32} : (!f32x4) -> (!i32x2, !f32x2)
+    // CHECK: moe.route {{.*}} moeLayer @c
+    // ONE: moe.route {{.*}} moeLayer @c
+    // CHECK-NEXT: moe.predict %[[X]] weight @rd moeLayer @d ahead 1 {moe.layer = 3 : i32} : (!f32x64) -> ()
+    // ONE-NEXT: moe.predict {{.*}} moeLayer @d ahead 1
+    // CHECK-NEXT: moe.predict %[[X]] weight @re moeLayer @e ahead 2 {moe.layer = 3 : i32} : (!f32x64) -> ()
+    // CHECK: moe.experts {{.*}} moeLayer @c
+    // ONE: moe.experts {{.*}} moeLayer @c
+    %yc = moe.experts %xq, %ec, %wc moeLayer @c : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    %s4 = moe.linear %x weight @rd role router {moe.layer = 4 : i32} : (!f32x64) -> !f32x4
+    %ed, %wd = moe.route %s4 moeLayer @d renormalize weightScale 1.0 {moe.layer = 4 : i32} : (!f32x4) -> (!i32x2, !f32x2)
+    // CHECK: moe.route {{.*}} moeLayer @d
+    // ONE: moe.route {{.*}} moeLayer @d
+    // CHECK-NEXT: moe.predict %[[X]] weight @re moeLayer @e ahead 1 {moe.layer = 4 : i32} : (!f32x64) -> ()
+    // ONE-NEXT: moe.predict {{.*}} moeLayer @e ahead 1
+    // CHECK: moe.experts {{.*}} moeLayer @d
+    // ONE: moe.experts {{.*}} moeLayer @d
+    %yd = moe.experts %xq, %ed, %wd moeLayer @d : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    %s5 = moe.linear %x weight @re role router {moe.layer = 5 : i32} : (!f32x64) -> !f32x4
+    %ee, %we = moe.route %s5 moeLayer @e renormalize weightScale 1.0 {moe.layer = 5 : i32} : (!f32x4) -> (!i32x2, !f32x2)
+    // CHECK: moe.route {{.*}} moeLayer @e
+    // ONE: moe.route {{.*}} moeLayer @e
+    // CHECK: moe.experts {{.*}} moeLayer @e
+    // ONE: moe.experts {{.*}} moeLayer @e
+    %ye = moe.experts %xq, %ee, %we moeLayer @e : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
     // NONE-NOT: moe.predict
-    %l = moe.head %x linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
-    return %l : tensor<?x96xf32>
+    moe.head %x weight @w scale 1.0 : (!f32x64) -> ()
   }
 
   // Prefill has no predictions.
-  // CHECK-LABEL: func.func @prefill
+  // CHECK-LABEL: moe.program @prefill
   // CHECK-NOT: moe.predict
-  func.func @prefill(%ids: tensor<?xi32>) -> tensor<?x96xf32> {
-    %x = moe.embed %ids weight @w scale 1.0 : tensor<?xi32> -> tensor<?x64xf32>
-    %ea, %wa = moe.route %x router <@ra> to @a softmax_then_top_k renormalize true scale 1.0 {moe.layer = 0 : i32}
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %ya = moe.experts %x of @a chosen %ea, %wa : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %eb, %wb = moe.route %x router <@rb> to @b softmax_then_top_k renormalize true scale 1.0 {moe.layer = 1 : i32}
-      : tensor<?x64xf32> -> tensor<?x2xi32>, tensor<?x2xf32>
-    %yb = moe.experts %x of @b chosen %eb, %wb : tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>
-    %l = moe.head %x linear <@w> scale 1.0 : tensor<?x64xf32> -> tensor<?x96xf32>
-    return %l : tensor<?x96xf32>
+  moe.program @prefill {
+    %x = moe.embed weight @w scale 1.0 : () -> !f32x64
+    %s6 = moe.linear %x weight @ra role router {moe.layer = 0 : i32} : (!f32x64) -> !f32x4
+    %ea, %wa = moe.route %s6 moeLayer @a renormalize weightScale 1.0 {moe.layer = 0 : i32} : (!f32x4) -> (!i32x2, !f32x2)
+    %xq = moe.quantize %x : (!f32x64) -> !quantizedx64g32
+    %ya = moe.experts %xq, %ea, %wa moeLayer @a : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    %s7 = moe.linear %x weight @rb role router {moe.layer = 1 : i32} : (!f32x64) -> !f32x4
+    %eb, %wb = moe.route %s7 moeLayer @b renormalize weightScale 1.0 {moe.layer = 1 : i32} : (!f32x4) -> (!i32x2, !f32x2)
+    %yb = moe.experts %xq, %eb, %wb moeLayer @b : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
+    moe.head %x weight @w scale 1.0 : (!f32x64) -> ()
   }
 
   // One product computes the scores of consecutive predictions, so these do not overlap: 4 floats each from a multiple of
   // 64 bytes on, reusing the bytes of the layer's own router scores; other layers reuse the same bytes.
   // PLAYED-LABEL: moe.program @decode
-  // PLAYED: %[[H:.*]] = moe.buffer at {{.*}} : !f32x64
-  // PLAYED-NEXT: %[[S:.*]] = moe.buffer at 0 : !f32x4
-  // PLAYED: %[[T:.*]] = moe.buffer at 64 : !f32x4
-  // PLAYED-NEXT: %[[U:.*]] = moe.buffer at 128 : !f32x4
-  // PLAYED: moe.exec.route {{.*}} of @a
-  // PLAYED-NEXT: moe.exec.predict %[[H]] to %[[S]] weight @rb of @b ahead 1 {moe.layer = 0 : i32} : !f32x64, !f32x4
-  // PLAYED-NEXT: moe.exec.predict %[[H]] to %[[T]] weight @rc of @c ahead 2 joined {moe.layer = 0 : i32} : !f32x64, !f32x4
-  // PLAYED-NEXT: moe.exec.predict %[[H]] to %[[U]] weight @rd of @d ahead 3 joined begins_reads {moe.layer = 0 : i32} : !f32x64, !f32x4
-  // PLAYED: moe.exec.predict %[[H]] to %[[S]] weight @rc of @c ahead 1 {moe.layer = 1 : i32} : !f32x64, !f32x4
+  // PLAYED: moe.route {{.*}} moeLayer @a
+  // PLAYED-NEXT: moe.predict %[[H:.*]] weight @rb moeLayer @b ahead 1 {moe.layer = 0 : i32, moe.offsets = array<i64: 0>} : (!f32x64) -> ()
+  // PLAYED-NEXT: moe.predict %[[H]] weight @rc moeLayer @c ahead 2 joined {moe.layer = 0 : i32, moe.offsets = array<i64: 64>} : (!f32x64) -> ()
+  // PLAYED-NEXT: moe.predict %[[H]] weight @rd moeLayer @d ahead 3 joined beginsReads {moe.layer = 0 : i32, moe.offsets = array<i64: 128>} : (!f32x64) -> ()
+  // PLAYED: moe.predict %[[H]] weight @rc moeLayer @c ahead 1 {moe.layer = 1 : i32, moe.offsets = array<i64: 0>} : (!f32x64) -> ()
   // PLAYED-LABEL: moe.program @prefill
-  // PLAYED-NOT: moe.exec.predict
+  // PLAYED-NOT: moe.predict
 }

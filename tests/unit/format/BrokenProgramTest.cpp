@@ -289,7 +289,7 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        "ranks has width 32, expected 64"},
       {"no input for the down matrix",
        [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).hidden = kNone; },
-       "hidden is buffer -1, expected one where the experts (here int4) are quantized"},
+       "hidden is buffer -1, expected one where its elements are quantized"},
       {"a gate of several numbers",
        [](Artifact &a) { firstOf<GateRowsInstruction>(decode(a)).gate = B::kScores; },
        "gate has width 4, expected 1"},

@@ -5,7 +5,6 @@
 #include "compiler/ir/MoeDialect.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -52,6 +51,14 @@ OwningOpRef<ModuleOp> buildCase(MLIRContext &context, const std::string &name) {
   return module;
 }
 
+ProgramOp programOf(ModuleOp module) {
+  return module.lookupSymbol<ProgramOp>("decode");
+}
+
+template <typename OpT> OpT firstOf(ModuleOp module) {
+  return *programOf(module).block().getOps<OpT>().begin();
+}
+
 std::string print(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -87,7 +94,7 @@ TEST_CASE("the frequencies of a rotation keep every bit through text") {
   ImportedModel model = importCase("mixtral_llama3");
   OwningOpRef<ModuleOp> module =
       parseSourceString<ModuleOp>(print(*buildCase(context, "mixtral_llama3")), &context);
-  RopeOp rope = *module->getOps<RopeOp>().begin();
+  RopeTableOp rope = *module->getOps<RopeTableOp>().begin();
   std::vector<float> read;
   for (FloatAttr frequency : rope.getInverseFrequencies().getAsRange<FloatAttr>())
     read.push_back(frequency.getValue().convertToFloat());
@@ -146,10 +153,8 @@ TEST_CASE("a tied head uses the embedding, an untied one its own weight") {
   MLIRContext context;
   for (bool isTied : {true, false}) {
     OwningOpRef<ModuleOp> module = buildCase(context, isTied ? "mixtral_tied" : "mixtral");
-    auto decode = module->lookupSymbol<func::FuncOp>("decode");
-    HeadOp head = *decode.getOps<HeadOp>().begin();
-    EmbedOp embed = *decode.getOps<EmbedOp>().begin();
-    CHECK((head.getLinear().getWeight() == embed.getWeightAttr()) == isTied);
+    CHECK((firstOf<HeadOp>(*module).getWeight() == firstOf<EmbedOp>(*module).getWeight()) ==
+          isTied);
   }
 }
 
@@ -157,26 +162,42 @@ TEST_CASE("dense and routed layers are in the order of the model") {
   MLIRContext context;
   OwningOpRef<ModuleOp> module = buildCase(context, "qwen2_moe_sparse_step");
   ImportedModel model = importCase("qwen2_moe_sparse_step");
-  std::vector<bool> expected, found;
-  for (const moec::LayerDescription &layer : model.description.layers)
-    expected.push_back(layer.moe.has_value());
-  for (Operation &op : module->lookupSymbol<func::FuncOp>("prefill").getOps())
-    if (isa<DenseOp, ExpertsOp>(op))
-      found.push_back(isa<ExpertsOp>(op));
+  std::vector<bool> expected(model.description.layers.size());
+  for (size_t i = 0; i < expected.size(); ++i)
+    expected[i] = model.description.layers[i].moe.has_value();
+  std::vector<bool> found(expected.size());
+  for (ExpertsOp op : programOf(*module).block().getOps<ExpertsOp>())
+    found[static_cast<size_t>(op->getAttrOfType<IntegerAttr>(kLayerAttr).getInt())] = true;
   CHECK(found == expected);
 }
 
 TEST_CASE("the shared expert is between the router and the experts instruction") {
   MLIRContext context;
   OwningOpRef<ModuleOp> module = buildCase(context, "qwen2_moe_sparse_step");
-  size_t found = 0;
-  for (Operation &op : module->lookupSymbol<func::FuncOp>("decode").getOps())
-    if (isa<SharedExpertOp>(op)) {
-      CHECK(isa<RouteOp>(op.getPrevNode()));
-      CHECK(isa<ExpertsOp>(op.getNextNode()));
-      ++found;
-    }
-  CHECK(found > 0);
+  for (ExpertsOp op : programOf(*module).block().getOps<ExpertsOp>()) {
+    CHECK(isa<GateRowsOp>(op->getPrevNode()));
+    CHECK(op.getExperts().getDefiningOp()->isBeforeInBlock(op->getPrevNode()));
+  }
+}
+
+/// The instructions of one layer, in order.
+static std::string instructionsOf(ModuleOp module, int64_t layer) {
+  std::string names;
+  for (Operation &op : programOf(module).block())
+    if (auto number = op.getAttrOfType<IntegerAttr>(kLayerAttr); number && number.getInt() == layer)
+      names += (names.empty() ? "" : " ") + op.getName().stripDialect().str();
+  return names;
+}
+
+TEST_CASE("each kind of mixer and network is composed of its instructions") {
+  MLIRContext context;
+  const std::string moe = " add norm scale linear route";
+  CHECK(instructionsOf(*buildCase(context, "qwen3_moe"), 0) ==
+        "norm linear linear linear norm norm rope rope store_kv attend linear" + moe +
+            " experts add");
+  CHECK(instructionsOf(*buildCase(context, "qwen2_moe"), 0) ==
+        "norm linear linear linear rope rope store_kv attend linear" + moe +
+            " linear linear activate linear linear gate_rows experts add add");
 }
 
 TEST_CASE("experts with biases are refused") {
@@ -190,10 +211,8 @@ TEST_CASE("experts with biases are refused") {
 TEST_CASE("sinks, biases of all experts and the numbers of an activation are the ops'") {
   MLIRContext context;
   OwningOpRef<ModuleOp> module = buildCase(context, "gpt_oss");
-  auto decode = module->lookupSymbol<func::FuncOp>("decode");
-  auto attention = *decode.getOps<AttentionOp>().begin();
-  CHECK(module->lookupSymbol<WeightOp>(attention.getSinksAttr()).cols() == 8);
-  auto experts = *decode.getOps<ExpertsOp>().begin();
+  CHECK(module->lookupSymbol<WeightOp>(firstOf<AttendOp>(*module).getSinksAttr()).cols() == 8);
+  auto experts = firstOf<ExpertsOp>(*module);
   for (FlatSymbolRefAttr bias :
        {experts.getGateBiasAttr(), experts.getUpBiasAttr(), experts.getDownBiasAttr()}) {
     auto weight = module->lookupSymbol<WeightOp>(bias);
@@ -220,12 +239,12 @@ TEST_CASE("experts say that they are MXFP4, and a resident weight stored so is B
     CHECK(weight.getSource().getType() == WeightKind::kBF16);
 }
 
-TEST_CASE("a description whose shapes disagree is refused by the ops' verifiers") {
+TEST_CASE("a description whose shapes disagree is refused by the format's rules") {
   Compiler compiler;
   moec::ModelDescription model = importCase("mixtral").description;
   model.layers[0].attention.key.weight.rows = 33;
   CHECK_FALSE(compiler.build(model));
-  CHECK(compiler.message == "'moe.attention' op weight @layer0.key is 33 x 64, expected 32 x 64");
+  CHECK(compiler.message == "'moe.rope' op buffer has width 33, expected 32");
 }
 
 TEST_CASE("a tensor that cannot be read is refused with the checkpoint's message") {

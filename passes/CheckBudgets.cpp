@@ -1,27 +1,22 @@
-// moe-plan-memory (Passes.td): offsets of the buffers in the arena, and the check that each plan's
-// budget holds everything that a run needs. placeProgram() chooses the offsets.
+// moe-check-budgets (Passes.td): that each plan's budget holds everything that a run needs.
 #include "passes/Passes.h"
 
 #include "compiler/ir/PlanAttrs.h"
 #include "compiler/plan/BudgetPlan.h"
-#include "passes/ExpandProgram.h"
 #include "passes/Footprint.h"
-#include "passes/PlaceBuffers.h"
 
 #include "runtime/exec/Kernels.h"
 
-#include <numeric>
-
 namespace mlir::moe {
 
-#define GEN_PASS_DEF_PLANMEMORYPASS
+#define GEN_PASS_DEF_CHECKBUDGETSPASS
 #include "passes/Passes.h.inc"
 
 namespace {
 
-class PlanMemory : public impl::PlanMemoryPassBase<PlanMemory> {
+class CheckBudgets : public impl::CheckBudgetsPassBase<CheckBudgets> {
 public:
-  using PlanMemoryPassBase::PlanMemoryPassBase;
+  using CheckBudgetsPassBase::CheckBudgetsPassBase;
 
   void runOnOperation() override;
 
@@ -32,22 +27,7 @@ private:
 
 } // namespace
 
-/// Inserts the function's future buffers with their offsets at its beginning.
-static LogicalResult placeFunction(func::FuncOp function) {
-  FailureOr<OwningOpRef<ProgramOp>> program = expandProgram(function);
-  if (failed(program))
-    return failure();
-  placeProgram(program->get());
-  Block &block = function.getBody().front();
-  for (BufferOp old : buffersOf(block))
-    old.erase();
-  OpBuilder builder = OpBuilder::atBlockBegin(&block);
-  for (BufferOp buffer : buffersOf((*program)->getBody().front()))
-    builder.clone(*buffer);
-  return success();
-}
-
-LogicalResult PlanMemory::prove(const moert::Plan &plan, const moert::ModelFootprint &model) {
+LogicalResult CheckBudgets::prove(const moert::Plan &plan, const moert::ModelFootprint &model) {
   moec::BudgetPlan planned = {plan.name,         "",
                               plan.budgetBytes,  plan.contextTokens,
                               plan.prefillChunk, {plan.stagingPages, plan.quotaPages}};
@@ -60,7 +40,7 @@ LogicalResult PlanMemory::prove(const moert::Plan &plan, const moert::ModelFootp
                         : emitError(getOperation().getLoc(), account.status().message());
 }
 
-LogicalResult PlanMemory::provePlans() {
+LogicalResult CheckBudgets::provePlans() {
   ModuleOp module = getOperation();
   auto pageBytes = module->getAttrOfType<IntegerAttr>(kPageBytesAttr);
   if (!module->hasAttr(kPlansAttr) || !pageBytes)
@@ -80,14 +60,11 @@ LogicalResult PlanMemory::provePlans() {
   return success();
 }
 
-void PlanMemory::runOnOperation() {
+void CheckBudgets::runOnOperation() {
   if (threads == 0) {
     emitError(getOperation().getLoc(), "threads is 0, expected at least 1");
     return signalPassFailure();
   }
-  for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
-    if (failed(placeFunction(function)))
-      return signalPassFailure();
   if (failed(provePlans()))
     signalPassFailure();
 }

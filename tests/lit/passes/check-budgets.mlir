@@ -1,14 +1,14 @@
 // A budget that is too small is refused with the smallest that works, and with the items of the account.
-// RUN: not moec-opt %s --moe-plan-memory="threads=1" 2>&1 | FileCheck %s
-// RUN: not moec-opt %s --moe-plan-memory="threads=0" 2>&1 | FileCheck %s --check-prefix=THREADS
+// RUN: not moec-opt %s --moe-check-budgets="threads=1" 2>&1 | FileCheck %s
+// RUN: not moec-opt %s --moe-check-budgets="threads=0" 2>&1 | FileCheck %s --check-prefix=THREADS
 // More threads need more memory: the same plan is refused with a larger smallest budget.
-// RUN: not moec-opt %s --moe-plan-memory="threads=2" 2>&1 | FileCheck %s --check-prefix=TWO
+// RUN: not moec-opt %s --moe-check-budgets="threads=2" 2>&1 | FileCheck %s --check-prefix=TWO
 
 // THREADS: error: threads is 0, expected at least 1
 
 // The memory of the process itself is estimated: image 7 MiB, heap 1.5 MiB, 224 KiB per thread,
 // I/O 2 MiB, reserve 1.5 MiB and 256 KiB per thread.
-// CHECK: plan-memory-budget.mlir:[[#@LINE+13]]:1: error: plan '1MiB' needs [[#NEEDS:]] bytes ({{.*}} MiB) of a budget of 1048576 bytes (1.00 MiB); the smallest budget that works is [[#SMALLEST:]] bytes
+// CHECK: check-budgets.mlir:[[#@LINE+13]]:1: error: plan '1MiB' needs [[#NEEDS:]] bytes ({{.*}} MiB) of a budget of 1048576 bytes (1.00 MiB); the smallest budget that works is [[#SMALLEST:]] bytes
 // CHECK: program and libraries: 7340032 bytes
 // CHECK: heap and main stack: 1572864 bytes
 // CHECK: threads: 229376 bytes

@@ -1,0 +1,295 @@
+// Composes a model's programs of instructions: the builders of attention, networks, experts and
+// recurrences, which every family is described with. ModelDescription.h defines each.
+#include "compiler/ir/ModelBuilder.h"
+
+#include <cmath>
+
+namespace moec {
+
+using llvm::APFloat;
+
+static uint32_t widthOf(Value value) {
+  return cast<RowType>(value.getType()).getWidth();
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions with the names of their weights
+//===----------------------------------------------------------------------===//
+
+Value ModelBuilder::product(const std::string &name, const LinearDescription &of, Value input,
+                            ProductRole role) {
+  return LinearOp::create(builder, where, row(of.weight.rows), input, name,
+                          symbol(name + ".bias", of.bias), role);
+}
+
+Value ModelBuilder::normedRuns(const std::string &name, const NormDescription &by, Value input,
+                               uint32_t segment) {
+  const auto kind = by.kind == moec::NormKind::kRms ? ir::NormKind::kRms : ir::NormKind::kLayer;
+  return NormOp::create(builder, where, input.getType(), input, symbol(name),
+                        symbol(name + ".bias", by.bias), kind, APFloat(by.epsilon), segment);
+}
+
+/// One norm over the whole row; without `by` the row itself.
+Value ModelBuilder::normed(const std::string &name, const std::optional<NormDescription> &by,
+                           Value input) {
+  return by ? normedRuns(name, *by, input, widthOf(input)) : input;
+}
+
+Value ModelBuilder::plainNormed(Value input, float epsilon, uint32_t segment) {
+  return NormOp::create(builder, where, input.getType(), input, FlatSymbolRefAttr(),
+                        FlatSymbolRefAttr(), ir::NormKind::kRms, APFloat(epsilon), segment);
+}
+
+Value ModelBuilder::convolved(const std::string &name, Value input, bool silu) {
+  return ConvolveOp::create(builder, where, input.getType(), input, name + "_taps", name + "_tail",
+                            silu);
+}
+
+Value ModelBuilder::rotated(const std::optional<uint32_t> &rope, Value input, uint32_t heads,
+                            uint32_t headDim) {
+  if (!rope)
+    return input;
+  return RopeOp::create(builder, where, input.getType(), input, heads, headDim,
+                        ("rope" + Twine(*rope)).str());
+}
+
+Value ModelBuilder::gated(Value input, Value gate, ir::GateKind kind) {
+  return GateOp::create(builder, where, input.getType(), input, gate, kind);
+}
+
+Value ModelBuilder::activated(const moert::GluActivation &by, Value gate, Value up) {
+  return ActivateOp::create(builder, where, gate.getType(), gate, up,
+                            static_cast<ir::Activation>(by.kind), APFloat(by.alpha),
+                            APFloat(by.limit));
+}
+
+Value ModelBuilder::sum(Value a, Value b, float scale) {
+  return AddOp::create(builder, where, a.getType(), a, b, APFloat(scale));
+}
+
+//===----------------------------------------------------------------------===//
+// Mixers
+//===----------------------------------------------------------------------===//
+
+Value ModelBuilder::build(const std::string &layer, const AttentionDescription &attention,
+                          Value input) {
+  // First all products of the input, which are computed together.
+  Value query = attentionProduct(layer + ".query", attention.query, input);
+  Value key = attentionProduct(layer + ".key", attention.key, input);
+  Value value =
+      attention.valuesAreKeys ? key : attentionProduct(layer + ".value", attention.value, input);
+  Value gate;
+  if (attention.gate)
+    gate = attentionProduct(layer + ".attention_gate", *attention.gate, input);
+  if (attention.valueNorm)
+    value = plainNormed(value, *attention.valueNorm, attention.valueHeadDim);
+  const auto normalize = [&] {
+    if (const auto &norm = attention.queryNorm)
+      query = normedRuns(layer + ".query_norm", *norm, query, norm->weight.cols);
+    if (const auto &norm = attention.keyNorm)
+      key = normedRuns(layer + ".key_norm", *norm, key, norm->weight.cols);
+  };
+  if (!attention.normsAfterRope)
+    normalize();
+  if (attention.clip)
+    for (Value *each : {&query, &key, &value})
+      *each = ClampOp::create(builder, where, each->getType(), *each, APFloat(*attention.clip));
+  query = rotated(attention.rope, query, attention.heads, attention.headDim);
+  key = rotated(attention.rope, key, attention.kvHeads, attention.headDim);
+  if (attention.normsAfterRope)
+    normalize();
+  if (attention.plainNormEpsilon)
+    for (Value *each : {&query, &key})
+      *each = plainNormed(*each, *attention.plainNormEpsilon, attention.headDim);
+  if (const auto &scale = attention.queryScale)
+    query = ScaleByPositionOp::create(builder, where, query.getType(), query, APFloat(scale->scale),
+                                      scale->period);
+  StoreKvOp::create(builder, where, key, value, layer + ".kv");
+  Value attended = AttendOp::create(
+      builder, where, row(uint64_t(attention.heads) * attention.valueHeadDim), query, layer + ".kv",
+      attention.heads, attention.window, APFloat(attention.scale),
+      symbol(layer + ".sinks", attention.sinks), attention.chunked);
+  if (gate)
+    attended = gated(attended, gate, ir::GateKind::kSigmoid);
+  return attentionProduct(layer + ".output", attention.output, attended);
+}
+
+Value ModelBuilder::build(const std::string &layer, const LatentAttentionDescription &attention,
+                          Value input) {
+  const uint32_t heads = attention.heads, shared = attention.key.weight.rows,
+                 rank = attention.latent.weight.rows;
+  const auto perHead = [&](const std::string &name, const WeightSource &weight, Value of,
+                           uint32_t kept) {
+    return LinearHeadsOp::create(builder, where, row(weight.rows + uint64_t(heads) * kept), of,
+                                 name, heads, kept);
+  };
+  // First the products of the input, which are computed together.
+  const auto &down = attention.queryDown;
+  Value query = down ? attentionProduct(layer + ".query_down", *down, input)
+                     : attentionProduct(layer + ".query", attention.query, input);
+  Value key = attentionProduct(layer + ".key", attention.key, input);
+  Value latent = attentionProduct(layer + ".latent", attention.latent, input);
+  latent = normed(layer + ".latent_norm", attention.latentNorm, latent);
+  query = normed(layer + ".query_norm", attention.queryNorm, query);
+  if (down)
+    query = attentionProduct(layer + ".query", attention.query, query);
+  Value absorbed = perHead(layer + ".key_up", attention.keyUp, query, shared);
+  absorbed = rotated(attention.rope, absorbed, heads, shared + rank);
+  key = rotated(attention.rope, key, 1, shared);
+  StoreKvOp::create(builder, where, key, latent, layer + ".kv");
+  Value attended = AttendOp::create(builder, where, row(uint64_t(heads) * rank), absorbed,
+                                    layer + ".kv", heads, /*window=*/0u, APFloat(attention.scale),
+                                    /*sinks=*/FlatSymbolRefAttr());
+  attended = perHead(layer + ".value_up", attention.valueUp, attended, 0);
+  return attentionProduct(layer + ".output", attention.output, attended);
+}
+
+Value ModelBuilder::build(const std::string &layer, const DeltaNetDescription &net, Value input) {
+  // First all products of the input, which are computed together.
+  Value query = attentionProduct(layer + ".query", net.query.linear, input);
+  Value key = attentionProduct(layer + ".key", net.key.linear, input);
+  Value value = attentionProduct(layer + ".value", net.value.linear, input);
+  Value gate = attentionProduct(layer + ".gate", net.gate, input);
+  Value decay = attentionProduct(layer + ".decay", net.decay, input);
+  Value write = attentionProduct(layer + ".write", net.write, input);
+  query = convolved(layer + ".query", query, true);
+  key = convolved(layer + ".key", key, true);
+  value = convolved(layer + ".value", value, true);
+  const uint32_t keyDim = widthOf(key) / net.keyHeads;
+  for (Value *each : {&query, &key})
+    *each = UnitNormOp::create(builder, where, each->getType(), *each, APFloat(net.lengthEpsilon),
+                               keyDim);
+  decay = DecayOp::create(builder, where, decay.getType(), decay, layer + ".log_rate",
+                          layer + ".decay_bias");
+  // Division and square root are correctly rounded on every machine.
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(keyDim)));
+  Value read = DeltaRuleOp::create(builder, where, value.getType(), query, key, value, decay, write,
+                                   layer + ".state", net.keyHeads, net.heads, APFloat(scale));
+  read = normedRuns(layer + ".output_norm", net.outputNorm, read, net.outputNorm.weight.cols);
+  return attentionProduct(layer + ".output", net.output, activated({}, gate, read));
+}
+
+Value ModelBuilder::build(const std::string &layer, const ShortConvolutionDescription &mixer,
+                          Value input) {
+  Value before = attentionProduct(layer + ".before", mixer.before, input);
+  Value value = attentionProduct(layer + ".value", mixer.value, input);
+  Value after = attentionProduct(layer + ".after", mixer.after, input);
+  value = gated(value, before, ir::GateKind::kLinear);
+  value = gated(convolved(layer + ".value", value, false), after, ir::GateKind::kLinear);
+  return attentionProduct(layer + ".output", mixer.output, value);
+}
+
+Value ModelBuilder::buildMixer(const std::string &layer, const LayerDescription &from,
+                               Value input) {
+  if (from.latentAttention)
+    return build(layer, *from.latentAttention, input);
+  if (from.deltaNet)
+    return build(layer, *from.deltaNet, input);
+  if (from.shortConvolution)
+    return build(layer, *from.shortConvolution, input);
+  return build(layer, from.attention, input);
+}
+
+//===----------------------------------------------------------------------===//
+// Networks
+//===----------------------------------------------------------------------===//
+
+Value ModelBuilder::build(const std::string &name, const GluDescription &network, Value input) {
+  Value gate = product(name + ".gate", network.gate, input);
+  Value up = product(name + ".up", network.up, input);
+  return product(name + ".down", network.down, activated(network.activation, gate, up));
+}
+
+Value ModelBuilder::build(const std::string &layer, const SharedExpertDescription &shared,
+                          Value input) {
+  input = normed(layer + ".shared_norm", shared.inputNorm, input);
+  Value result = build(layer + ".shared", shared.network, input);
+  if (shared.gate)
+    result = GateRowsOp::create(builder, where, result.getType(), result,
+                                product(layer + ".shared_gate", *shared.gate, input));
+  return normed(layer + ".shared_output_norm", shared.outputNorm, result);
+}
+
+Value ModelBuilder::build(const std::string &layer, const MoeDescription &moe, Value input) {
+  const RouterDescription &router = moe.router;
+  const std::string experts = layer + ".experts";
+  // The experts' input comes before the route, where calibration takes it.
+  Value expertsInput = normed(layer + ".experts_norm", moe.inputNorm, input);
+  Value routed = normed(layer + ".router.norm", router.inputNorm, input);
+  routed = ScaleOp::create(builder, where, routed.getType(), routed, FlatSymbolRefAttr(),
+                           APFloat(router.inputScale));
+  Value scores = product(layer + ".router", router.linear, routed, ProductRole::kRouter);
+  const bool hasGroups = router.keptGroups < router.groups;
+  auto route = RouteOp::create(
+      builder, where, RowType::get(builder.getContext(), BufferKind::kI32, router.topK, 0),
+      row(router.topK), scores, experts, static_cast<ir::RouterScoring>(router.scoring),
+      router.renormalize, APFloat(router.weightScale), /*beginsReads=*/false,
+      symbol(layer + ".router.choice_bias", router.choiceBias), hasGroups ? router.groups : 1,
+      hasGroups ? router.keptGroups : 1,
+      hasGroups ? static_cast<ir::GroupScore>(router.groupScore) : ir::GroupScore::kLargest,
+      symbol(layer + ".router.weight_factors", router.weightFactors),
+      APFloat(router.scoring == moec::RouterScoring::kSparsemixer ? router.tolerance : 0));
+  // Before the routed experts, so that it is computed while they are read.
+  Value shared;
+  if (moe.shared)
+    shared = build(layer, *moe.shared, input);
+  Value weights = route.getWeights();
+  if (moe.scalesInputs) {
+    auto scaled = ScaleInputOp::create(builder, where, weights.getType(), expertsInput.getType(),
+                                       expertsInput, weights);
+    expertsInput = scaled.getDst(), weights = scaled.getWeightsUpdated();
+  }
+  Value result = ExpertsOp::create(
+      builder, where, expertsInput.getType(), expertsInput, route.getExperts(), weights, experts,
+      symbol(experts + ".gate.bias", moe.gateBias), symbol(experts + ".up.bias", moe.upBias),
+      symbol(experts + ".down.bias", moe.downBias));
+  result = normed(layer + ".experts_output_norm", moe.outputNorm, result);
+  return shared ? sum(result, shared, 1) : result;
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+Value ModelBuilder::buildLayer(const std::string &name, const LayerDescription &layer,
+                               Value hidden) {
+  where = named(name + ".attention");
+  Value result = normed(name + ".attention_norm", layer.attentionNorm, hidden);
+  result = buildMixer(name, layer, result);
+  result = normed(name + ".attention_output_norm", layer.attentionOutputNorm, result);
+  hidden = sum(hidden, result, model.residualScale);
+
+  where = named(name + ".network");
+  result = normed(name + ".network_norm", layer.networkNorm, hidden);
+  result =
+      layer.moe ? build(name, *layer.moe, result) : build(name + ".dense", *layer.dense, result);
+  result = normed(name + ".network_output_norm", layer.networkOutputNorm, result);
+  hidden = sum(hidden, result, model.residualScale);
+  if (!layer.outputScale)
+    return hidden;
+  return ScaleOp::create(builder, where, hidden.getType(), hidden, symbol(name + ".output_scale"),
+                         APFloat(1.0f));
+}
+
+void ModelBuilder::buildProgram(StringRef name) {
+  OpBuilder::InsertionGuard guard(builder);
+  auto program = ProgramOp::create(builder, named(name), name);
+  builder.setInsertionPointToStart(&program.block());
+  where = named("embedding");
+  Value hidden = EmbedOp::create(builder, where, row(model.hiddenSize), "embedding",
+                                 APFloat(model.embeddingScale));
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    Operation *before = &program.block().back();
+    hidden = buildLayer(("layer" + Twine(i)).str(), model.layers[i], hidden);
+    for (Operation *op = before->getNextNode(); op; op = op->getNextNode())
+      op->setAttr(kLayerAttr, builder.getI32IntegerAttr(static_cast<int32_t>(i)));
+  }
+  where = named("final_norm");
+  hidden = normed("final_norm", model.finalNorm, hidden);
+  where = named("head");
+  HeadOp::create(builder, where, hidden, model.tiedHead ? "embedding" : "head",
+                 symbol("head.bias", model.head.bias), APFloat(model.logitsScale),
+                 APFloat(model.logitsSoftCap.value_or(0)));
+}
+
+} // namespace moec
