@@ -45,7 +45,6 @@ public:
   /// The scheduler's notes.
   struct Place {
     uint64_t arrival = 0;         // By the first admission; the lowest came first.
-    uint32_t reserved = 0;        // Tokens of the sessions' memory, while it has a session.
     std::vector<Stop> stops = {}; // With recurrent states; any order.
   };
   Place place;
