@@ -24,7 +24,6 @@ struct BudgetParts {
 std::optional<BudgetParts> splitBudget(uint64_t totalBytes, const BudgetRange &first,
                                        const BudgetRange &second);
 
-/// Computed with accountMemory(), which is pure arithmetic.
 Result<BudgetRange> budgetRangeOf(const Model &model, const EngineOptions &options);
 
 } // namespace moert::cli
