@@ -1,7 +1,7 @@
 // What an engine's memory is accounted by: the artifact, the process and the options.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/memory/MemoryBudget.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The parts of an engine, and what is fixed once it is loaded.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/engine/Executor.h"
 #include "runtime/memory/EngineMemory.h"
 

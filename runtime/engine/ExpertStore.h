@@ -2,8 +2,8 @@
 // read ahead.
 #pragma once
 
-#include "moert/Engine.h"
 #include "runtime/base/ThreadPool.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/experts/ExpertCache.h"
 #include "runtime/experts/PathTable.h"
 #include "runtime/memory/Ledger.h"

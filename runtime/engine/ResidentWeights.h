@@ -1,7 +1,7 @@
 // The resident weights: where they are in memory, and how they are read.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/exec/Kernels.h"
 #include "runtime/format/Artifact.h"
 #include "runtime/io/ReadQueue.h"

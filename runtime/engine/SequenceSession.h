@@ -1,7 +1,7 @@
 // A sequence's keys, values and recurrent states, and the session that owns them.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/format/Artifact.h"
 #include "runtime/memory/Ledger.h"
 

@@ -2,7 +2,7 @@
 // measured. An executor gets it with the instructions.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/engine/Footprint.h"
 #include "runtime/engine/SequenceSession.h"
 #include "runtime/exec/Kernels.h"

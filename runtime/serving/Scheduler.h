@@ -29,8 +29,8 @@
 // (docs/numbers.md), and every sequence has a sampler of its own.
 #pragma once
 
-#include "moert/Engine.h"
 #include "runtime/base/Clock.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/serving/Sequence.h"
 
 #include <cstdint>

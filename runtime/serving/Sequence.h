@@ -2,7 +2,7 @@
 // use of the logits after them.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/generation/GeneratedText.h"
 #include "runtime/generation/Sampler.h"
 #include "runtime/serving/Answer.h"

@@ -1,7 +1,7 @@
 // Divides one memory budget between two models in one process.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 
 #include <cstdint>
 #include <optional>
