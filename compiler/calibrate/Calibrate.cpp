@@ -9,10 +9,10 @@
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/import/Checkpoint.h"
 #include "compiler/session/KeptForResume.h"
-#include "moert/Engine.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/memory/MemoryRoom.h"
 #include "runtime/text/tokenizer/Tokenizer.h"
 

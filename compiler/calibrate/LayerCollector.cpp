@@ -1,7 +1,7 @@
 #include "compiler/calibrate/LayerCollector.h"
 
+#include "compiler/calibrate/BufferUses.h"
 #include "runtime/base/CheckedMath.h"
-#include "runtime/engine/BufferUses.h"
 #include "runtime/policy/Routing.h"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/engine/Executor.h"
 #include "runtime/engine/Footprint.h"
+#include "runtime/memory/EngineMemory.h"
 
 #include <algorithm>
 #include <array>
@@ -16,12 +17,13 @@ namespace {
 
 /// What a layerwise run has made before its executor.
 struct LayerwiseParts {
+  std::unique_ptr<Ledger> ledger; // Outlives what reserves from it.
   std::vector<Segment> segments;
   std::unique_ptr<ThreadPool> threads;
   ResidentWeights weights;
   std::unique_ptr<ExpertStore> experts;
   Step step;
-  HostRegion laterScores;                                 // One later router's, for a batch.
+  ReservedRegion laterScores;                             // One later router's, for a batch.
   std::vector<std::unique_ptr<SequenceSession>> sessions; // One per window of a batch.
 };
 
@@ -130,14 +132,12 @@ Status LayerwiseExecutor::Impl::startLayer(const Segment &segment) {
   return experts->startLayer(segment.moeLayer);
 }
 
-static StepShape stepShapeOf(const LayerwiseOptions &options, const MemoryAccount &account,
-                             uint32_t threads) {
+static StepShape stepShapeOf(const LayerwiseOptions &options, const MemoryAccount &account) {
   StepShape shape;
   shape.tokens = account.prefillChunk;
   shape.contextTokens = static_cast<uint32_t>(roundUp(options.windowTokens, kKvBlockTokens));
   shape.sequenceTokens = options.windowTokens;
   shape.logitsRows = options.wantsLogits ? 1 : 0;
-  shape.threads = threads;
   return shape;
 }
 
@@ -157,26 +157,43 @@ LayerwiseExecutor::create(const Model &model, const LayerwiseOptions &options,
   uint64_t residentBytes = 0;
   for (const Segment &segment : parts.segments)
     residentBytes = std::max(residentBytes, segment.residentBytes());
+  // The account has windows side by side; here each begins at a page.
+  parts.ledger = std::make_unique<Ledger>(account.memory.loadedBytes() +
+                                          account.batchWindows * uint64_t(4096));
+  Ledger &ledger = *parts.ledger;
+  MOERT_ASSIGN_OR_RETURN(ReservedRegion weights,
+                         ReservedRegion::create(ledger, owners::kWeights, residentBytes));
   // Views of all weights; their bytes are in memory during their segment only.
-  MOERT_ASSIGN_OR_RETURN(parts.weights,
-                         ResidentWeights::create(artifact, residentBytes, Populate::kYes));
-  const StepShape shape = stepShapeOf(options, account.memory, parts.threads->threads());
-  MOERT_ASSIGN_OR_RETURN(parts.step, Step::create(artifact, shape));
+  parts.weights = ResidentWeights(artifact, std::move(weights));
+  const StepShape shape = stepShapeOf(options, account.memory);
+  RunRequest request;
+  request.contextTokens = shape.contextTokens;
+  request.threads = parts.threads->threads();
+  request.logitsRows = shape.logitsRows;
+  MOERT_ASSIGN_OR_RETURN(
+      StepMemory stepMemory,
+      StepMemory::create(ledger, footprintOf(artifact, false), request, shape.tokens));
+  parts.step = Step(artifact, shape, std::move(stepMemory));
   parts.step.program = &program;
   if (options.laterRouters != 0) {
     const uint64_t row =
         roundUp(roundUp(mostExpertsOf(artifact), 16) * sizeof(float), uint64_t(kBufferAlignment));
-    MOERT_ASSIGN_OR_RETURN(parts.laterScores, HostRegion::create(row * shape.tokens));
+    MOERT_ASSIGN_OR_RETURN(parts.laterScores,
+                           ReservedRegion::create(ledger, "later routers", row * shape.tokens));
   }
   const uint64_t windowBytes = windowMemoryBytes(artifact, shape.contextTokens);
   for (uint32_t window = 0; window < account.batchWindows; ++window) {
-    MOERT_ASSIGN_OR_RETURN(HostRegion memory, HostRegion::create(windowBytes));
+    MOERT_ASSIGN_OR_RETURN(ReservedRegion memory,
+                           ReservedRegion::create(ledger, "a window", windowBytes));
     parts.sessions.push_back(std::make_unique<SequenceSession>(
         SequenceMemory::create(artifact, std::move(memory), shape.contextTokens, true), nullptr));
   }
+  MOERT_ASSIGN_OR_RETURN(ReservedRegion pool,
+                         ReservedRegion::create(ledger, owners::kExpertCache,
+                                                account.memory.poolPages * artifact.pageBytes,
+                                                Populate::kNo));
   MOERT_ASSIGN_OR_RETURN(
-      parts.experts,
-      ExpertStore::create(model, {account.memory.poolPages, options.io, {}}, *parts.threads));
+      parts.experts, ExpertStore::create(model, {options.io, {}}, *parts.threads, std::move(pool)));
   auto executor = std::make_unique<Impl>(model, options, *kernels, std::move(parts));
   MOERT_RETURN_IF_ERROR(executor->checkResidents());
   return std::unique_ptr<LayerwiseExecutor>(new LayerwiseExecutor(std::move(executor)));

@@ -11,7 +11,7 @@
 //   out)
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/engine/Router.h"
 #include "runtime/memory/MemoryBudget.h"
 

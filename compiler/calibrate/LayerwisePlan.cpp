@@ -1,9 +1,9 @@
 #include "compiler/calibrate/LayerwisePlan.h"
 
+#include "compiler/calibrate/BufferUses.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
-#include "runtime/engine/BufferUses.h"
 #include "runtime/engine/Footprint.h"
 #include "runtime/engine/ProcessFootprint.h"
 

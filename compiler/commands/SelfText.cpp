@@ -3,7 +3,6 @@
 #include "compiler/commands/Reference.h"
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/import/ImportCheckpoint.h"
-#include "moert/Engine.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
@@ -11,6 +10,7 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/base/ThreadPool.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/evaluation/TextWindows.h"
 #include "runtime/generation/Sampler.h"
 

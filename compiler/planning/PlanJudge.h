@@ -8,8 +8,8 @@
 #include "compiler/search/MeasurementLog.h"
 #include "compiler/session/Session.h"
 #include "compiler/session/WorkDirectory.h"
-#include "moert/Engine.h"
 #include "runtime/base/Status.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/evaluation/EvaluationSet.h"
 #include "runtime/policy/Plan.h"
 

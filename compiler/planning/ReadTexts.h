@@ -5,8 +5,8 @@
 #include "compiler/profile/SeenText.h"
 #include "compiler/profile/TraceSection.h"
 #include "compiler/session/Session.h"
-#include "moert/Engine.h"
 #include "runtime/base/Status.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/evaluation/EvaluationSet.h"
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 
 #include "compiler/search/KeptRows.h"
 #include "compiler/search/SearchTexts.h"
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/evaluation/EngineSource.h"
 #include "runtime/evaluation/EvaluationSet.h"
 

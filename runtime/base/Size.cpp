@@ -114,13 +114,6 @@ Result<Size> parseSize(std::string_view text) {
       text, strCat("'", excerpt(rest), "' is not a unit (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)"));
 }
 
-Result<uint64_t> parseBytes(std::string_view text) {
-  MOERT_ASSIGN_OR_RETURN(Size size, parseSize(text));
-  if (size.fraction)
-    return refuse(text, "a percentage is not possible here");
-  return size.bytes;
-}
-
 std::string formatBytes(uint64_t bytes) {
   constexpr const char *kNames[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024)

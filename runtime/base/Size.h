@@ -27,9 +27,6 @@ struct Size {
 
 Result<Size> parseSize(std::string_view text);
 
-/// parseSize() without percentages.
-Result<uint64_t> parseBytes(std::string_view text);
-
 /// For people, at most four digits: "812 B", "4.00 KiB", "1.50 GiB", "1023 MiB".
 std::string formatBytes(uint64_t bytes);
 

@@ -3,9 +3,8 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/FloatMode.h"
-#include "runtime/engine/Footprint.h"
+#include "runtime/engine/EngineAccount.h"
 #include "runtime/engine/PlannedCache.h"
-#include "runtime/io/ArtifactFile.h"
 #include "runtime/memory/MemoryRoom.h"
 
 #include <algorithm>
@@ -22,8 +21,9 @@ Engine::Impl::Impl(const Model &loadedModel, const EngineOptions &engineOptions,
                    EngineParts parts)
     : EngineParts(std::move(parts)), model(loadedModel), options(engineOptions),
       decode(programOf(artifact(), "decode")), prefill(programOf(artifact(), "prefill")),
-      account(memoryAccount), executor({artifact(), kernels, *threads, weights, *experts,
-                                        misses.get(), importances.get(), &decode}) {
+      account(memoryAccount), sequences(memory.keysAndValues.bytes() + memory.states.bytes()),
+      executor({artifact(), kernels, *threads, weights, *experts, misses.get(), importances.get(),
+                &decode}) {
   sessions.reserve(account.sessions);
 }
 
@@ -53,17 +53,27 @@ static Status checkAccount(const Artifact &artifact, const EngineOptions &option
 Engine::Engine(std::unique_ptr<Impl> loaded) : impl(std::move(loaded)) {}
 
 static StepShape stepShapeOf(const Artifact &artifact, const EngineOptions &options,
-                             const MemoryAccount &account, uint32_t threads) {
+                             const MemoryAccount &account) {
   StepShape shape;
   shape.tokens = account.prefillChunk;
   shape.contextTokens = account.contextTokens;
   shape.sequenceTokens = options.contextTokens;
   shape.logitsRows = options.logitsRows;
-  shape.threads = threads;
   shape.mayLose = !options.isExact && losesWithAny(artifact.plans);
-  shape.weighsExperts = weighsWithAny(artifact.plans);
-  shape.usesPathTable = usesPaths(artifact.plans[account.plan]);
   return shape;
+}
+
+/// Takes the memory of the account, by whose constructors it was counted.
+static Status takeMemory(const Model &model, const EngineOptions &options,
+                         const MemoryAccount &account, EngineParts &parts) {
+  MOERT_ASSIGN_OR_RETURN(AccountInput input, accountInputOf(model, options));
+  input.request.threads = account.threads;
+  parts.ledger = std::make_unique<Ledger>(account.totalBytes());
+  MOERT_ASSIGN_OR_RETURN(parts.held, parts.ledger->reserve("held before", account.heldBytes()));
+  MOERT_ASSIGN_OR_RETURN(
+      parts.memory, EngineMemory::create(*parts.ledger, input.footprint, input.process,
+                                         input.request, account.prefillChunk, account.poolPages));
+  return {};
 }
 
 Result<std::unique_ptr<Engine>>
@@ -86,24 +96,21 @@ Engine::load(const Model &model, const EngineOptions &options, const MemoryAccou
   const auto shortage =
       options.takesFewerThreads ? ThreadPool::Shortage::kTakesFewer : ThreadPool::Shortage::kFails;
   MOERT_ASSIGN_OR_RETURN(parts.threads, ThreadPool::create(account.threads, shortage));
+  MOERT_RETURN_IF_ERROR(takeMemory(model, options, account, parts));
+  parts.weights = ResidentWeights(artifact, std::move(parts.memory.weights));
+  const StepShape shape = stepShapeOf(artifact, options, account);
+  parts.step = Step(artifact, shape, std::move(parts.memory.step));
   MOERT_ASSIGN_OR_RETURN(
-      parts.weights,
-      ResidentWeights::create(artifact, roundUp(artifact.residentBytes, ArtifactFile::kAlignment),
-                              Populate::kNo));
-  const StepShape shape = stepShapeOf(artifact, options, account, parts.threads->threads());
-  MOERT_ASSIGN_OR_RETURN(parts.step, Step::create(artifact, shape));
-  MOERT_ASSIGN_OR_RETURN(parts.experts,
-                         ExpertStore::create(model,
-                                             {account.poolPages, options.io, options.readQueue,
-                                              shape.mayLose, options.isExact},
-                                             *parts.threads));
+      parts.experts,
+      ExpertStore::create(model, {options.io, options.readQueue, shape.mayLose, options.isExact},
+                          *parts.threads, std::move(parts.memory.pool)));
   if (shape.mayLose) {
     const uint32_t rows =
         std::max(account.sessions, options.decodesInBatches ? account.prefillChunk : 0);
     parts.misses = std::make_unique<MissDecisions>(artifact, rows, options.decodesInBatches);
     parts.misses->setRule(plan.miss);
   }
-  if (shape.weighsExperts) {
+  if (weighsWithAny(artifact.plans)) {
     parts.importances = std::make_unique<ImportanceMeter>(artifact, programOf(artifact, "decode"),
                                                           programOf(artifact, "prefill"));
     parts.importances->takePlan(plan);

@@ -6,6 +6,9 @@
 #include "runtime/engine/PlannedCache.h"
 #include "runtime/memory/MemoryRoom.h"
 
+#include <algorithm>
+#include <array>
+#include <cassert>
 #include <new>
 #include <optional>
 #include <utility>
@@ -28,10 +31,13 @@ public:
         poolBytes(next.poolPages * artifact.pageBytes),
         poolBytesBefore(before.poolPages * artifact.pageBytes),
         arenaBytes(parts.step.arenaBytesFor(next.prefillChunk)),
-        arenaBytesBefore(parts.step.arenaBytesFor(parts.step.shape().tokens)) {}
+        arenaBytesBefore(parts.step.arenaBytesFor(parts.step.shape().tokens)) {
+    parts.ledger->setCapacity(std::max(before.totalBytes(), next.totalBytes()));
+  }
   ~BudgetChange() {
     if (!isDone)
       takeBack();
+    parts.ledger->setCapacity((isDone ? next : before).totalBytes());
   }
   BudgetChange(const BudgetChange &) = delete;
   BudgetChange &operator=(const BudgetChange &) = delete;
@@ -42,6 +48,8 @@ private:
   bool poolShrinks() const { return poolBytes < poolBytesBefore; }
   bool loadsPaths() const { return usesPaths(plan) && !parts.experts->pathTable(); }
   Status prepare();
+  /// Reserves what an account has for others than regions, once regions hold no more than it has.
+  void reserveFor(const MemoryAccount &account) noexcept;
   void giveBack();
   Status take();
   void finish() noexcept;
@@ -52,7 +60,6 @@ private:
   const Plan &planBefore, &plan;
   const uint64_t poolBytes, poolBytesBefore, arenaBytes, arenaBytesBefore;
 
-  StepTables tables;
   std::optional<CacheReconfiguration> cache;
   /// That of the account before, if the cache changes before something that may fail.
   std::optional<CacheReconfiguration> cacheBefore;
@@ -61,10 +68,22 @@ private:
   bool isCacheChanged = false, isDone = false;
 };
 
+void BudgetChange::reserveFor(const MemoryAccount &account) noexcept {
+  const std::array<std::pair<Reservation *, uint64_t>, 3> wanted = {
+      {{&parts.held, account.heldBytes()},
+       {&parts.memory.io, account.bytesOf(owners::kIo)},
+       {&parts.memory.pageTables, account.bytesOf(owners::kPageTables)}}};
+  for (const bool grows : {false, true}) // Room is made first.
+    for (const auto &[reservation, bytes] : wanted)
+      if ((bytes > reservation->bytes()) == grows) {
+        [[maybe_unused]] const Status reserved = reservation->resize(bytes);
+        assert(reserved.isOk() && "the ledger has room for either account");
+      }
+}
+
 /// All tables.
 Status BudgetChange::prepare() {
   MOERT_RETURN_IF_ERROR(parts.experts->cache().quiesce());
-  tables = parts.step.makeTables(next.prefillChunk, usesPaths(plan));
   MOERT_ASSIGN_OR_RETURN(cache, parts.experts->prepare(plan, next.poolPages));
   if (poolShrinks() && (arenaBytes > arenaBytesBefore || loadsPaths())) {
     MOERT_ASSIGN_OR_RETURN(cacheBefore, parts.experts->prepare(planBefore, before.poolPages));
@@ -82,7 +101,8 @@ void BudgetChange::giveBack() {
     isCacheChanged = true;
     parts.experts->releasePool(poolBytes);
   }
-  parts.step.arena.release(arenaBytes);
+  parts.step.memory.arena.release(arenaBytes);
+  reserveFor(next);
   // They are not kept for a way back: without them nothing is predicted, and no bit changes.
   if (!usesPaths(plan))
     parts.experts->dropPaths();
@@ -93,7 +113,7 @@ Status BudgetChange::take() {
     MOERT_ASSIGN_OR_RETURN(paths, parts.experts->loadPaths());
   }
   if (arenaBytes > arenaBytesBefore)
-    MOERT_RETURN_IF_ERROR(parts.step.arena.resize(arenaBytes).withContext("activations"));
+    MOERT_RETURN_IF_ERROR(parts.step.memory.arena.resize(arenaBytes).withContext("activations"));
   return poolBytes > poolBytesBefore ? parts.experts->growPool(poolBytes) : Status();
 }
 
@@ -104,8 +124,7 @@ void BudgetChange::finish() noexcept {
   if (poolShrinks())
     parts.experts->shrinkPool(poolBytes);
   if (arenaBytes < arenaBytesBefore)
-    (void)parts.step.arena.resize(arenaBytes);
-  static_cast<StepTables &>(parts.step) = std::move(tables);
+    (void)parts.step.memory.arena.resize(arenaBytes);
   parts.step.useArena(next.prefillChunk);
   parts.experts->takePlan(plan, std::move(paths));
   if (parts.misses)
@@ -114,13 +133,17 @@ void BudgetChange::finish() noexcept {
     parts.importances->takePlan(plan);
   if (hasNoPool)
     parts.experts->registerPool(poolBytes);
+  assert(parts.ledger->used() == next.totalBytes());
 }
 
 void BudgetChange::takeBack() noexcept {
   if (isCacheChanged)
     parts.experts->apply(std::move(*cacheBefore));
   if (arenaBytes > arenaBytesBefore)
-    (void)parts.step.arena.resize(arenaBytesBefore);
+    (void)parts.step.memory.arena.resize(arenaBytesBefore);
+  reserveFor(before);
+  (void)parts.step.memory.arena.takeBack();
+  (void)parts.experts->takeBackPool();
   parts.step.useArena(parts.step.shape().tokens); // It may have moved.
   if (hasNoPool)
     parts.experts->registerPool(poolBytesBefore);

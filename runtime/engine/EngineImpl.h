@@ -1,8 +1,9 @@
 // The parts of an engine, and what is fixed once it is loaded.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/engine/Executor.h"
+#include "runtime/memory/EngineMemory.h"
 
 #include <memory>
 #include <vector>
@@ -11,6 +12,9 @@ namespace moert {
 
 /// Parts that exist before the executor that works with them.
 struct EngineParts {
+  std::unique_ptr<Ledger> ledger; // Counts the whole process; outlives all that reserves.
+  Reservation held;               // By others before loading.
+  EngineMemory memory;            // Less the regions that other parts have.
   std::unique_ptr<ThreadPool> threads;
   ResidentWeights weights;
   std::unique_ptr<ExpertStore> experts;
@@ -47,6 +51,7 @@ struct Engine::Impl : EngineParts {
   const EngineOptions options;
   const Program &decode, &prefill;
   MemoryAccount account;
+  Ledger sequences; // What `memory` has for sessions.
   Executor executor;
   std::vector<SequenceSession *> sessions; // All existing ones; capacity account.sessions.
   bool isStepping = false;

@@ -70,8 +70,8 @@ void Executor::rememberChosen(Step &step, const RouteInstruction &route) const {
   const Rows experts = step.buffer(route.experts);
   const uint32_t topK = step.bufferInfo(route.experts).width;
   for (uint32_t row = 0; row < step.rows(); ++row)
-    step.chosen[0].insert(step.chosen[0].end(), experts.integers(row),
-                          experts.integers(row) + ranksOf(step, row, topK));
+    for (int32_t expert : std::span(experts.integers(row), ranksOf(step, row, topK)))
+      step.chosen[0].push_back(expert);
 }
 
 } // namespace moert

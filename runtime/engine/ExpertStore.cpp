@@ -28,16 +28,15 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<ExpertStore>>
-ExpertStore::create(const Model &model, const ExpertStoreOptions &options, ThreadPool &threads) {
+Result<std::unique_ptr<ExpertStore>> ExpertStore::create(const Model &model,
+                                                         const ExpertStoreOptions &options,
+                                                         ThreadPool &threads, ReservedRegion pool) {
   const Artifact &artifact = model.artifact();
-  std::unique_ptr<ExpertStore> store(new ExpertStore(model, options, threads));
-  MOERT_ASSIGN_OR_RETURN(store->pool,
-                         HostRegion::create(options.poolPages * artifact.pageBytes, Populate::kNo));
-  const MemoryPiece pool = {store->pool.data(), store->pool.bytes()};
+  const MemoryPiece piece = {pool.data(), pool.bytes()};
+  std::unique_ptr<ExpertStore> store(new ExpertStore(model, options, threads, std::move(pool)));
   const auto makeQueue = options.readQueue ? options.readQueue : createReadQueue;
   MOERT_ASSIGN_OR_RETURN(
-      store->queue, makeQueue(model.file(), readQueueOptions(artifact, options.io, {&pool, 1})));
+      store->queue, makeQueue(model.file(), readQueueOptions(artifact, options.io, {&piece, 1})));
   Result<std::vector<MoeLayerTables>> tables = makeLayerTables(artifact, options.areReadInPart);
   if (!tables.isOk())
     return tables.status().withContext(model.path());

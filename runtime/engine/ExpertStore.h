@@ -2,16 +2,17 @@
 // read ahead.
 #pragma once
 
-#include "moert/Engine.h"
-#include "runtime/base/HostMemory.h"
 #include "runtime/base/ThreadPool.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/experts/ExpertCache.h"
 #include "runtime/experts/PathTable.h"
+#include "runtime/memory/Ledger.h"
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace moert {
@@ -45,7 +46,6 @@ struct LoadedPaths {
 };
 
 struct ExpertStoreOptions {
-  uint64_t poolPages = 0;
   IoBackend io = IoBackend::kAuto;
   ReadQueueMaker readQueue = {}; // Empty: createReadQueue().
   bool areReadInPart = false;    // Some plan has a miss rule that applies.
@@ -55,9 +55,10 @@ struct ExpertStoreOptions {
 /// Borrows the model, the threads, which verify checksums, and the plan in use. Used by one thread.
 class ExpertStore {
 public:
-  /// Without a cache: call start() or startLayer().
-  static Result<std::unique_ptr<ExpertStore>>
-  create(const Model &model, const ExpertStoreOptions &options, ThreadPool &threads);
+  /// With the pool of the expert cache, but without a cache: call start() or startLayer().
+  static Result<std::unique_ptr<ExpertStore>> create(const Model &model,
+                                                     const ExpertStoreOptions &options,
+                                                     ThreadPool &threads, ReservedRegion pool);
 
   /// Makes the cache of a plan anew, with its pins and the experts that it starts with; passes on
   /// the bytes read so far.
@@ -91,6 +92,7 @@ public:
   Status growPool(uint64_t bytes);
   /// Gives the pages beyond back and keeps their addresses.
   void releasePool(uint64_t bytes) { pool.release(bytes); }
+  Status takeBackPool() { return pool.takeBack(); }
   void shrinkPool(uint64_t bytes) { (void)pool.resize(bytes); }
   Result<LoadedPaths> loadPaths() const;
   /// Nothing is predicted by them then.
@@ -98,8 +100,9 @@ public:
   void takePlan(const Plan &plan, std::optional<LoadedPaths> loaded) noexcept;
 
 private:
-  ExpertStore(const Model &openedModel, const ExpertStoreOptions &options, ThreadPool &verifiers)
-      : model(openedModel), isExact(options.isExact), threads(verifiers) {}
+  ExpertStore(const Model &openedModel, const ExpertStoreOptions &options, ThreadPool &verifiers,
+              ReservedRegion memory)
+      : model(openedModel), isExact(options.isExact), threads(verifiers), pool(std::move(memory)) {}
   /// Borrows `cacheLayers`, which it fills in.
   CacheConfig configOf(const Plan &plan, uint64_t poolPages,
                        std::vector<CacheLayer> &cacheLayers) const;
@@ -107,7 +110,7 @@ private:
   const Model &model;
   const bool isExact;
   ThreadPool &threads;
-  HostRegion pool;
+  ReservedRegion pool;
   std::vector<MoeLayerTables> layers;
   std::vector<CacheLayer> cacheLayers;         // Borrowed by the cache, like `layers`.
   uint32_t firstCachedLayer = 0;               // The cache's layer 0 is this MoE layer.

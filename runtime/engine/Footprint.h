@@ -26,12 +26,14 @@ ReadQueueOptions readQueueOptions(const Artifact &artifact, IoBackend backend,
 CacheShape cacheShapeOf(const Artifact &artifact);
 
 /// What the arena holds for each token: the largest program's buffers and, after those of all
-/// tokens, the inputs that are quantized for low copies beside float experts. Both are multiples of
-/// kBufferAlignment, which a file's arenaBytesPerToken need not be.
+/// tokens, the inputs that are quantized for low copies beside float experts, and the lists of a
+/// step. All are multiples of kBufferAlignment, which a file's arenaBytesPerToken need not be.
 struct ArenaBytes {
   uint64_t buffers = 0;
   uint64_t lowCopyRows = 0; // 0: no such experts, or a run that waits for all experts.
-  uint64_t total() const { return buffers + lowCopyRows; }
+  uint64_t lists = 0;       // Rotations, rows, pairs of row and rank, chosen experts (Step.h).
+  uint64_t topK = 0;        // Experts of a row, at most.
+  uint64_t total() const { return buffers + lowCopyRows + lists; }
 };
 
 ArenaBytes arenaBytesPerToken(const Artifact &artifact, bool mayLose);
@@ -43,6 +45,8 @@ Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact,
 
 /// Experts of the layer that has most.
 uint32_t mostExpertsOf(const Artifact &artifact);
+/// Experts that a router chooses for a token, at most.
+uint64_t largestTopK(const Artifact &artifact);
 
 /// Floats of attention scratch for one thread (Kernels.h, attend).
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens);

@@ -27,7 +27,7 @@ public:
   std::span<const uint32_t> uses() const { return std::span(useCounts).first(distinct); }
   /// row * ranks + rank, ascending, of an expert that is wanted.
   std::span<uint32_t> pairsOf(Step &step, uint32_t expert) const {
-    return std::span(step.expertRows).subspan(begins[expert], begins[expert + 1] - begins[expert]);
+    return {step.expertRows + begins[expert], step.expertRows + begins[expert + 1]};
   }
 
 private:

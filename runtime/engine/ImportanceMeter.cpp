@@ -49,7 +49,7 @@ void ImportanceMeter::measureRouterInput(Step &step, const LinearInstruction &li
     return;
   const Rows src = step.buffer(linear.src);
   for (uint32_t row = 0; row < step.rows(); ++row)
-    step.inputNorms[row] = lengthOf({src.floats(row), step.bufferInfo(linear.src).width});
+    step.batch[row].inputNorm = lengthOf({src.floats(row), step.bufferInfo(linear.src).width});
 }
 
 void ImportanceMeter::beginLayer() {
@@ -64,9 +64,9 @@ void ImportanceMeter::add(Step &step, const RouteInstruction &route, uint32_t ro
     const auto expert = static_cast<size_t>(routedTo[rank]);
     const uint32_t norm =
         expertNorms.empty() ? kFixedPointOne : expertNorms[route.moeLayer][expert];
-    sums[expert] += tokenImportance(step.inputNorms[row], weights[rank], norm);
+    sums[expert] += tokenImportance(step.batch[row].inputNorm, weights[rank], norm);
   }
-  step.inputNorms[row] = 1; // For the next layer, unless it is measured.
+  step.batch[row].inputNorm = 1; // For the next layer, unless it is measured.
 }
 
 } // namespace moert

@@ -8,13 +8,6 @@
 
 namespace moert {
 
-static uint64_t largestTopK(const Artifact &artifact) {
-  uint64_t topK = 0;
-  for (const MoeLayer &layer : artifact.moeLayers)
-    topK = std::max<uint64_t>(topK, layer.topK);
-  return topK;
-}
-
 uint64_t MissDecisions::batchBytes(const Artifact &artifact, uint64_t rows) {
   return rows * (sizeof(uint32_t) + largestTopK(artifact) * sizeof(uint16_t));
 }

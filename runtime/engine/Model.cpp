@@ -1,5 +1,5 @@
 // Opening an artifact.
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 
 #include "runtime/base/FloatMode.h"
 #include "runtime/format/Reader.h"

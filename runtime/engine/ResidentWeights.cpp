@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace moert {
 
@@ -49,18 +50,13 @@ Status checkResidents(const Model &model, uint64_t found) {
                             formatChecksum(found), ", expected ", formatChecksum(expected));
 }
 
-Result<ResidentWeights> ResidentWeights::create(const Artifact &artifact, uint64_t bytes,
-                                                Populate populate) {
-  ResidentWeights made;
-  MOERT_ASSIGN_OR_RETURN(made.region, HostRegion::create(bytes, populate));
-  made.pages.resize(artifact.residents.size());
-  for (size_t i = 0; i < made.pages.size(); ++i) {
+ResidentWeights::ResidentWeights(const Artifact &artifact, ReservedRegion memory)
+    : region(std::move(memory)), pages(artifact.residents.size()) {
+  for (size_t i = 0; i < pages.size(); ++i) {
     const ResidentWeight &weight = artifact.residents[i];
-    made.views.push_back({weight.shape, weight.format,
-                          layoutOf(weight.shape, weight.format).value(),
-                          PagedBytes::contiguous(&made.pages[i])});
+    views.push_back({weight.shape, weight.format, layoutOf(weight.shape, weight.format).value(),
+                     PagedBytes::contiguous(&pages[i])});
   }
-  return made;
 }
 
 Status ResidentWeights::load(const Model &model, ReadQueue &queue,

@@ -1,11 +1,11 @@
 // The resident weights: where they are in memory, and how they are read.
 #pragma once
 
-#include "moert/Engine.h"
-#include "runtime/base/HostMemory.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/exec/Kernels.h"
 #include "runtime/format/Artifact.h"
 #include "runtime/io/ReadQueue.h"
+#include "runtime/memory/Ledger.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +31,8 @@ Status checkResidents(const Model &model, uint64_t found);
 class ResidentWeights {
 public:
   ResidentWeights() = default;
-  /// With memory for so many bytes, in which no weight has a place yet.
-  static Result<ResidentWeights> create(const Artifact &artifact, uint64_t bytes,
-                                        Populate populate);
+  /// With memory in which no weight has a place yet.
+  ResidentWeights(const Artifact &artifact, ReservedRegion memory);
 
   /// Reads the whole section, which the memory has room for, and checks it. progress: gets the
   /// bytes read so far.
@@ -51,7 +50,7 @@ public:
   }
 
 private:
-  HostRegion region;
+  ReservedRegion region;
   std::vector<const std::byte *> pages; // One per weight; the views point into the list.
   std::vector<WeightView> views;
 };

@@ -6,7 +6,7 @@
 
 namespace moert {
 
-SequenceMemory SequenceMemory::create(const Artifact &artifact, HostRegion region,
+SequenceMemory SequenceMemory::create(const Artifact &artifact, ReservedRegion region,
                                       uint32_t contextTokens, bool slotsShareMemory) {
   SequenceMemory made;
   made.capacity = made.mostTokens = contextTokens;
@@ -73,6 +73,11 @@ SequenceSession::SequenceSession(SequenceMemory sequenceMemory,
 SequenceSession::~SequenceSession() {
   if (listed)
     std::erase(*listed, this);
+}
+
+void SequenceSession::forgetEngine() {
+  listed = nullptr;
+  memory.memory.leaveLedger();
 }
 
 void SequenceSession::reset() {

@@ -1,9 +1,9 @@
 // A sequence's keys, values and recurrent states, and the session that owns them.
 #pragma once
 
-#include "moert/Engine.h"
-#include "runtime/base/HostMemory.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/format/Artifact.h"
+#include "runtime/memory/Ledger.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SequenceMemory {
     std::vector<const std::byte *> keyBlocks, valueBlocks;
   };
 
-  HostRegion memory;
+  ReservedRegion memory;
   uint32_t length = 0;
   uint32_t capacity = 0;   // Tokens that there is memory for.
   uint32_t mostTokens = 0; // At most the capacity; the rotation limits it too.
@@ -30,8 +30,8 @@ struct SequenceMemory {
 
   /// Slots follow each other in `region`, or all use the same bytes where only one is in use at a
   /// time.
-  static SequenceMemory create(const Artifact &artifact, HostRegion region, uint32_t contextTokens,
-                               bool slotsShareMemory);
+  static SequenceMemory create(const Artifact &artifact, ReservedRegion region,
+                               uint32_t contextTokens, bool slotsShareMemory);
 
   /// Copies the keys and values of the first tokens and all states; both are of this artifact.
   void copyPrefix(const Artifact &artifact, const SequenceMemory &from, uint32_t tokens);
@@ -48,7 +48,7 @@ public:
   void reset() override;
   [[nodiscard]] bool rewind(uint32_t tokens) override;
   /// The engine that lists the session has ended.
-  void forgetEngine() { listed = nullptr; }
+  void forgetEngine();
 
   SequenceMemory memory;
 

@@ -148,11 +148,10 @@ Result<std::unique_ptr<Session>> Engine::Impl::createSession(uint32_t capacity, 
     return invalidInput("a session of ", capacity, " tokens beside others of ", taken,
                         ", expected at most ", account.sessionTokens,
                         " together; raise EngineOptions::sessionTokens");
-  MOERT_ASSIGN_OR_RETURN(
-      HostRegion memory,
-      HostRegion::create(kvBytesOf(artifact(), capacity) + placeStates(artifact(), false).bytes,
-                         populate));
-  SequenceMemory sequence = SequenceMemory::create(artifact(), std::move(memory), capacity, false);
+  const uint64_t bytes = kvBytesOf(artifact(), capacity) + placeStates(artifact(), false).bytes;
+  MOERT_ASSIGN_OR_RETURN(ReservedRegion region,
+                         ReservedRegion::create(sequences, "a session", bytes, populate));
+  SequenceMemory sequence = SequenceMemory::create(artifact(), std::move(region), capacity, false);
   // Memory comes in blocks: a sequence must not grow past what its rotation is for.
   for (const Rope &rope : artifact().ropes)
     if (options.contextTokens <= rope.originalPositions)

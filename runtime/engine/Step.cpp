@@ -1,10 +1,11 @@
 #include "runtime/engine/Step.h"
 
 #include "runtime/base/CheckedMath.h"
-#include "runtime/engine/Footprint.h"
 #include "runtime/exec/Hadamard.h"
 
 #include <algorithm>
+#include <cassert>
+#include <utility>
 
 namespace moert {
 
@@ -30,46 +31,38 @@ QuantizedRows Step::quantized(int32_t index, uint64_t firstRow) const {
   return rows;
 }
 
-uint64_t Step::arenaBytesFor(uint32_t tokens) const {
-  return arenaBytesPerToken(*artifact, sizes.mayLose).total() * tokens;
-}
-
 void Step::useArena(uint32_t tokens) {
-  const ArenaBytes bytes = arenaBytesPerToken(*artifact, sizes.mayLose);
-  lowCopyRows = {arena.data() + bytes.buffers * tokens, bytes.lowCopyRows};
+  std::byte *next = memory.arena.data();
+  auto take = [&next, tokens]<typename T>(uint64_t bytes, T *&list) {
+    list = reinterpret_cast<T *>(next);
+    next += bytes * tokens;
+  };
+  std::byte *buffers = nullptr;
+  BatchRow *rows = nullptr;
+  std::array<int32_t *, 2> experts{};
+  take(bytesPerToken.buffers, buffers);
+  take(bytesPerToken.lowCopyRows, lowCopyRows.data);
+  take(ropeFloatsPerRow * sizeof(float), ropeTables);
+  take(sizeof(BatchRow), rows);
+  take(bytesPerToken.topK * sizeof(uint32_t), expertRows);
+  for (int32_t *&list : experts)
+    take(bytesPerToken.topK * sizeof(int32_t), list);
+  assert(next <= memory.arena.data() + arenaBytesFor(tokens));
+  lowCopyRows.bytesPerRow = bytesPerToken.lowCopyRows;
+  batch = ArenaList(rows);
+  chosen = {ArenaList(experts[0]), ArenaList(experts[1])};
   sizes.tokens = tokens;
 }
 
-StepTables Step::makeTables(uint32_t tokens, bool usesPathTable) const {
-  uint64_t topK = 1;
-  for (const MoeLayer &layer : artifact->moeLayers)
-    topK = std::max<uint64_t>(topK, layer.topK);
-  StepTables tables;
-  tables.batch.reserve(tokens);
-  tables.ropeTables.resize(uint64_t(ropeFloatsPerRow) * tokens);
-  tables.expertRows.resize(topK * tokens);
-  tables.inputNorms.resize(sizes.weighsExperts ? tokens : 0, 1.0f);
-  for (std::vector<int32_t> &layer : tables.chosen)
-    layer.reserve(usesPathTable ? topK * tokens : 0);
-  return tables;
-}
-
-Result<Step> Step::create(const Artifact &model, const StepShape &stepShape) {
-  Step step;
-  step.artifact = &model;
-  step.sizes = stepShape;
-  step.ropeFloatsPerRow = ropeFloatsOf(model, step.ropeOffsets);
-  MOERT_RETURN_IF_ERROR(step.arena.resize(step.arenaBytesFor(stepShape.tokens)));
-  step.useArena(stepShape.tokens);
-  static_cast<StepTables &>(step) = step.makeTables(stepShape.tokens, stepShape.usesPathTable);
-  step.attentionScratchFloats = attentionScratchFloatsOf(model, stepShape.contextTokens);
-  MOERT_ASSIGN_OR_RETURN(step.scratch, HostRegion::create(step.attentionScratchFloats *
-                                                          sizeof(float) * stepShape.threads));
-  step.logitsStride = roundUp(model.model.vocabularySize, kBufferAlignment / sizeof(float));
-  MOERT_ASSIGN_OR_RETURN(
-      step.logits, HostRegion::create(step.logitsStride * sizeof(float) * stepShape.logitsRows));
-  step.profile.resize(model.model.layers + 1);
-  return step;
+Step::Step(const Artifact &model, const StepShape &stepShape, StepMemory stepMemory)
+    : memory(std::move(stepMemory)),
+      logitsStride(roundUp(model.model.vocabularySize, kBufferAlignment / sizeof(float))),
+      profile(model.model.layers + 1), artifact(&model), sizes(stepShape),
+      bytesPerToken(arenaBytesPerToken(model, stepShape.mayLose)),
+      ropeFloatsPerRow(ropeFloatsOf(model, ropeOffsets)),
+      attentionScratchFloats(
+          roundUp(attentionScratchFloatsOf(model, stepShape.contextTokens), 4096 / sizeof(float))) {
+  useArena(sizes.tokens);
 }
 
 void Step::begin(const KernelTable &kernels) {
@@ -83,7 +76,7 @@ void Step::begin(const KernelTable &kernels) {
           rope.originalPositions != 0 && sizes.sequenceTokens > rope.originalPositions;
       const auto &frequencies = isLong ? rope.longInverseFrequencies : rope.inverseFrequencies;
       const auto count = static_cast<uint32_t>(frequencies.size());
-      float *cosines = ropeTables.data() + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[i];
+      float *cosines = ropeTables + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[i];
       kernels.ropeTable(batch[row].position, frequencies.data(), count,
                         isLong ? rope.longAttentionFactor : rope.attentionFactor, cosines,
                         cosines + roundUp(count, 16));

@@ -2,11 +2,12 @@
 // measured. An executor gets it with the instructions.
 #pragma once
 
-#include "moert/Engine.h"
-#include "runtime/base/HostMemory.h"
+#include "runtime/engine/Engine.h"
+#include "runtime/engine/Footprint.h"
 #include "runtime/engine/SequenceSession.h"
 #include "runtime/exec/Kernels.h"
 #include "runtime/format/Artifact.h"
+#include "runtime/memory/EngineMemory.h"
 
 #include <array>
 #include <cstdint>
@@ -20,6 +21,7 @@ struct BatchRow {
   uint32_t position;
   int32_t token;
   bool wantsLogits;
+  float inputNorm = 1; // The router's input has it; 1 where it is unknown.
 };
 
 /// Rows of one buffer of the program being executed.
@@ -38,15 +40,22 @@ struct Rows {
   QuantizedRows quantized(uint32_t width, uint32_t group, uint64_t firstRow) const;
 };
 
-/// Tables of a step, made for so many tokens.
-struct StepTables {
-  std::vector<BatchRow> batch;
-  std::vector<float> ropeTables;    // [row][rope][cosines, sines]
-  std::vector<uint32_t> expertRows; // Row and rank of each pair: see Grouping.
-  std::vector<float> inputNorms;    // Per row: of the router's input; 1 where it is unknown.
-  // The experts that all rows chose in the last MoE layer and in the one before that; used by the
-  // activation-path table only.
-  std::array<std::vector<int32_t>, 2> chosen;
+/// A list in memory of others, whose length they bound.
+template <typename T> class ArenaList {
+public:
+  ArenaList() = default;
+  explicit ArenaList(T *memory) : first(memory) {}
+
+  void clear() { count = 0; }
+  void push_back(const T &value) { first[count++] = value; }
+  size_t size() const { return count; }
+  T *begin() const { return first; }
+  T *end() const { return first + count; }
+  T &operator[](size_t index) const { return first[index]; }
+
+private:
+  T *first = nullptr;
+  size_t count = 0;
 };
 
 /// What the memory of steps is made for.
@@ -56,22 +65,18 @@ struct StepShape {
   /// The same as requested: decides the rotation.
   uint32_t sequenceTokens = 0;
   uint32_t logitsRows = 0;
-  uint32_t threads = 1;
-  bool mayLose = false;       // Some plan has a miss rule that applies.
-  bool weighsExperts = false; // Some plan's eviction is by importance.
-  bool usesPathTable = false;
+  bool mayLose = false; // Some plan has a miss rule that applies.
 };
 
-/// Invariant: the arena and the tables have room for shape().tokens tokens. Sized once; a step
-/// allocates nothing.
-class Step : public StepTables {
+/// Invariant: the arena has room for shape().tokens tokens. Sized once; a step allocates nothing.
+class Step {
 public:
-  static Result<Step> create(const Artifact &model, const StepShape &stepShape);
+  Step() = default;
+  /// Borrows the model. stepMemory: for this shape.
+  Step(const Artifact &model, const StepShape &stepShape, StepMemory stepMemory);
 
   const StepShape &shape() const { return sizes; }
-  uint64_t arenaBytesFor(uint32_t tokens) const;
-  /// The tables for steps of so many tokens.
-  StepTables makeTables(uint32_t tokens, bool usesPathTable) const;
+  uint64_t arenaBytesFor(uint32_t tokens) const { return uint64_t(bytesPerToken.total()) * tokens; }
   /// From now on steps have so many tokens; the arena has their bytes, and may have moved.
   void useArena(uint32_t tokens);
   /// Forgets what the step before measured and computes the rotations of the batch.
@@ -80,26 +85,33 @@ public:
   uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }
   Rows buffer(int32_t index) const {
     const Buffer &info = bufferInfo(index);
-    return {arena.data() + info.offset * sizes.tokens, info.bytesPerToken};
+    return {memory.arena.data() + info.offset * sizes.tokens, info.bytesPerToken};
   }
   const Buffer &bufferInfo(int32_t index) const {
     return program->buffers[static_cast<size_t>(index)];
   }
   QuantizedRows quantized(int32_t index, uint64_t firstRow = 0) const;
   const float *ropeTableOf(uint32_t row, size_t rope) const {
-    return ropeTables.data() + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[rope];
+    return ropeTables + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[rope];
   }
   float *attentionScratch(uint32_t thread) const {
-    return reinterpret_cast<float *>(scratch.data()) + thread * attentionScratchFloats;
+    return reinterpret_cast<float *>(memory.scratch.data()) + thread * attentionScratchFloats;
   }
   /// Row `row` of shape().logitsRows.
   float *logitsRow(uint32_t row) const {
-    return reinterpret_cast<float *>(logits.data()) + row * logitsStride;
+    return reinterpret_cast<float *>(memory.logits.data()) + row * logitsStride;
   }
 
-  HostRegion arena;
+  StepMemory memory;
   uint64_t logitsStride = 0; // Floats from one row to the next.
-  Rows lowCopyRows = {};     // In the arena, after the buffers (Footprint.h, ArenaBytes).
+
+  // In the arena, after the buffers (Footprint.h, ArenaBytes).
+  Rows lowCopyRows = {};
+  ArenaList<BatchRow> batch;
+  uint32_t *expertRows = nullptr; // Row and rank of each pair: see Grouping.
+  // The experts that all rows chose in the last MoE layer and in the one before that; used by the
+  // activation-path table only.
+  std::array<ArenaList<int32_t>, 2> chosen;
 
   const Program *program = nullptr;
   StepObserver *observer = nullptr;
@@ -114,10 +126,11 @@ public:
 private:
   const Artifact *artifact = nullptr;
   StepShape sizes;
-  HostRegion scratch, logits;
+  ArenaBytes bytesPerToken;
+  float *ropeTables = nullptr; // In the arena: [row][rope][cosines, sines].
   std::vector<uint32_t> ropeOffsets;
   uint32_t ropeFloatsPerRow = 0;
-  uint64_t attentionScratchFloats = 0; // Per thread, in `scratch`.
+  uint64_t attentionScratchFloats = 0; // Per thread.
 };
 
 } // namespace moert

@@ -1,7 +1,7 @@
 // A loaded model as a source of logits for an evaluation.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/evaluation/PairedPass.h"
 
 #include <memory>

@@ -6,7 +6,7 @@
 //   auto scores = set->evaluate(*artifact, reference, progress, stop);    // SampleScore.h
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/evaluation/AnswerEvaluation.h"
 #include "runtime/evaluation/ChoiceEvaluation.h"
 #include "runtime/evaluation/Evaluation.h"

@@ -2,8 +2,8 @@
 // generate(), which passes them to a text stream.
 #pragma once
 
-#include "moert/Engine.h"
 #include "runtime/base/Clock.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/generation/NgramStop.h"
 #include "runtime/generation/RunProfile.h"
 #include "runtime/generation/Sampler.h"

@@ -2,8 +2,8 @@
 // the end. docs/run-profile.md describes the file.
 #pragma once
 
-#include "moert/Engine.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/generation/RouteRecord.h"
 
 #include <cstdint>

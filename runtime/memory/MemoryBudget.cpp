@@ -1,18 +1,10 @@
 #include "runtime/memory/MemoryBudget.h"
 
-#include "runtime/base/CheckedMath.h"
+#include "runtime/memory/EngineMemory.h"
 
 #include <algorithm>
 
 namespace moert {
-
-static constexpr uint64_t kMiB = 1 << 20;
-
-// The processor's page tables: 8 bytes per 4 KiB page, one table page per 512 of them and so on;
-// 1/500 covers all levels. The constant covers tables that a mapping uses only in part.
-static uint64_t pageTableBytes(uint64_t mappedBytes) {
-  return mappedBytes / 500 + 256 * 1024;
-}
 
 // An expert's entries in the tables of artifact, engine and cache: slices, variants, record, state,
 // with the allocator's overhead of each list. 550 bytes were measured for one slice and a cache
@@ -51,26 +43,21 @@ uint64_t MemoryAccount::totalBytes() const {
   return total;
 }
 
-uint64_t MemoryAccount::loadedBytes() const {
+uint64_t MemoryAccount::heldBytes() const {
   uint64_t bytes = 0;
   for (const MemoryItem &item : items)
-    bytes += item.isHeldBefore ? 0 : item.bytes;
+    bytes += item.isHeldBefore ? item.bytes : 0;
   return bytes;
 }
 
-/// Each session's keys and values begin at a page.
-static uint64_t kvBytes(const ModelFootprint &model, const RunRequest &request) {
-  if (request.sessionTokens == 0)
-    return roundUp(model.kvBytesPerToken * request.contextTokens, 4096) * request.sessions;
-  return roundUp(model.kvBytesPerToken * request.sessionTokens, 4096) +
-         uint64_t(request.sessions - 1) * 4096;
+uint64_t MemoryAccount::bytesOf(const char *owner) const {
+  return std::find_if(items.begin(), items.end(),
+                      [owner](const MemoryItem &item) { return item.name == owner; })
+      ->bytes;
 }
 
 MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint &process,
                             const RunRequest &request, uint32_t prefillChunk, uint64_t poolPages) {
-  uint64_t poolBytes = poolPages * model.pageBytes;
-  uint64_t scratch = model.attentionScratchBytes +
-                     model.attentionScratchBytesPerContextToken * request.contextTokens;
   MemoryAccount account;
   account.prefillChunk = prefillChunk;
   account.threads = request.threads;
@@ -84,22 +71,21 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
   account.items = {
       {"program and libraries", process.imageBytes, true},
       {"heap and main stack", process.heapBytes, true},
-      {"threads", process.bytesPerThread * request.threads},
+      {owners::kThreads},
       {"model tables", model.metadataBytes, true},
       {"tokenizer", model.tokenizerBytes, true},
-      {"resident weights", roundUp(model.residentBytes, 4096)},
-      {kKvCacheItem, kvBytes(model, request)},
-      {"recurrent states", roundUp(model.stateBytes, 4096) * request.sessions},
-      {"activations", roundUp(model.arenaBytesPerToken * prefillChunk, 4096) +
-                          roundUp(scratch, 4096) * request.threads},
-      {"logits", roundUp(model.logitsBytes * request.logitsRows, 4096)},
+      {owners::kWeights},
+      {owners::kKvCache},
+      {owners::kStates},
+      {owners::kActivations},
+      {owners::kLogits},
       {"prompt and output", request.extraBytes, true},
-      {"I/O", process.ioBytes + process.ioBytesPerPoolMiB * divideUp(poolBytes, kMiB)},
+      {owners::kIo},
       {"reserve", process.reserveBytes + process.reserveBytesPerThread * request.threads, true},
-  };
-  uint64_t mapped = account.totalBytes() + poolBytes;
-  account.items.push_back({"page tables", pageTableBytes(mapped)});
-  account.items.push_back({"expert cache", poolBytes});
+      {owners::kPageTables},
+      {owners::kExpertCache}};
+  Ledger ledger(account.items);
+  (void)EngineMemory::create(ledger, model, process, request, prefillChunk, poolPages);
   account.budgetBytes = account.totalBytes();
   return account;
 }
@@ -115,14 +101,6 @@ MemoryAccount smallestAccount(const ModelFootprint &model, const ProcessFootprin
   return accountMemory(model, process, withFewestThreads(request),
                        request.prefillChunk.value_or(request.sessions),
                        smallestPoolPages(model.cache));
-}
-
-MemoryAccount largestAccount(const ModelFootprint &model, const ProcessFootprint &process,
-                             const RunRequest &request) {
-  return accountMemory(
-      model, process, request,
-      request.prefillChunk.value_or(std::max(request.sessions, request.planPrefillChunk)),
-      largestPoolPages(model.cache));
 }
 
 // The largest pool whose account is within the budget. The account grows with the pool in steps: a

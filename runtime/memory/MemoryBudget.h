@@ -6,11 +6,11 @@
 // counts, since a container's limit counts it too.
 #pragma once
 
+#include "runtime/memory/Ledger.h"
 #include "runtime/policy/CacheAllotment.h"
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace moert {
@@ -85,15 +85,6 @@ struct BudgetSize {
   std::optional<double> expertFraction; // 0.25 for "25%".
 };
 
-struct MemoryItem {
-  std::string name;
-  uint64_t bytes = 0;
-  bool isHeldBefore = false; // Loading finds it taken, or nothing takes it for long.
-};
-
-/// The name of an item.
-inline constexpr const char *kKvCacheItem = "KV cache";
-
 struct MemoryAccount {
   std::vector<MemoryItem> items; // The expert cache is the last one.
   uint64_t budgetBytes = 0;      // The limit.
@@ -105,8 +96,12 @@ struct MemoryAccount {
   uint32_t plan = 0; // Index in the artifact, if the runtime chose among its plans.
 
   uint64_t totalBytes() const;
-  /// What loading takes: the items that are not held before.
-  uint64_t loadedBytes() const;
+  /// The items that are held before loading.
+  uint64_t heldBytes() const;
+  /// What loading takes: all others.
+  uint64_t loadedBytes() const { return totalBytes() - heldBytes(); }
+  /// The bytes of the item with that name, which exists.
+  uint64_t bytesOf(const char *owner) const;
 };
 
 /// The account for the given chunk and pool.
@@ -141,9 +136,5 @@ MemoryAccount smallestAccount(const ModelFootprint &model, const ProcessFootprin
 std::optional<MemoryAccount> accountForBudget(const ModelFootprint &model,
                                               const ProcessFootprint &process,
                                               const RunRequest &request, const BudgetSize &budget);
-
-/// The account without a limit: the plan's chunk and room for all experts.
-MemoryAccount largestAccount(const ModelFootprint &model, const ProcessFootprint &process,
-                             const RunRequest &request);
 
 } // namespace moert

@@ -29,8 +29,8 @@
 // (docs/numbers.md), and every sequence has a sampler of its own.
 #pragma once
 
-#include "moert/Engine.h"
 #include "runtime/base/Clock.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/serving/Sequence.h"
 
 #include <cstdint>
@@ -151,8 +151,7 @@ private:
   /// Those whose prompt had the last part are at the end.
   std::vector<std::unique_ptr<Sequence>> running;
   struct Kept {
-    uint64_t id;       // From 1.
-    uint32_t reserved; // Tokens of the sessions' memory.
+    uint64_t id; // From 1.
     std::vector<int32_t> tokens;
     std::unique_ptr<Session> session;
     bool isCopy = false; // It is the beginning of a sequence that continued.

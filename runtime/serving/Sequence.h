@@ -2,7 +2,7 @@
 // use of the logits after them.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/generation/GeneratedText.h"
 #include "runtime/generation/Sampler.h"
 #include "runtime/serving/Answer.h"
@@ -45,7 +45,6 @@ public:
   /// The scheduler's notes.
   struct Place {
     uint64_t arrival = 0;         // By the first admission; the lowest came first.
-    uint32_t reserved = 0;        // Tokens of the sessions' memory, while it has a session.
     std::vector<Stop> stops = {}; // With recurrent states; any order.
   };
   Place place;

@@ -32,8 +32,11 @@ ONLY = {
     "runtime/exec/": ("runtime/exec/", "runtime/format/", "runtime/base/"),
     "runtime/experts/": ("runtime/experts/", "runtime/io/", "runtime/format/", "runtime/memory/", "runtime/policy/",
                          "runtime/base/"),
+    # A model opens its tokenizer with it.
     "runtime/engine/": ("runtime/engine/", "runtime/exec/", "runtime/experts/", "runtime/io/", "runtime/format/",
-                        "runtime/memory/", "runtime/policy/", "runtime/base/", "moert/"),
+                        "runtime/memory/", "runtime/policy/", "runtime/base/", "runtime/text/tokenizer/"),
+    # What is installed stands alone.
+    "runtime/include/": ("moert/",),
     "runtime/text/tokenizer/": ("runtime/text/tokenizer/", "runtime/base/"),
     "runtime/text/answer/": ("runtime/text/answer/", "runtime/text/tokenizer/", "runtime/base/"),
     "runtime/text/chat/": ("runtime/text/chat/", "runtime/base/"),
@@ -68,7 +71,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 def source_files(root):
-    listed = subprocess.run(["git", "-C", str(root), "ls-files", "*.h", "*.cpp", "*.inc", "*.cu"],
+    listed = subprocess.run(["git", "-C", str(root), "ls-files", "*.h", "*.hpp", "*.cpp", "*.inc", "*.cu"],
                             check=True, capture_output=True, text=True).stdout
     return [f for f in listed.splitlines() if (root / f).is_file()]
 

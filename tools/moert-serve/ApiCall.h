@@ -1,7 +1,7 @@
 // Requests of OpenAI's API to generate text: read from JSON, checked, and turned into sequences.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/generation/SamplingOptions.h"
 #include "runtime/serving/Answer.h"
 #include "runtime/text/grammar/TokenConstraint.h"

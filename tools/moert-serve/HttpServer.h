@@ -1,8 +1,8 @@
 // The HTTP side: addresses, keys and bodies of requests; answers whole or as server-sent events.
 #pragma once
 
+#include "runtime/memory/Ledger.h"
 #include "runtime/serving/ServingLoop.h"
-#include "runtime/serving/ServingMemory.h"
 #include "tools/moert-serve/ApiCall.h"
 #include "tools/moert-serve/Connection.h"
 #include "tools/moert-serve/ConnectionThreads.h"
@@ -33,18 +33,19 @@ struct HttpOptions {
   uint32_t idleConnections() const { return 2 * connections; }
 };
 
-/// The loop and the memory must outlive it. Handlers run in the connections' threads: calls, which
-/// take long, in as many as the options say, and all else in one more, so that no number of calls
-/// keeps the server from saying that it is well.
+/// The loop and the ledger, of the memory that requests and answers share, must outlive it.
+/// Handlers run in the connections' threads: calls, which take long, in as many as the options say,
+/// and all else in one more, so that no number of calls keeps the server from saying that it is
+/// well.
 class HttpServer : private httplib::Server {
 public:
-  /// What a request has without reserving any of the shared memory.
+  /// What a request has without reserving any of the ledger's memory.
   static constexpr uint64_t kOwnBytes = 64 * 1024;
   /// Requests other than calls that wait for their thread. Beyond them connections are closed: the
   /// budget counts what each one that waits has received.
   static constexpr uint32_t kMostOthers = 64;
 
-  HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop, ServingMemory &servingMemory,
+  HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop, Ledger &requestLedger,
              ServedModelInfo modelInfo);
   ~HttpServer() override;
 
@@ -73,7 +74,9 @@ private:
   bool hasKey(const Request &request) const;
   /// What is wrong with a request that the library answered with a bare status.
   ApiError errorOf(const Request &request, int status) const;
-  using Reservation = ServingMemory::Reservation;
+  /// Makes a request's reservation so large, less kOwnBytes; else the refusal: 503, or 400 where it
+  /// would never fit.
+  std::optional<ApiError> reserve(Reservation &reservation, uint64_t bytes) const;
   /// Reads a body into memory of the reservation.
   std::optional<ApiError> readBody(const httplib::ContentReader &reader, Reservation &reservation,
                                    std::string &body) const;
@@ -82,17 +85,17 @@ private:
                                                ApiCall &call);
   void answerCall(const Request &request, Response &response, const httplib::ContentReader &reader,
                   ReadCall read);
-  void streamReply(std::unique_ptr<class ApiReply> reply, std::unique_ptr<Reservation> reservation,
+  void streamReply(std::unique_ptr<class ApiReply> reply, Reservation reservation,
                    Response &response);
-  void sendWhole(ApiReply &reply, Reservation &reservation, const Request &request,
+  /// bytes: held by the reply so far.
+  void sendWhole(ApiReply &reply, Reservation &reservation, uint64_t bytes, const Request &request,
                  Response &response);
-  ApiError noRoom(uint64_t bytes) const;
   Json modelEntry() const;
   void sendError(const ApiError &error, Response &response) const;
 
   const HttpOptions options;
   ServingLoop &loop;
-  ServingMemory &memory;
+  Ledger &ledger;
   const ServedModelInfo info;
   const int64_t created; // Unix time in seconds.
   std::atomic<bool> isStopping = false;

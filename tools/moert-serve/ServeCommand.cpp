@@ -247,8 +247,8 @@ Status serveModel(ServeOptions options) {
                             defaultSampling(loaded.model->artifact().sampling),
                             drawSeed,
                             loaded.engine->hasStates()};
-  ServingMemory memory(sharedBytes(options, limits));
-  HttpServer server(options.http, loop, memory, served);
+  Ledger requests(sharedBytes(options, limits));
+  HttpServer server(options.http, loop, requests, served);
   const std::atomic<bool> &stop = cli::catchInterrupts();
   const uint32_t port = listener.port();
   MOERT_RETURN_IF_ERROR(server.start(std::move(listener)));

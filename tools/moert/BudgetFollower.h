@@ -2,7 +2,7 @@
 // or changes to what a person asks for.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/generation/RunProfile.h"
 #include "runtime/memory/MemoryFollower.h"
 

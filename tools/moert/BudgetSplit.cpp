@@ -6,7 +6,6 @@ namespace moert::cli {
 
 /// More than any machine has, and far below overflow.
 constexpr uint64_t kUnlimitedBytes = uint64_t(1) << 60;
-constexpr uint64_t kPrecisionBytes = 4096;
 
 std::optional<BudgetParts> splitBudget(uint64_t totalBytes, const BudgetRange &first,
                                        const BudgetRange &second) {
@@ -23,18 +22,11 @@ std::optional<BudgetParts> splitBudget(uint64_t totalBytes, const BudgetRange &f
 }
 
 Result<BudgetRange> budgetRangeOf(const Model &model, const EngineOptions &options) {
-  auto accountWithin = [&](uint64_t bytes) {
-    EngineOptions limited = options;
-    limited.memory = BudgetSize{bytes, {}};
-    return accountMemory(model, limited);
-  };
-  MOERT_ASSIGN_OR_RETURN(MemoryAccount largest, accountWithin(kUnlimitedBytes));
-  uint64_t refused = 0, accepted = largest.totalBytes();
-  while (accepted - refused > kPrecisionBytes) {
-    uint64_t middle = refused + (accepted - refused) / 2;
-    (accountWithin(middle).isOk() ? accepted : refused) = middle;
-  }
-  return BudgetRange{accepted, largest.totalBytes()};
+  EngineOptions unlimited = options;
+  unlimited.memory = BudgetSize{kUnlimitedBytes, {}};
+  MOERT_ASSIGN_OR_RETURN(const MemoryAccount largest, accountMemory(model, unlimited));
+  MOERT_ASSIGN_OR_RETURN(const uint64_t smallest, smallestBudget(model, options));
+  return BudgetRange{smallest, largest.totalBytes()};
 }
 
 } // namespace moert::cli

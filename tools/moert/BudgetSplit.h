@@ -1,7 +1,7 @@
 // Divides one memory budget between two models in one process.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 
 #include <cstdint>
 #include <optional>
@@ -24,7 +24,6 @@ struct BudgetParts {
 std::optional<BudgetParts> splitBudget(uint64_t totalBytes, const BudgetRange &first,
                                        const BudgetRange &second);
 
-/// Computed with accountMemory(), which is pure arithmetic.
 Result<BudgetRange> budgetRangeOf(const Model &model, const EngineOptions &options);
 
 } // namespace moert::cli

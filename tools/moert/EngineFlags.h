@@ -1,7 +1,7 @@
 // The options of every command that loads an engine, and helpers for options with a range.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 
 #include <cstdint>
 #include <functional>

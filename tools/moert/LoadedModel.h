@@ -2,7 +2,7 @@
 // loads, and before that, if asked, the memory account.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "tools/moert/EngineFlags.h"
 
 #include <functional>

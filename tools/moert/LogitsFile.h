@@ -3,8 +3,8 @@
 // computed, so memory is bounded by one chunk of tokens.
 #pragma once
 
-#include "moert/Engine.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/engine/Engine.h"
 
 #include <cstdint>
 #include <span>

@@ -82,13 +82,6 @@ TEST_CASE("a text that is not a size is refused with the reason and with example
   }
 }
 
-TEST_CASE("a percentage is refused where only bytes are possible") {
-  CHECK(*parseBytes("4KiB") == 4096);
-  auto percentage = parseBytes("25%");
-  REQUIRE(!percentage.isOk());
-  CHECK(percentage.status().message().find("percentage is not possible") != std::string::npos);
-}
-
 TEST_CASE("sizes are printed with at most four digits and never as 1024 of a unit") {
   CHECK(formatBytes(0) == "0 B");
   CHECK(formatBytes(1023) == "1023 B");

@@ -1,10 +1,10 @@
 // Layerwise execution gives the results of steps, for any memory; runs that do not fit are refused.
 #include "tests/unit/engine/SyntheticModel.h"
 
+#include "compiler/calibrate/BufferUses.h"
 #include "compiler/calibrate/LayerCollector.h"
 #include "compiler/calibrate/Layerwise.h"
 #include "compiler/calibrate/LayerwisePlan.h"
-#include "runtime/engine/BufferUses.h"
 #include "runtime/format/Reader.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include "tests/unit/engine/SyntheticModel.h"
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/engine/Footprint.h"
 
 #include <algorithm>

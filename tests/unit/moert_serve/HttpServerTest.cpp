@@ -41,7 +41,7 @@ struct RunningServer {
   TokenTexts texts = TokenTexts(*model.loaded.model->tokenizer());
   ChatFormat chat = ChatFormat(std::nullopt);
   ServingLoop loop = ServingLoop(*model.loaded.engine, {64, 2, 3, 0, 192});
-  ServingMemory memory = ServingMemory(uint64_t(8) << 20);
+  Ledger memory{uint64_t(8) << 20};
   HttpServer server;
   std::atomic<bool> stop = false;
   uint32_t port = 0;
@@ -146,4 +146,26 @@ TEST_CASE("whichever allocation of a request fails, its client gets an error or 
   CHECK(closed < 10);
   exchange.run(running.port, request);
   CHECK(exchange.size == expected);
+}
+
+TEST_CASE("a call that others leave no memory for is told so and when to ask again") {
+  RunningServer running;
+  const std::string body =
+      R"({"model":"m","prompt":"!","max_tokens":1})" + std::string(100'000, ' ');
+  const std::string request = strCat("POST /v1/completions HTTP/1.1\r\nConnection: close\r\n"
+                                     "Content-Type: application/json\r\nContent-Length: ",
+                                     body.size(), "\r\n\r\n", body);
+  Exchange exchange;
+  {
+    const Reservation others = running.memory.reserve("others", uint64_t(8) << 20).value();
+    exchange.run(running.port, request);
+    CHECK_MESSAGE(exchange.hasStatus(503), exchange.text());
+    CHECK(exchange.text().find("\r\nRetry-After: 1\r\n") != std::string_view::npos);
+    CHECK(exchange.text().find("no memory for the request: a request: ") != std::string_view::npos);
+    CHECK(exchange.text().find("0 bytes (0 B) of 8388608 bytes (8.00 MiB) left") !=
+          std::string_view::npos);
+  }
+  exchange.run(running.port, request);
+  CHECK_MESSAGE(exchange.hasStatus(200), exchange.text());
+  CHECK(running.memory.used() == 0);
 }

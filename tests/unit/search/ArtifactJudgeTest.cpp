@@ -2,8 +2,8 @@
 // measurement comes from evaluating the two artifacts side by side.
 #include "compiler/search/ArtifactJudge.h"
 
-#include "moert/Engine.h"
 #include "runtime/base/RandomStream.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/evaluation/EngineSource.h"
 #include "runtime/evaluation/LossBound.h"
 #include "tests/unit/emit/TinyPlan.h"

@@ -1,4 +1,4 @@
-#include "runtime/engine/BufferUses.h"
+#include "compiler/calibrate/BufferUses.h"
 
 namespace moert {
 
