@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <map>
 
 using namespace moert;
 
@@ -26,29 +25,12 @@ static constexpr uint32_t kReaders = 16;
 
 namespace {
 
-/// An open shard and the offset of its tensors' bytes.
-struct Shard {
-  FileSource file;
-  uint64_t dataOffset = 0;
-};
-
 /// The sample of one tensor.
 struct TensorSample {
   std::array<std::byte, kFirstBytes> first = {};
   uint64_t checksum = 0; // Over all blocks.
   Status status;
 };
-
-Result<Shard> openShard(const std::string &path) {
-  MOERT_ASSIGN_OR_RETURN(FileSource file, FileSource::open(path));
-  uint64_t headerBytes = 0;
-  MOERT_RETURN_IF_ERROR(
-      file.read(0, std::as_writable_bytes(std::span(&headerBytes, 1))).withContext(path));
-  std::optional<uint64_t> offset = checkedAdd(headerBytes, sizeof(headerBytes));
-  if (!offset)
-    return invalidInput(path, ": the header has ", headerBytes, " bytes");
-  return Shard{std::move(file), *offset};
-}
 
 Status feedFile(FieldChecksum &feed, const std::string &path) {
   MOERT_ASSIGN_OR_RETURN(FileSource file, FileSource::open(path));
@@ -63,7 +45,9 @@ Status feedFile(FieldChecksum &feed, const std::string &path) {
   return {};
 }
 
-Status readSample(const Shard &shard, const SafetensorsTensor &tensor, TensorSample &sample) {
+Status readSample(const Checkpoint &checkpoint, const TensorLocation &location,
+                  TensorSample &sample) {
+  const StoredTensor &tensor = *location.tensor;
   const uint64_t bytes = tensor.end - tensor.begin;
   const bool isWhole = bytes <= kLeastBlocks * kBlockBytes;
   const uint64_t blockBytes = isWhole ? bytes : kBlockBytes;
@@ -73,7 +57,7 @@ Status readSample(const Shard &shard, const SafetensorsTensor &tensor, TensorSam
   ChecksumStream stream;
   for (uint64_t i = 0; i < blocks; ++i) {
     const uint64_t place = i + 1 == blocks ? bytes - blockBytes : i * step;
-    MOERT_RETURN_IF_ERROR(shard.file.read(shard.dataOffset + tensor.begin + place, block));
+    MOERT_RETURN_IF_ERROR(checkpoint.readBytes(location, place, block));
     stream.update(block);
     if (i == 0)
       std::copy_n(block.begin(), std::min(kFirstBytes, bytes), sample.first.begin());
@@ -84,27 +68,14 @@ Status readSample(const Shard &shard, const SafetensorsTensor &tensor, TensorSam
 
 } // namespace
 
-static Result<std::map<size_t, Shard>> openShards(const Checkpoint &checkpoint,
-                                                  std::span<const TensorLocation> tensors) {
-  std::map<size_t, Shard> shards;
-  for (const TensorLocation &tensor : tensors)
-    if (!shards.contains(tensor.shard)) {
-      MOERT_ASSIGN_OR_RETURN(Shard opened, openShard(checkpoint.shardPath(tensor.shard)));
-      shards.emplace(tensor.shard, std::move(opened));
-    }
-  return shards;
-}
-
 static Result<std::vector<TensorSample>> readSamples(const Checkpoint &checkpoint,
                                                      std::span<const TensorLocation> tensors,
                                                      const std::atomic<bool> *stop) {
-  MOERT_ASSIGN_OR_RETURN(auto shards, openShards(checkpoint, tensors));
   std::vector<TensorSample> samples(tensors.size());
   auto isStopped = [&] { return stop && stop->load(std::memory_order_relaxed); };
   forEach(tensors.size(), kReaders, [&](size_t i) {
     if (!isStopped())
-      samples[i].status = readSample(shards.at(tensors[i].shard), *tensors[i].tensor, samples[i])
-                              .withContext(checkpoint.shardPath(tensors[i].shard));
+      samples[i].status = readSample(checkpoint, tensors[i], samples[i]);
   });
   if (isStopped())
     return Status(StatusCode::kInterrupted, "interrupted");
@@ -123,13 +94,18 @@ Result<CheckpointHash> checkpointHash(const Checkpoint &checkpoint, const std::a
     }
   MOERT_ASSIGN_OR_RETURN(std::vector<TensorSample> samples, readSamples(checkpoint, tensors, stop));
   FieldChecksum feed, sampled;
-  MOERT_RETURN_IF_ERROR(feedFile(feed, checkpoint.directory() + "/config.json"));
-  if (checkpoint.tokenizerPath())
-    MOERT_RETURN_IF_ERROR(feedFile(feed, *checkpoint.tokenizerPath()));
+  if (const MadeFiles *const made = checkpoint.madeFiles()) {
+    feed.text(made->config);
+    feed.text(made->tokenizer.value_or(""));
+  } else {
+    MOERT_RETURN_IF_ERROR(feedFile(feed, checkpoint.directory() + "/config.json"));
+    if (checkpoint.tokenizerPath())
+      MOERT_RETURN_IF_ERROR(feedFile(feed, *checkpoint.tokenizerPath()));
+  }
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const SafetensorsTensor &tensor = *tensors[i].tensor;
+    const StoredTensor &tensor = *tensors[i].tensor;
     feed.text(names[i]);
-    feed.text(safetensorsTypeName(tensor.type));
+    feed.text(tensorTypeName(tensor.type));
     feed.number(tensor.shape.size());
     for (uint64_t dimension : tensor.shape)
       feed.number(dimension);

@@ -15,7 +15,7 @@ using namespace moert;
 namespace moec {
 
 Status checkSparesCheckpoint(const std::string &outputPath, const Checkpoint &checkpoint) {
-  std::vector<std::string> files;
+  std::vector<std::string> files = checkpoint.shardPaths();
   std::error_code error;
   std::filesystem::directory_iterator entry(checkpoint.directory(), error), end;
   for (; !error && entry != end; entry.increment(error))

@@ -26,14 +26,16 @@ namespace {
 /// Collects templates and special tokens, by ascending name.
 class ChatReader {
 public:
-  ChatReader(std::string checkpointDirectory, const std::function<void(std::string_view)> &warner)
-      : directory(std::move(checkpointDirectory)), warn(warner) {}
+  ChatReader(const Checkpoint &source, const std::function<void(std::string_view)> &warner)
+      : checkpoint(source), directory(source.directory()), warn(warner) {}
 
   std::optional<Chat> read() {
     readTokenizerConfig();
-    readTemplateFile("default", directory + "/chat_template.jinja");
-    readTemplateFolder(directory + "/chat_templates");
-    readTemplateFolder(directory + "/additional_chat_templates");
+    if (!checkpoint.madeFiles()) {
+      readTemplateFile("default", directory + "/chat_template.jinja");
+      readTemplateFolder(directory + "/chat_templates");
+      readTemplateFolder(directory + "/additional_chat_templates");
+    }
     Chat chat;
     for (auto &[name, text] : templates)
       chat.templates.push_back({name, std::move(text)});
@@ -99,8 +101,10 @@ private:
   }
 
   void readTokenizerConfig() {
-    const std::string path = directory + "/tokenizer_config.json";
-    const auto text = readOptional(path, kMaxTokenizerConfigBytes, "chat template");
+    const MadeFiles *const made = checkpoint.madeFiles();
+    const std::string path = made ? directory : directory + "/tokenizer_config.json";
+    const auto text = made ? std::optional(made->tokenizerConfig)
+                           : readOptional(path, kMaxTokenizerConfigBytes, "chat template");
     if (!text)
       return;
     const nlohmann::json config = nlohmann::json::parse(*text, nullptr, false);
@@ -160,6 +164,7 @@ private:
       specialTokens[key] = std::move(one.specialTokens.front().second);
   }
 
+  const Checkpoint &checkpoint;
   std::string directory;
   const std::function<void(std::string_view)> &warn;
   std::map<std::string, std::string> templates, specialTokens;
@@ -224,7 +229,7 @@ private:
 
 std::optional<Chat> readChat(const Checkpoint &checkpoint,
                              const std::function<void(std::string_view)> &warn) {
-  return ChatReader(checkpoint.directory(), warn).read();
+  return ChatReader(checkpoint, warn).read();
 }
 
 std::optional<SamplingDefaults>

@@ -17,7 +17,8 @@ namespace moec {
 ///   chat_template.jinja                 the template "default"
 ///   chat_templates/NAME.jinja, additional_chat_templates/NAME.jinja
 /// and the texts of all "..._token" of tokenizer_config.json, texts or objects with "content".
-/// nullopt if there is none of these. `warn` may be empty.
+/// Or what the keys of a GGUF file hold of these. nullopt if there is none of these. `warn` may be
+/// empty.
 std::optional<moert::Chat> readChat(const Checkpoint &checkpoint,
                                     const std::function<void(std::string_view)> &warn);
 

@@ -16,7 +16,10 @@ Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &checkpoint) 
   const std::optional<std::string> &path = checkpoint.tokenizerPath();
   if (!path)
     return std::vector<std::byte>();
-  MOERT_ASSIGN_OR_RETURN(const std::string text, readTextFile(*path, kMaxTokenizerJsonBytes));
+  const MadeFiles *const made = checkpoint.madeFiles();
+  MOERT_ASSIGN_OR_RETURN(const std::string text, made
+                                                     ? Result<std::string>(*made->tokenizer)
+                                                     : readTextFile(*path, kMaxTokenizerJsonBytes));
   MOERT_ASSIGN_OR_RETURN(TokenizerModel model, parseTokenizerJson(text, *path));
   return writeTokenizerTable(model);
 }

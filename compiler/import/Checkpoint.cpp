@@ -97,6 +97,7 @@ template <float (*convert)(uint16_t)> void widenInPlace(std::span<float> values)
 
 struct Checkpoint::Impl {
   Status openFiles(const std::string &path);
+  Status openGgufFile(const std::string &path);
 
   Result<StoredPart> resolve(const WeightSource &source) const;
   Status readPart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
@@ -109,6 +110,8 @@ struct Checkpoint::Impl {
                      uint32_t rowCount, std::span<float> out) const;
   Status decodePart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
                     uint32_t rowCount, std::span<float> out) const;
+  Status decodeVector(const WeightSource &source, const StoredPart &part,
+                      std::span<float> out) const;
   Status decodeBlock(const WeightSource &source, const StoredPart &part, const BlockRows &rows,
                      std::span<float> out) const;
   Status decodeColumns(const CodedWeight &weight, const CodedRegion &region,
@@ -122,6 +125,7 @@ struct Checkpoint::Impl {
   std::optional<std::string> tokenizer;
   std::vector<std::string_view> otherTokenizers; // Filled if there is no tokenizer.json.
   std::unique_ptr<TensorStore> store;            // Never null once open.
+  std::optional<MadeFiles> made;                 // For a GGUF file.
 };
 
 static std::string firstBytesOf(const std::string &path) {
@@ -140,13 +144,27 @@ static Status checkHasConfig(const std::string &path) {
     for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
          entry.increment(error))
       if (entry->path().extension() == ".gguf")
-        return invalidInput(path, ": no config.json; ", entry->path().filename().string(), ": ",
-                            foreignFileText("GGUF"));
+        return invalidInput(
+            path, ": found ", entry->path().filename().string(),
+            " and no config.json, expected a checkpoint's folder; to read the file, "
+            "give its own path");
+  return Status();
+}
+
+Status Checkpoint::Impl::openGgufFile(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(GgufCheckpoint file, openGguf(path));
+  config = std::move(file.config);
+  made = std::move(file.files);
+  if (made->tokenizer)
+    tokenizer = path;
+  MOERT_ASSIGN_OR_RETURN(store, TensorStore::of(std::move(file.shards), std::move(file.codec)));
   return Status();
 }
 
 Status Checkpoint::Impl::openFiles(const std::string &path) {
   directory = path;
+  if (beginsAsGguf(path))
+    return openGgufFile(path);
   struct stat info;
   const bool exists = ::stat(path.c_str(), &info) == 0;
   if (exists && S_ISREG(info.st_mode) && moert::beginsAsArtifact(path))
@@ -159,7 +177,8 @@ Status Checkpoint::Impl::openFiles(const std::string &path) {
       return invalidInput(path, ": ", found);
   if (!exists || !S_ISDIR(info.st_mode))
     return invalidInput(path, ": found ", exists ? "a file" : "no such directory",
-                        ", expected a checkpoint directory with config.json and model.safetensors",
+                        ", expected a GGUF file or a checkpoint directory with config.json and "
+                        "model.safetensors",
                         exists ? "" : moert::hubHint(path));
   MOERT_RETURN_IF_ERROR(checkHasConfig(path));
   MOERT_ASSIGN_OR_RETURN(config, Config::read(path + "/config.json"));
@@ -184,8 +203,8 @@ Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
   MOERT_ASSIGN_OR_RETURN(WeightTensor weight, store->weight(source.tensor));
   const auto refuse = [&](std::string_view expected) {
     return invalidInput(store->stored().subject(weight.location), ": found ",
-                        safetensorsTypeName(weight.location.tensor->type), " ",
-                        shapeText(weight.shape), ", expected ", expected);
+                        tensorTypeName(weight.location.tensor->type), " ", shapeText(weight.shape),
+                        ", expected ", expected);
   };
   if (!weight.type)
     return refuse("BF16, F16 or F32");
@@ -200,8 +219,9 @@ Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
   }
   const uint64_t elements = shape.size() == 2 ? shape[0] * shape[1] : 0;
   if (source.stackedVectors != 0) {
-    if (source.index || source.transposed || source.rows != 1 || weight.coded ||
-        shape.size() != 2 || shape[0] != source.stackedVectors)
+    if (source.index || source.transposed || source.rows != 1 ||
+        (weight.coded && !weight.coded->view) || shape.size() != 2 ||
+        shape[0] != source.stackedVectors)
       return refuse(strCat(source.stackedVectors, " vectors, not quantized"));
     shape = std::span(&elements, 1);
   }
@@ -324,9 +344,26 @@ Status Checkpoint::Impl::decodeColumns(const CodedWeight &weight, const CodedReg
   return Status();
 }
 
+/// Elements of a vector, which may be stored as several rows.
+Status Checkpoint::Impl::decodeVector(const WeightSource &source, const StoredPart &part,
+                                      std::span<float> out) const {
+  const uint64_t cols = part.weight.coded->cols;
+  const uint64_t first = part.matrix * part.inner + source.firstRow;
+  const uint64_t last = first + (source.cols - uint64_t{1}) * source.rowStep;
+  const uint64_t firstRow = first / cols, rows = last / cols - firstRow + 1;
+  std::vector<float> whole(rows * cols);
+  MOERT_RETURN_IF_ERROR(
+      decodeRegion(store->stored(), *part.weight.coded, {0, firstRow, rows, 0, cols}, whole));
+  for (uint64_t i = 0; i < source.cols; ++i)
+    out[i] = whole[first - firstRow * cols + i * source.rowStep];
+  return Status();
+}
+
 Status Checkpoint::Impl::decodePart(const WeightSource &source, const StoredPart &part,
                                     uint32_t firstRow, uint32_t rowCount,
                                     std::span<float> out) const {
+  if (part.layout == StoredPart::Layout::kVector)
+    return decodeVector(source, part, out);
   for (uint32_t done = 0; done < rowCount;) {
     const BlockRows rows = rowsInBlock(source, part, firstRow + done, rowCount - done);
     MOERT_RETURN_IF_ERROR(
@@ -369,6 +406,10 @@ Result<Checkpoint> Checkpoint::open(const std::string &directory) {
 
 const std::string &Checkpoint::directory() const {
   return impl->directory;
+}
+
+const MadeFiles *Checkpoint::madeFiles() const {
+  return impl->made ? &*impl->made : nullptr;
 }
 
 ConfigObject Checkpoint::config() const {
@@ -415,7 +456,7 @@ std::vector<std::string> Checkpoint::warnings() const {
   std::vector<std::string> lines;
   if (std::string text = impl->store->stored().shards().disagreementText(); !text.empty())
     lines.push_back(std::move(text));
-  if (!impl->otherTokenizers.empty())
+  if (!impl->otherTokenizers.empty() || (impl->made && !impl->tokenizer))
     lines.push_back(strCat("warning: ", impl->directory, ": ", tokenizerAdvice(),
                            ". The artifact will have no tokenizer, so that moert takes and prints ",
                            "token ids"));
@@ -425,6 +466,8 @@ std::vector<std::string> Checkpoint::warnings() const {
 std::string Checkpoint::tokenizerAdvice() const {
   if (impl->tokenizer)
     return "";
+  if (impl->made)
+    return impl->made->tokenizerAdvice;
   std::string names;
   bool hasVocabulary = false;
   for (const std::string_view name : impl->otherTokenizers) {
@@ -443,6 +486,14 @@ std::string Checkpoint::tokenizerAdvice() const {
 
 const std::string &Checkpoint::shardPath(size_t shard) const {
   return impl->store->stored().shards()[shard].path();
+}
+
+std::vector<std::string> Checkpoint::shardPaths() const {
+  const ShardSet &shards = impl->store->stored().shards();
+  std::vector<std::string> paths;
+  for (size_t shard = 0; shard < shards.size(); ++shard)
+    paths.push_back(shards[shard].path());
+  return paths;
 }
 
 Status Checkpoint::readBytes(const TensorLocation &location, uint64_t offset,

@@ -1,5 +1,6 @@
 // A checkpoint directory as published: config.json, optionally generation_config.json and
-// tokenizer.json, and the weights (TensorStore.h). Opening it reads and checks every header.
+// tokenizer.json, and the weights (TensorStore.h); or a GGUF file, which is read as if it were one
+// (gguf/GgufCheckpoint.h). Opening it reads and checks every header.
 // Weights are read and decoded in pieces, through a bounded buffer, so that a checkpoint larger
 // than memory can be imported. An optional file that exists but cannot be read is refused, not
 // skipped.
@@ -11,6 +12,7 @@
 #include "compiler/import/ModelDescription.h"
 #include "compiler/import/StoredType.h"
 #include "compiler/import/TensorStore.h"
+#include "compiler/import/gguf/GgufCheckpoint.h"
 #include "runtime/base/Status.h"
 
 #include <cstddef>
@@ -30,18 +32,23 @@ namespace moec {
 /// thread-safe.
 class Checkpoint {
 public:
-  static moert::Result<Checkpoint> open(const std::string &directory);
+  /// Opens a directory or a GGUF file.
+  static moert::Result<Checkpoint> open(const std::string &path);
 
   Checkpoint(Checkpoint &&) noexcept;
   Checkpoint &operator=(Checkpoint &&) noexcept;
   ~Checkpoint();
 
+  /// The directory, or the GGUF file.
   const std::string &directory() const;
+  /// What the files of a directory would say; null for a directory, which has them.
+  const MadeFiles *madeFiles() const;
   /// config.json.
   ConfigObject config() const;
   /// generation_config.json, if there is one.
   std::optional<ConfigObject> generationConfig() const;
-  /// The path of tokenizer.json, if there is one. Opening a checkpoint does not open it.
+  /// The path of tokenizer.json, if there is one, or of the GGUF file that has a tokenizer. Opening
+  /// a checkpoint does not open it.
   const std::optional<std::string> &tokenizerPath() const;
   /// Without tokenizer.json, what is there instead and what helps, as a part of a message.
   std::string tokenizerAdvice() const;
@@ -67,6 +74,8 @@ public:
   std::vector<std::string> warnings() const;
   /// A shard's path, for messages.
   const std::string &shardPath(size_t shard) const;
+  /// The paths of all shards.
+  std::vector<std::string> shardPaths() const;
 
   /// The smallest type that holds the part's values exactly: that of its tensor; MXFP4 if it is
   /// quantized so and the part has whole groups; BF16 or F32 if it is quantized otherwise
@@ -83,8 +92,8 @@ public:
                          std::span<float> out) const;
 
   /// The same rows as they are stored, unconverted: out.size() == storedBytes(storedType(source),
-  /// rowCount * source.cols). Rows of MXFP4 are those of readMxfp4(); any other quantized weight is
-  /// refused.
+  /// rowCount * source.cols). Rows of MXFP4 are those of readMxfp4(); any other quantized weight,
+  /// and any other of a GGUF file, is refused.
   moert::Status readStoredRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                                std::span<std::byte> out) const;
 

@@ -28,7 +28,24 @@ static Result<StoredType> typeOf(const ConfigObject &config) {
   return StoredType::kBf16;
 }
 
+/// A GGUF file has all in one, so that its weights are there too.
+static Result<ConfigOnly> describeGguf(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(path));
+  ConfigOnly result;
+  for (const LayerDescription &layer : model.description.layers)
+    if (layer.moe) {
+      MOERT_ASSIGN_OR_RETURN(result.expertType,
+                             model.checkpoint.storedType(layer.moe->experts.front().down.weight));
+      break;
+    }
+  MOERT_ASSIGN_OR_RETURN(result.type, model.checkpoint.storedType(model.description.embedding));
+  result.description = std::move(model.description);
+  return result;
+}
+
 Result<ConfigOnly> describeConfig(const std::string &directory) {
+  if (beginsAsGguf(directory))
+    return describeGguf(directory);
   MOERT_ASSIGN_OR_RETURN(const Config config, Config::read(directory + "/config.json"));
   const ArchitectureInput input{config.root(), std::nullopt,
                                 [](std::string_view) { return false; }};
@@ -65,8 +82,9 @@ static Status withDefaultedKeys(Status status, const std::string &directory,
     text += strCat(i == 0 ? "" : ", ", keys[i]);
   if (keys.size() > kShown)
     text += strCat(" and ", keys.size() - kShown, " more");
-  return moert::invalidInput(status.message(), "; ", directory, "/config.json lacks ", text,
-                             ": the defaults in parentheses are taken");
+  return moert::invalidInput(status.message(), "; ",
+                             beginsAsGguf(directory) ? directory : directory + "/config.json",
+                             " lacks ", text, ": the defaults in parentheses are taken");
 }
 
 Result<ImportedModel> importCheckpoint(const std::string &directory,

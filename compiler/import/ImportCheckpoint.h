@@ -1,4 +1,5 @@
-// Opens a checkpoint directory, describes the model and checks the two against each other.
+// Opens a checkpoint, a directory or a GGUF file, describes the model and checks the two against
+// each other.
 #pragma once
 
 #include "compiler/import/Checkpoint.h"

@@ -4,7 +4,6 @@
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
-#include <array>
 #include <new>
 #include <optional>
 #include <tuple>
@@ -18,46 +17,19 @@ using moert::strCat;
 
 namespace {
 
-struct TypeInfo {
-  SafetensorsType type;
-  std::string_view name;
-  uint32_t bits;
-};
-
-constexpr std::array<TypeInfo, 22> kTypes = {{
-    {SafetensorsType::kBool, "BOOL", 8},
-    {SafetensorsType::kF4, "F4", 4},
-    {SafetensorsType::kF6E2M3, "F6_E2M3", 6},
-    {SafetensorsType::kF6E3M2, "F6_E3M2", 6},
-    {SafetensorsType::kU8, "U8", 8},
-    {SafetensorsType::kI8, "I8", 8},
-    {SafetensorsType::kF8E5M2, "F8_E5M2", 8},
-    {SafetensorsType::kF8E4M3, "F8_E4M3", 8},
-    {SafetensorsType::kF8E8M0, "F8_E8M0", 8},
-    {SafetensorsType::kF8E4M3Fnuz, "F8_E4M3FNUZ", 8},
-    {SafetensorsType::kF8E5M2Fnuz, "F8_E5M2FNUZ", 8},
-    {SafetensorsType::kI16, "I16", 16},
-    {SafetensorsType::kU16, "U16", 16},
-    {SafetensorsType::kF16, "F16", 16},
-    {SafetensorsType::kBf16, "BF16", 16},
-    {SafetensorsType::kI32, "I32", 32},
-    {SafetensorsType::kU32, "U32", 32},
-    {SafetensorsType::kF32, "F32", 32},
-    {SafetensorsType::kC64, "C64", 64},
-    {SafetensorsType::kF64, "F64", 64},
-    {SafetensorsType::kI64, "I64", 64},
-    {SafetensorsType::kU64, "U64", 64},
-}};
-
-const TypeInfo &typeInfo(SafetensorsType type) {
-  return kTypes[static_cast<size_t>(type)];
+/// The type with this name in a header; nullopt for a name that the format does not have.
+std::optional<TensorType> typeNamed(std::string_view name) {
+  for (auto i = 0; i <= static_cast<int>(TensorType::kU64); ++i)
+    if (const auto type = static_cast<TensorType>(i); tensorTypeName(type) == name)
+      return type;
+  return std::nullopt;
 }
 
 /// Builds tensors from the events of a header. The state is the place of the next event in the
 /// header. Values of unknown keys in a tensor's entry are skipped, as in the reference reader.
 class HeaderHandler final : public JsonEventHandler {
 public:
-  explicit HeaderHandler(std::vector<SafetensorsTensor> &output) : tensors(output) {}
+  explicit HeaderHandler(std::vector<StoredTensor> &output) : tensors(output) {}
 
   Status handle(const JsonEvent &event) override {
     switch (state) {
@@ -174,13 +146,11 @@ private:
     if (event.kind != JsonEventKind::kString)
       return invalidInput(subject(), ": dtype: found ", describeEvent(event),
                           ", expected a string");
-    const auto *info = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeInfo &candidate) {
-      return candidate.name == *event.text;
-    });
-    if (info == kTypes.end())
+    const std::optional<TensorType> type = typeNamed(*event.text);
+    if (!type)
       return invalidInput(subject(), ": found dtype ", quoted(*event.text),
                           ", expected a type of the safetensors format such as BF16");
-    tensors.back().type = info->type;
+    tensors.back().type = *type;
     state = State::kTensor;
     return Status();
   }
@@ -229,7 +199,7 @@ private:
       state = State::kTensor;
   }
 
-  std::vector<SafetensorsTensor> &tensors;
+  std::vector<StoredTensor> &tensors;
   State state = State::kStart;
   bool seenMetadata = false;
   bool seenDtype = false, seenShape = false, seenOffsets = false; // Fields seen of the last tensor.
@@ -238,43 +208,42 @@ private:
   size_t skipDepth = 0;
 };
 
-Status checkUniqueNames(const std::vector<SafetensorsTensor> &sortedByName) {
+Status checkUniqueNames(const std::vector<StoredTensor> &sortedByName) {
   const auto twin = std::adjacent_find(
       sortedByName.begin(), sortedByName.end(),
-      [](const SafetensorsTensor &a, const SafetensorsTensor &b) { return a.name == b.name; });
+      [](const StoredTensor &a, const StoredTensor &b) { return a.name == b.name; });
   if (twin != sortedByName.end())
     return invalidInput("found tensor ", quoted(twin->name), " twice, expected unique names");
   return Status();
 }
 
 /// The size that type and shape require, in bytes.
-Result<uint64_t> tensorBytes(const SafetensorsTensor &tensor) {
+Result<uint64_t> tensorBytes(const StoredTensor &tensor) {
   std::optional<uint64_t> bits = 1;
   for (const uint64_t size : tensor.shape)
     bits = bits ? moert::checkedMultiply(*bits, size) : bits;
-  bits = bits ? moert::checkedMultiply(*bits, typeInfo(tensor.type).bits) : bits;
+  bits = bits ? moert::checkedMultiply(*bits, tensorBlock(tensor.type).bits) : bits;
   if (!bits)
     return invalidInput("tensor ", quoted(tensor.name), ": found shape ", shapeText(tensor.shape),
                         ", expected one whose size does not overflow");
   if (*bits % 8 != 0)
     return invalidInput("tensor ", quoted(tensor.name), ": found ", *bits, " bits of ",
-                        safetensorsTypeName(tensor.type), ", expected whole bytes");
+                        tensorTypeName(tensor.type), ", expected whole bytes");
   return *bits / 8;
 }
 
 /// Checks that the offsets tile the data section without gap or overlap, and that each tensor's
 /// size matches its shape. Returns the end of the last one.
-Result<uint64_t> checkLayout(const std::vector<SafetensorsTensor> &tensors) {
-  std::vector<const SafetensorsTensor *> byOffset;
+Result<uint64_t> checkLayout(const std::vector<StoredTensor> &tensors) {
+  std::vector<const StoredTensor *> byOffset;
   byOffset.reserve(tensors.size());
-  for (const SafetensorsTensor &tensor : tensors)
+  for (const StoredTensor &tensor : tensors)
     byOffset.push_back(&tensor);
-  std::sort(byOffset.begin(), byOffset.end(),
-            [](const SafetensorsTensor *a, const SafetensorsTensor *b) {
-              return std::tie(a->begin, a->end, a->name) < std::tie(b->begin, b->end, b->name);
-            });
+  std::sort(byOffset.begin(), byOffset.end(), [](const StoredTensor *a, const StoredTensor *b) {
+    return std::tie(a->begin, a->end, a->name) < std::tie(b->begin, b->end, b->name);
+  });
   uint64_t position = 0;
-  for (const SafetensorsTensor *tensor : byOffset) {
+  for (const StoredTensor *tensor : byOffset) {
     if (tensor->begin != position || tensor->end < tensor->begin)
       return invalidInput("tensor ", quoted(tensor->name), ": found data_offsets [", tensor->begin,
                           ", ", tensor->end, "], expected them to begin at ", position,
@@ -284,14 +253,14 @@ Result<uint64_t> checkLayout(const std::vector<SafetensorsTensor> &tensors) {
     if (tensor->end - tensor->begin != bytes)
       return invalidInput("tensor ", quoted(tensor->name), ": found ", tensor->end - tensor->begin,
                           " bytes in data_offsets, expected ", bytes, " for ",
-                          safetensorsTypeName(tensor->type), " ", shapeText(tensor->shape));
+                          tensorTypeName(tensor->type), " ", shapeText(tensor->shape));
   }
   return position;
 }
 
-Status checkHeader(SafetensorsHeader &header, uint64_t headerBytes, uint64_t fileSize) {
+Status checkHeader(ShardHeader &header, uint64_t headerBytes, uint64_t fileSize) {
   std::sort(header.tensors.begin(), header.tensors.end(),
-            [](const SafetensorsTensor &a, const SafetensorsTensor &b) { return a.name < b.name; });
+            [](const StoredTensor &a, const StoredTensor &b) { return a.name < b.name; });
   MOERT_RETURN_IF_ERROR(checkUniqueNames(header.tensors));
   MOERT_ASSIGN_OR_RETURN(const uint64_t dataBytes, checkLayout(header.tensors));
   header.dataOffset = 8 + headerBytes;
@@ -302,26 +271,6 @@ Status checkHeader(SafetensorsHeader &header, uint64_t headerBytes, uint64_t fil
 }
 
 } // namespace
-
-std::string_view safetensorsTypeName(SafetensorsType type) {
-  return typeInfo(type).name;
-}
-
-std::string shapeText(const std::vector<uint64_t> &shape) {
-  std::string text = "[";
-  for (const uint64_t size : shape)
-    text += strCat(text.size() > 1 ? ", " : "", size);
-  return text + "]";
-}
-
-const SafetensorsTensor *SafetensorsHeader::find(std::string_view name) const {
-  const auto position =
-      std::lower_bound(tensors.begin(), tensors.end(), name,
-                       [](const SafetensorsTensor &tensor, std::string_view wanted) {
-                         return tensor.name < wanted;
-                       });
-  return position != tensors.end() && position->name == name ? &*position : nullptr;
-}
 
 Result<uint64_t> safetensorsHeaderLength(std::string_view fileName, std::string_view firstBytes,
                                          uint64_t fileSize) {
@@ -341,13 +290,13 @@ Result<uint64_t> safetensorsHeaderLength(std::string_view fileName, std::string_
   return length;
 }
 
-Result<SafetensorsHeader> parseSafetensorsHeader(std::string_view fileName, std::string_view text,
-                                                 uint64_t fileSize) {
+Result<ShardHeader> parseSafetensorsHeader(std::string_view fileName, std::string_view text,
+                                           uint64_t fileSize) {
   if (text.size() > kSafetensorsMaxHeaderBytes || !moert::rangeFits(8, text.size(), fileSize))
     return invalidInput(fileName, ": found a header of ", text.size(), " bytes in a file of ",
                         fileSize, ", expected the header to fit");
   try {
-    SafetensorsHeader header;
+    ShardHeader header;
     HeaderHandler handler(header.tensors);
     MOERT_RETURN_IF_ERROR(scanJson(fileName, text, handler));
     MOERT_RETURN_IF_ERROR(checkHeader(header, text.size(), fileSize).withContext(fileName));

@@ -1,6 +1,7 @@
 #include "compiler/import/ShardFile.h"
 
 #include "compiler/import/JsonScan.h"
+#include "compiler/import/Safetensors.h"
 #include "runtime/base/ArtifactPath.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ using moert::invalidInput;
 using moert::Result;
 using moert::Status;
 
-Result<ShardFile> ShardFile::open(const std::string &path) {
+Result<ShardFile> ShardFile::openWithoutHeader(const std::string &path) {
   // Do not block if the path is a pipe without a writer.
   ShardFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd < 0)
@@ -26,9 +27,14 @@ Result<ShardFile> ShardFile::open(const std::string &path) {
   if (::fstat(file.fd, &info) != 0)
     return moert::systemError(errno, path + ": cannot stat");
   if (!S_ISREG(info.st_mode))
-    return invalidInput(path, ": found no regular file, expected a safetensors file");
-  const uint64_t size = static_cast<uint64_t>(info.st_size);
+    return invalidInput(path, ": found no regular file, expected a file of weights");
+  file.size = static_cast<uint64_t>(info.st_size);
+  return file;
+}
 
+Result<ShardFile> ShardFile::open(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(ShardFile file, openWithoutHeader(path));
+  const uint64_t size = file.size;
   std::array<std::byte, 64> first{};
   const size_t available = static_cast<size_t>(std::min<uint64_t>(size, first.size()));
   MOERT_RETURN_IF_ERROR(file.read(0, std::span(first).first(available)));
@@ -44,12 +50,13 @@ Result<ShardFile> ShardFile::open(const std::string &path) {
 }
 
 ShardFile::ShardFile(ShardFile &&other) noexcept
-    : filePath(std::move(other.filePath)), fd(std::exchange(other.fd, -1)),
+    : filePath(std::move(other.filePath)), fd(std::exchange(other.fd, -1)), size(other.size),
       checkedHeader(std::move(other.checkedHeader)) {}
 
 ShardFile &ShardFile::operator=(ShardFile &&other) noexcept {
   std::swap(filePath, other.filePath);
   std::swap(fd, other.fd);
+  std::swap(size, other.size);
   std::swap(checkedHeader, other.checkedHeader);
   return *this;
 }

@@ -2,6 +2,7 @@
 
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/OptionalFile.h"
+#include "compiler/import/Safetensors.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -36,24 +37,42 @@ static Status refuseWithoutWeights(const std::string &directory) {
 Result<ShardSet> ShardSet::open(const std::string &directory) {
   const std::string single = directory + "/model.safetensors";
   const std::string indexPath = directory + "/model.safetensors.index.json";
-  ShardSet set;
-  set.directory = directory;
   MOERT_ASSIGN_OR_RETURN(const bool isSingle, hasReadableFile(single));
   if (isSingle) {
     MOERT_ASSIGN_OR_RETURN(ShardFile shard, ShardFile::open(single));
-    set.shards.push_back(std::move(shard));
-    for (const SafetensorsTensor &tensor : set.shards.front().header().tensors)
-      set.tensors.push_back({tensor.name, {0, &tensor}});
-    return set;
+    std::vector<ShardFile> shards;
+    shards.push_back(std::move(shard));
+    return of(directory, std::move(shards));
   }
   MOERT_ASSIGN_OR_RETURN(const bool isIndexed, hasReadableFile(indexPath));
   if (!isIndexed)
     return refuseWithoutWeights(directory);
+  ShardSet set;
+  set.directory = directory;
   set.indexPath = indexPath;
   MOERT_ASSIGN_OR_RETURN(const std::string text, readTextFile(indexPath, kMaxIndexBytes));
   MOERT_ASSIGN_OR_RETURN(const ShardIndex index, parseShardIndex(indexPath, text));
   MOERT_RETURN_IF_ERROR(set.openNamed(index).withContext(indexPath));
   MOERT_RETURN_IF_ERROR(set.locateTensors(index).withContext(indexPath));
+  return set;
+}
+
+Result<ShardSet> ShardSet::of(const std::string &path, std::vector<ShardFile> shards) {
+  ShardSet set;
+  set.directory = path;
+  set.shards = std::move(shards);
+  for (size_t shard = 0; shard < set.shards.size(); ++shard)
+    for (const StoredTensor &tensor : set.shards[shard].header().tensors)
+      set.tensors.push_back({tensor.name, {shard, &tensor}});
+  std::sort(set.tensors.begin(), set.tensors.end(),
+            [](const Entry &a, const Entry &b) { return a.name < b.name; });
+  const auto twin =
+      std::adjacent_find(set.tensors.begin(), set.tensors.end(),
+                         [](const Entry &a, const Entry &b) { return a.name == b.name; });
+  if (twin != set.tensors.end())
+    return invalidInput(set.shards[twin[1].location.shard].path(), ": found tensor ",
+                        quoted(twin->name), ", which ", set.shards[twin->location.shard].path(),
+                        " has too, expected it once");
   return set;
 }
 
@@ -79,7 +98,7 @@ Status ShardSet::openNamed(const ShardIndex &index) {
 Status ShardSet::locateTensors(const ShardIndex &index) {
   std::vector<Entry> held; // A tensor in several shards has several entries.
   for (size_t shard = 0; shard < shards.size(); ++shard)
-    for (const SafetensorsTensor &tensor : shards[shard].header().tensors)
+    for (const StoredTensor &tensor : shards[shard].header().tensors)
       held.push_back({tensor.name, {shard, &tensor}});
   std::stable_sort(held.begin(), held.end(),
                    [](const Entry &a, const Entry &b) { return a.name < b.name; });

@@ -1,5 +1,5 @@
-// The safetensors files of a checkpoint: model.safetensors alone, or the shards that
-// model.safetensors.index.json names.
+// The files of a checkpoint that hold its tensors: model.safetensors alone, or the shards that
+// model.safetensors.index.json names, or the parts of a GGUF file.
 //
 // The shards' content decides, not the index, as in transformers and vLLM: a tensor that is in
 // another shard than the index says, or that the index does not list, is used. The index decides
@@ -7,9 +7,9 @@
 // warning, and as the reason if a tensor is missing.
 #pragma once
 
-#include "compiler/import/Safetensors.h"
 #include "compiler/import/ShardFile.h"
 #include "compiler/import/ShardIndex.h"
+#include "compiler/import/StoredTensor.h"
 #include "runtime/base/Status.h"
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace moec {
 /// Location of a tensor: the shard's index and the entry in that shard's header.
 struct TensorLocation {
   size_t shard = 0;
-  const SafetensorsTensor *tensor = nullptr;
+  const StoredTensor *tensor = nullptr;
 };
 
 /// A tensor that the index lists but no shard holds.
@@ -36,6 +36,8 @@ struct AbsentTensor {
 class ShardSet {
 public:
   static moert::Result<ShardSet> open(const std::string &directory);
+  /// Shards without an index, which must not repeat a tensor. `path` names them in messages.
+  static moert::Result<ShardSet> of(const std::string &path, std::vector<ShardFile> shards);
 
   const std::string &directoryPath() const { return directory; }
   size_t size() const { return shards.size(); }

@@ -19,7 +19,7 @@ std::string StoredTensors::subject(const TensorLocation &location) const {
 
 Status StoredTensors::read(const TensorLocation &location, uint64_t offset,
                            std::span<std::byte> out) const {
-  const SafetensorsTensor &tensor = *location.tensor;
+  const StoredTensor &tensor = *location.tensor;
   const uint64_t bytes = tensor.end - tensor.begin;
   if (!moert::rangeFits(offset, out.size(), bytes))
     return invalidInput(subject(location), ": found ", bytes, " bytes, expected ", out.size(),

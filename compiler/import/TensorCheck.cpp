@@ -218,7 +218,7 @@ Status checkTensor(const Checkpoint &checkpoint, const std::string &name, const 
                         ", expected ", shapesText(shapes));
   if (!weight.type)
     return invalidInput(file, ": tensor ", quoted(name), ": found dtype ",
-                        safetensorsTypeName(weight.location.tensor->type),
+                        tensorTypeName(weight.location.tensor->type),
                         ", expected BF16, F16 or F32");
   return Status();
 }

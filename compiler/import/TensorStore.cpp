@@ -12,13 +12,13 @@ using moert::Result;
 using moert::Status;
 using moert::strCat;
 
-static std::optional<StoredType> asStoredType(SafetensorsType type) {
+static std::optional<StoredType> asStoredType(TensorType type) {
   switch (type) {
-  case SafetensorsType::kF32:
+  case TensorType::kF32:
     return StoredType::kF32;
-  case SafetensorsType::kF16:
+  case TensorType::kF16:
     return StoredType::kF16;
-  case SafetensorsType::kBf16:
+  case TensorType::kBf16:
     return StoredType::kBf16;
   default:
     return std::nullopt;
@@ -29,6 +29,11 @@ Result<std::unique_ptr<TensorStore>> TensorStore::open(const std::string &direct
                                                        const ConfigObject &config) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<WeightCodec> codec, readCodec(config, directory));
   MOERT_ASSIGN_OR_RETURN(ShardSet shards, ShardSet::open(directory));
+  return of(std::move(shards), std::move(codec));
+}
+
+Result<std::unique_ptr<TensorStore>> TensorStore::of(ShardSet shards,
+                                                     std::unique_ptr<WeightCodec> codec) {
   std::unique_ptr<TensorStore> store(new TensorStore(std::move(shards), std::move(codec)));
   if (store->weightCodec)
     MOERT_RETURN_IF_ERROR(store->findCoded());

@@ -33,6 +33,10 @@ public:
   static moert::Result<std::unique_ptr<TensorStore>> open(const std::string &directory,
                                                           const ConfigObject &config);
 
+  /// The same for open shards; a null codec if no weight is quantized.
+  static moert::Result<std::unique_ptr<TensorStore>> of(ShardSet shards,
+                                                        std::unique_ptr<WeightCodec> codec);
+
   const StoredTensors &stored() const { return storedTensors; }
   /// Null if no weight is quantized.
   const WeightCodec *codec() const { return weightCodec.get(); }

@@ -18,26 +18,27 @@ uint64_t bytesOf(const TensorLocation &location) {
 }
 
 uint64_t bytesOf(const WeightTensor &weight) {
-  uint64_t bytes = bytesOf(weight.location);
   if (!weight.coded)
-    return bytes;
-  bytes += bytesOf(weight.coded->scales.location);
-  if (weight.coded->zeroPoints)
-    bytes += bytesOf(weight.coded->zeroPoints->location);
-  if (weight.coded->globalScale)
-    bytes += bytesOf(weight.coded->globalScale->location);
-  if (weight.coded->groupOfColumn)
-    bytes += bytesOf(*weight.coded->groupOfColumn);
+    return bytesOf(weight.location);
+  uint64_t bytes = 0;
+  for (const TensorLocation &location : weight.coded->tensors())
+    bytes += bytesOf(location);
   return bytes;
 }
 
+/// Codes with scales, not numbers.
+bool isQuantized(const WeightTensor &weight) {
+  return weight.coded &&
+         (!weight.coded->view || tensorBlock(weight.location.tensor->type).elements > 1);
+}
+
 std::string typeOf(const WeightTensor &weight) {
-  std::string type(safetensorsTypeName(weight.location.tensor->type));
-  if (!weight.coded)
+  std::string type(tensorTypeName(weight.location.tensor->type));
+  if (!weight.coded || weight.coded->view)
     return type;
   if (weight.coded->codes.format.kind == NumberFormat::Kind::kNibble)
     type += " of 4-bit codes";
-  return strCat(type, ", scales ", safetensorsTypeName(weight.coded->scales.location.tensor->type));
+  return strCat(type, ", scales ", tensorTypeName(weight.coded->scales.location.tensor->type));
 }
 
 /// An absent model_type is the importer's to refuse.
@@ -58,12 +59,13 @@ Result<std::vector<StoredWeights>> storedWeights(const Checkpoint &checkpoint) {
     for (const uint64_t size : weight.shape)
       values *= size;
     entry.type = type;
-    entry.isQuantized = weight.coded.has_value();
+    entry.isQuantized = isQuantized(weight);
     ++entry.tensors;
     entry.values += values;
     entry.bytes += bytesOf(weight);
   }
   std::vector<StoredWeights> weights;
+  weights.reserve(byType.size());
   for (auto &[type, entry] : byType)
     weights.push_back(std::move(entry));
   return weights;

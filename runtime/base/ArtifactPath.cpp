@@ -31,8 +31,8 @@ Status cannotOpenArtifact(int errnoValue, const std::string &path) {
 
 std::string foreignFileText(std::string_view firstBytes) {
   if (firstBytes.starts_with("GGUF"))
-    return "found a GGUF file, which is not read, expected the checkpoint that it was made from: "
-           "the folder with config.json and model.safetensors";
+    return "found a GGUF file, which only moec reads, given by its own path: moec compile "
+           "FILE.gguf -o OUT.moe makes an artifact of it";
   if (firstBytes.starts_with("version https://git-lfs"))
     return "found a pointer of git-lfs, expected the file that it stands for; git lfs pull in its "
            "folder fetches it, hf download too";

@@ -1,15 +1,24 @@
-"""The comparison with llama.cpp writes a model file of a checkpoint: what it holds, and what it refuses."""
+"""A GGUF file is a checkpoint: it computes what the checkpoint does that it was made from. The comparison with llama.cpp
+writes such a file: what it holds, and what it refuses."""
 import json
 import shutil
 import sys
 
-from support import POCKET, ROOT, E2eTest
+import test_golden
+from support import DATA, DONE, POCKET, ROOT, E2eTest, artifact, read_safetensors
 
 sys.path.insert(0, str(ROOT / "tests/bench"))
 import gguf
 
+QUANTIZED = DATA / "gguf/granitemoe_q4_1/model.gguf"
+
 
 class GgufTest(E2eTest):
+    def logits(self, path, ids):
+        output = self.scratch / "logits.safetensors"
+        self.expect(DONE, "moert", "logits", path, "--ids", self.write_ids(ids), "-o", output)
+        return read_safetensors(output)
+
     def test_a_model_file_has_all_expert_bytes_of_the_checkpoint(self):
         gguf.convert(POCKET, self.scratch / "pocket.gguf")
         tensors = gguf.checkpoint_tensors(POCKET)
@@ -37,3 +46,47 @@ class GgufTest(E2eTest):
         with self.assertRaises(gguf.Unsupported):
             gguf.convert(self.scratch / "other", self.scratch / "other.gguf")
         self.assertFalse((self.scratch / "other.gguf").exists())
+
+    def test_a_model_file_computes_the_bits_of_the_checkpoint_that_it_was_made_from(self):
+        gguf.convert(POCKET, self.scratch / "pocket.gguf")
+        logits = [self.logits(artifact(checkpoint, "--bits", "source", "--resident-bits", "source"), range(1, 40))
+                  for checkpoint in (POCKET, self.scratch / "pocket.gguf")]
+        self.assertEqual(*(list(each["logits"].values) for each in logits))
+
+    def test_a_quantized_model_file_has_the_logits_and_experts_of_its_reference(self):
+        golden = read_safetensors(QUANTIZED.parent / "golden/golden.safetensors")
+        path = artifact(QUANTIZED, "--bits", "source", "--resident-bits", "source")
+        for prefix in ("", "prompt1_"):
+            got, wanted = self.logits(path, golden[prefix + "input_ids"].values), golden[prefix + "logits"].values
+            self.assertLessEqual(test_golden.largest_difference(got["logits"].values, wanted),
+                                 test_golden.LOGITS_TOLERANCE * max(map(abs, wanted)))
+            self.assertEqual(list(got["experts"].values), list(golden[prefix + "experts"].values))
+        prompt, greedy = golden["input_ids"].values, list(golden["greedy_ids"].values)
+        logits = self.logits(path, [*prompt, *greedy[:-1]])["logits"]
+        rows = [logits.values[at:at + logits.shape[1]] for at in range(0, len(logits.values), logits.shape[1])]
+        self.assertEqual([max(range(len(row)), key=row.__getitem__) for row in rows[len(prompt) - 1:]], greedy)
+
+    def test_commands_that_take_a_checkpoint_take_a_model_file(self):
+        inspected = json.loads(self.expect(DONE, "moec", "inspect", QUANTIZED, "--json").out)
+        self.assertEqual(inspected["model_type"], "granitemoe")
+        self.assertEqual(inspected["quantization"], "GGUF, Q4_1, Q8_0")
+        self.expect(DONE, "moec", "plan", QUANTIZED, "--memory", "1GiB")
+        self.expect(DONE, "moec", "import", QUANTIZED, "-o", self.scratch / "imported.mlir")
+        module, compiled, emitted = (self.scratch / name for name in ("m.mlir", "compiled.moe", "emitted.moe"))
+        self.expect(DONE, "moec", "compile", QUANTIZED, "-o", compiled, "--bits", "source", "--save-module", module)
+        self.expect(DONE, "moec", "emit", module, "-o", emitted)
+        self.assertEqual(emitted.read_bytes(), compiled.read_bytes())
+
+    def test_a_broken_model_file_is_refused_by_name_and_leaves_no_output(self):
+        whole, path = QUANTIZED.read_bytes(), self.scratch / "broken.gguf"
+        for broken, mention in ((whole[:-4000], "the end of the file"), (whole[:8000], "more bytes"),
+                                (whole.replace(b"attn_q.weight", b"attn_x.weight", 1), "blk.0.attn_x.weight")):
+            path.write_bytes(broken)
+            self.refused("moec", "compile", path, "-o", self.scratch / "m.moe", mention=mention)
+            self.assertFalse((self.scratch / "m.moe").exists())
+
+    def test_an_output_does_not_replace_its_model_file(self):
+        path = self.scratch / "model.gguf"
+        shutil.copyfile(QUANTIZED, path)
+        self.refused("moec", "compile", path, "-o", path, mention="model.gguf")
+        self.assertEqual(path.read_bytes(), QUANTIZED.read_bytes())

@@ -14,10 +14,10 @@ void require(bool holds) {
 }
 
 /// What was accepted has to keep its promise: tensors are found by name and fill the data section.
-void checkHeader(const moec::SafetensorsHeader &header, uint64_t fileSize) {
+void checkHeader(const moec::ShardHeader &header, uint64_t fileSize) {
   require(header.dataOffset <= fileSize);
   uint64_t total = 0;
-  for (const moec::SafetensorsTensor &tensor : header.tensors) {
+  for (const moec::StoredTensor &tensor : header.tensors) {
     require(tensor.begin <= tensor.end && tensor.end <= fileSize - header.dataOffset);
     require(header.find(tensor.name) == &tensor);
     total += tensor.end - tensor.begin;

@@ -62,7 +62,7 @@ void addCalibrateCommand(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<CalibrateFlags>();
   CLI::App *command = app.add_subcommand(
       "calibrate", "Run a checkpoint on texts and record its routing and its experts' inputs");
-  command->add_option("checkpoint", flags->checkpoint, "Folder of the checkpoint")
+  command->add_option("checkpoint", flags->checkpoint, "Folder of the checkpoint, or a GGUF file")
       ->required()
       ->type_name("CKPT");
   CLI::Option_group *texts = command->add_option_group("Text, one of");

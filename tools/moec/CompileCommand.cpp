@@ -272,7 +272,7 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
   CLI::App *command = app.add_subcommand("compile", "Compile a checkpoint into an artifact");
   command
       ->add_option("checkpoint", request.checkpointDirectory,
-                   "Folder with config.json and the weights as safetensors")
+                   "Folder with config.json and the weights as safetensors, or a GGUF file")
       ->required()
       ->type_name("CKPT");
   addOutput(*command, request.outputPath, "The artifact to write")->type_name("OUT.moe");
@@ -301,7 +301,7 @@ void addImportCommand(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command =
       app.add_subcommand("import", "Write a checkpoint's IR: the first step of compile alone");
-  command->add_option("checkpoint", flags->checkpoint, "Folder of the checkpoint")
+  command->add_option("checkpoint", flags->checkpoint, "Folder of the checkpoint, or a GGUF file")
       ->required()
       ->type_name("CKPT");
   addOutput(*command, flags->output, "The MLIR module to write")->type_name("M.mlir");

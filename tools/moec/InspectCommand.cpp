@@ -1,5 +1,6 @@
 // moec inspect prints an artifact's, a profile's or a checkpoint's content; moec verify checks an
 // artifact's bytes.
+#include "compiler/import/gguf/GgufCheckpoint.h"
 #include "compiler/inspection/Inspect.h"
 #include "compiler/inspection/InspectCheckpoint.h"
 #include "compiler/inspection/InspectProfile.h"
@@ -53,8 +54,7 @@ void addInspectCommand(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand(
       "inspect", "Print what an artifact, a calibration profile or a checkpoint holds");
-  command
-      ->add_option("file", flags->path, "The artifact, calibration profile or checkpoint directory")
+  command->add_option("file", flags->path, "The artifact, calibration profile or checkpoint")
       ->required()
       ->type_name("FILE");
   command->add_flag("--json", flags->isJson, "Print one JSON object")->group("Output");
@@ -62,7 +62,7 @@ void addInspectCommand(CLI::App &app, Action &chosen) {
   command->callback([flags, &chosen] {
     chosen = [flags]() -> Status {
       std::error_code error; // A path that cannot be read is no directory.
-      if (std::filesystem::is_directory(flags->path, error))
+      if (std::filesystem::is_directory(flags->path, error) || beginsAsGguf(flags->path))
         return inspectCheckpoint(flags->path, flags->isJson);
       if (beginsAsProfile(flags->path))
         return inspectProfile(flags->path, flags->isJson);

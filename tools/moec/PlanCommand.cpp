@@ -1,4 +1,5 @@
 // moec plan: a forecast for a model before it is compiled, or for an artifact under other plans.
+#include "compiler/import/gguf/GgufCheckpoint.h"
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/planning/Outlook.h"
 #include "compiler/planning/PicturePlan.h"
@@ -104,8 +105,9 @@ static Status runPlan(const PlanFlags &flags) {
   if (!std::filesystem::exists(flags.modelPath, error) && !error)
     return invalidInput(flags.modelPath,
                         ": found no such file or folder, expected a checkpoint or an artifact");
-  return std::filesystem::is_regular_file(flags.modelPath, error) ? planCompiled(flags)
-                                                                  : planCheckpoint(flags);
+  const bool isCompiled =
+      std::filesystem::is_regular_file(flags.modelPath, error) && !beginsAsGguf(flags.modelPath);
+  return isCompiled ? planCompiled(flags) : planCheckpoint(flags);
 }
 
 void addPlanCommand(CLI::App &app, Action &chosen) {

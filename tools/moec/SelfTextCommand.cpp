@@ -26,7 +26,7 @@ void addSelfTextCommand(CLI::App &app, Action &chosen) {
   CLI::App *command = app.add_subcommand(
       "self-text", "Let a checkpoint write documents, for calibration and for accepting a loss");
   SelfTextRequest &request = flags->request;
-  command->add_option("checkpoint", flags->checkpoint, "Folder of the checkpoint")
+  command->add_option("checkpoint", flags->checkpoint, "Folder of the checkpoint, or a GGUF file")
       ->required()
       ->type_name("CKPT");
   command->add_option("-n,--documents", request.documents, "Documents to write")

@@ -24,7 +24,7 @@ public:
                   group == 0 ? "a scale per row" : strCat("groups of ", group, " inputs"));
   }
 
-  std::optional<std::string> plainName(const SafetensorsTensor &stored) const override {
+  std::optional<std::string> plainName(const StoredTensor &stored) const override {
     return withEnding(stored.name, ".qweight", ".weight");
   }
 

@@ -26,7 +26,7 @@ public:
   virtual std::string text() const = 0;
 
   /// The plain name of the weight whose codes this tensor holds; nullopt for any other tensor.
-  virtual std::optional<std::string> plainName(const SafetensorsTensor &stored) const = 0;
+  virtual std::optional<std::string> plainName(const StoredTensor &stored) const = 0;
 
   /// The names of all tensors that belong to a coded weight besides its codes, whether they are
   /// needed for its values or not (scales of activations are not).

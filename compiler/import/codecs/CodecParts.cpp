@@ -46,14 +46,14 @@ Result<TensorLocation> requireTensor(const StoredTensors &stored, const TensorLo
 }
 
 Status checkType(const StoredTensors &stored, const TensorLocation &location,
-                 std::initializer_list<SafetensorsType> types) {
+                 std::initializer_list<TensorType> types) {
   if (std::find(types.begin(), types.end(), location.tensor->type) != types.end())
     return Status();
   std::string text;
-  for (const SafetensorsType type : types)
-    text += strCat(text.empty() ? "" : " or ", safetensorsTypeName(type));
+  for (const TensorType type : types)
+    text += strCat(text.empty() ? "" : " or ", tensorTypeName(type));
   return invalidInput(stored.subject(location), ": found dtype ",
-                      safetensorsTypeName(location.tensor->type), ", expected ", text);
+                      tensorTypeName(location.tensor->type), ", expected ", text);
 }
 
 Status checkShape(const StoredTensors &stored, const TensorLocation &location,
@@ -94,7 +94,7 @@ Status setScales(const StoredTensors &stored, const TensorLocation &scales, cons
   const auto format = scaleFormatOf(scales.tensor->type);
   if (!format)
     return invalidInput(stored.subject(scales), ": found dtype ",
-                        safetensorsTypeName(scales.tensor->type),
+                        tensorTypeName(scales.tensor->type),
                         ", expected F32, F16, BF16, F8_E4M3 or F8_E8M0");
   Plane &plane = weight.scales;
   plane = {.location = scales, .format = *format};
@@ -176,7 +176,7 @@ bool isActivationScale(std::string_view name) {
 
 Result<CodedWeight> wordColumns(const StoredTensors &stored, const TensorLocation &codes,
                                 const NibblePacking &packing, const NumberFormat &format) {
-  MOERT_RETURN_IF_ERROR(checkType(stored, codes, {SafetensorsType::kI32}));
+  MOERT_RETURN_IF_ERROR(checkType(stored, codes, {TensorType::kI32}));
   MOERT_ASSIGN_OR_RETURN(CodedWeight weight, byteCodes(stored, codes, format));
   // The tensor's rows are the weight's inputs.
   std::swap(weight.rows, weight.cols);
@@ -197,8 +197,8 @@ Status setColumnScales(const StoredTensors &stored, const TensorLocation &codes,
       strCat("for ", weight.rows, " outputs and ", weight.cols, " inputs in groups of ", group);
   MOERT_ASSIGN_OR_RETURN(const TensorLocation scales,
                          requireTensor(stored, codes, names.scales, "scales"));
-  MOERT_RETURN_IF_ERROR(checkType(
-      stored, scales, {SafetensorsType::kF16, SafetensorsType::kBf16, SafetensorsType::kF32}));
+  MOERT_RETURN_IF_ERROR(
+      checkType(stored, scales, {TensorType::kF16, TensorType::kBf16, TensorType::kF32}));
   MOERT_RETURN_IF_ERROR(checkShape(stored, scales, {shapeOf(weight, groups, weight.rows)}, reason));
   weight.scales = {.location = scales,
                    .format = *scaleFormatOf(scales.tensor->type),
@@ -208,7 +208,7 @@ Status setColumnScales(const StoredTensors &stored, const TensorLocation &codes,
                    .colsPerElement = group};
   MOERT_ASSIGN_OR_RETURN(const TensorLocation zeroPoints,
                          requireTensor(stored, codes, names.zeroPoints, "zero points"));
-  MOERT_RETURN_IF_ERROR(checkType(stored, zeroPoints, {SafetensorsType::kI32}));
+  MOERT_RETURN_IF_ERROR(checkType(stored, zeroPoints, {TensorType::kI32}));
   MOERT_RETURN_IF_ERROR(checkShape(
       stored, zeroPoints, {shapeOf(weight, groups, divideUp(weight.rows, kCodesPerWord))}, reason));
   Plane &plane = weight.zeroPoints.emplace(weight.scales);

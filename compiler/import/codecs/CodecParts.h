@@ -31,7 +31,7 @@ moert::Result<TensorLocation> requireTensor(const StoredTensors &stored,
                                             std::string_view noun);
 
 moert::Status checkType(const StoredTensors &stored, const TensorLocation &location,
-                        std::initializer_list<SafetensorsType> types);
+                        std::initializer_list<TensorType> types);
 
 /// `reason` ends the message: "for groups of 32".
 moert::Status checkShape(const StoredTensors &stored, const TensorLocation &location,

@@ -223,8 +223,26 @@ uint64_t Plane::matrixBytes() const {
   return lineBytes() * (packing.isAcrossLines ? divideUp(lines, kCodesPerWord) : lines);
 }
 
+std::vector<TensorLocation> CodedWeight::tensors() const {
+  std::vector<TensorLocation> all;
+  if (view) {
+    for (const RowView::Piece &piece : view->pieces)
+      all.push_back(piece.location);
+    return all;
+  }
+  all = {codes.location, scales.location};
+  for (const std::optional<Plane> *plane : {&zeroPoints, &globalScale})
+    if (*plane)
+      all.push_back((*plane)->location);
+  if (groupOfColumn)
+    all.push_back(*groupOfColumn);
+  return all;
+}
+
 std::vector<uint64_t> CodedWeight::shape() const {
   std::vector<uint64_t> shape;
+  if (isVector)
+    return {cols};
   if (matrices)
     shape.push_back(*matrices);
   shape.push_back(isTransposed ? cols : rows);
@@ -233,6 +251,8 @@ std::vector<uint64_t> CodedWeight::shape() const {
 }
 
 StoredType CodedWeight::plainType() const {
+  if (view)
+    return view->plainType();
   const auto isFormat = [](const Plane &plane, const NumberFormat &format) {
     return plane.format.values.data() == format.values.data();
   };
@@ -242,6 +262,8 @@ StoredType CodedWeight::plainType() const {
 
 Status decodeRegion(const StoredTensors &stored, const CodedWeight &weight,
                     const CodedRegion &region, std::span<float> out) {
+  if (weight.view)
+    return decodeView(stored, *weight.view, region, out);
   const bool isReordered = weight.groupOfColumn.has_value();
   MOERT_RETURN_IF_ERROR(readPlane(stored, weight.codes, region.matrix,
                                   {region.firstRow, region.rowCount},

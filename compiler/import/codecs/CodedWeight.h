@@ -2,8 +2,9 @@
 //
 //   value(r, c) = (code(r, c) - zero point) * (scale * global scale)
 //
-// with one rounding to f32 per multiplication. All codecs describe their weights in this form;
-// decodeRegion() reads any rectangle of it without the rest of the tensor.
+// with one rounding to f32 per multiplication. All codecs but GGUF's, whose codes and scales are
+// interleaved in blocks (RowView.h), describe their weights in this form; decodeRegion() reads any
+// rectangle of it without the rest of the tensor.
 //
 // Not here: names, types and shapes of the stored tensors, which are the codecs' (Codec.h).
 #pragma once
@@ -12,6 +13,7 @@
 #include "compiler/import/StoredTensors.h"
 #include "compiler/import/StoredType.h"
 #include "compiler/import/codecs/NumberFormat.h"
+#include "compiler/import/codecs/RowView.h"
 #include "runtime/base/Status.h"
 
 #include <array>
@@ -60,7 +62,12 @@ struct CodedWeight {
   /// I32 [cols]: each input's column of scales and zero points, instead of its position divided by
   /// colsPerElement.
   std::optional<TensorLocation> groupOfColumn;
+  /// If set, all planes are empty, and the values are the view's.
+  std::optional<RowView> view;
+  bool isVector = false; // The plain tensor is the only row; with a view.
 
+  /// All stored tensors that the values come from, the codes first.
+  std::vector<TensorLocation> tensors() const;
   /// The shape of the plain tensor.
   std::vector<uint64_t> shape() const;
   /// A type that holds every value exactly: BF16 for E2M1 times a power of two, which has two

@@ -44,7 +44,7 @@ public:
                   scheme.isSymmetric ? "" : ", with zero points");
   }
 
-  std::optional<std::string> plainName(const SafetensorsTensor &stored) const override {
+  std::optional<std::string> plainName(const StoredTensor &stored) const override {
     return withEnding(stored.name, ".weight_packed", ".weight");
   }
 
@@ -55,7 +55,7 @@ public:
 
   Result<CodedWeight> describe(const StoredTensors &stored, const TensorLocation &codes,
                                std::string_view name) const override {
-    MOERT_RETURN_IF_ERROR(checkType(stored, codes, {SafetensorsType::kI32}));
+    MOERT_RETURN_IF_ERROR(checkType(stored, codes, {TensorType::kI32}));
     MOERT_ASSIGN_OR_RETURN(CodedWeight weight, byteCodes(stored, codes, offset4Format()));
     weight.codes.packing.lineAlignment = kCodesPerWord;
     MOERT_ASSIGN_OR_RETURN(weight.cols, readInputs(stored, codes, name, weight));
@@ -65,7 +65,7 @@ public:
     MOERT_RETURN_IF_ERROR(setScales(stored, scales, scheme.block, weight));
     MOERT_RETURN_IF_ERROR(setZeroPoints(stored, codes, name, weight));
     if (const auto groups = stored.find(strCat(name, "_g_idx"))) {
-      MOERT_RETURN_IF_ERROR(checkType(stored, *groups, {SafetensorsType::kI32}));
+      MOERT_RETURN_IF_ERROR(checkType(stored, *groups, {TensorType::kI32}));
       MOERT_RETURN_IF_ERROR(checkShape(stored, *groups, {{weight.cols}}, "for as many inputs"));
       weight.groupOfColumn = *groups;
     }
@@ -78,12 +78,11 @@ private:
                                      std::string_view name, const CodedWeight &weight) {
     MOERT_ASSIGN_OR_RETURN(const TensorLocation location,
                            requireTensor(stored, codes, strCat(name, "_shape"), "shape"));
-    MOERT_RETURN_IF_ERROR(
-        checkType(stored, location, {SafetensorsType::kI64, SafetensorsType::kI32}));
+    MOERT_RETURN_IF_ERROR(checkType(stored, location, {TensorType::kI64, TensorType::kI32}));
     const uint64_t rank = codes.tensor->shape.size();
     MOERT_RETURN_IF_ERROR(checkShape(stored, location, {{rank}}, "for as many dimensions"));
     std::vector<uint64_t> shape;
-    const uint64_t bytes = location.tensor->type == SafetensorsType::kI64 ? 8 : 4;
+    const uint64_t bytes = location.tensor->type == TensorType::kI64 ? 8 : 4;
     for (uint64_t i = 0; i < rank; ++i) {
       uint64_t size = 0;
       MOERT_RETURN_IF_ERROR(stored.read(location, i * bytes,
@@ -110,7 +109,7 @@ private:
     }
     MOERT_ASSIGN_OR_RETURN(const TensorLocation location,
                            requireTensor(stored, codes, zeroName, "zero points"));
-    MOERT_RETURN_IF_ERROR(checkType(stored, location, {SafetensorsType::kI32}));
+    MOERT_RETURN_IF_ERROR(checkType(stored, location, {TensorType::kI32}));
     Plane &plane = weight.zeroPoints.emplace(weight.scales);
     plane.location = location;
     plane.format = offset4Format();

@@ -27,9 +27,8 @@ public:
                                            : strCat("blocks of ", block.rows, " x ", block.cols));
   }
 
-  std::optional<std::string> plainName(const SafetensorsTensor &stored) const override {
-    const bool isCodes =
-        stored.type == SafetensorsType::kF8E4M3 || stored.type == SafetensorsType::kI8;
+  std::optional<std::string> plainName(const StoredTensor &stored) const override {
+    const bool isCodes = stored.type == TensorType::kF8E4M3 || stored.type == TensorType::kI8;
     if (!isCodes || stored.shape.size() < 2)
       return std::nullopt;
     for (const std::string_view ending : {"_scale", "_scale_inv", ".scale", "_zero_point"})
@@ -57,7 +56,7 @@ public:
       MOERT_ASSIGN_OR_RETURN(scales,
                              requireTensor(stored, codes, scaleNames(name).front(), "scales"));
     }
-    if (codes.tensor->type == SafetensorsType::kI8)
+    if (codes.tensor->type == TensorType::kI8)
       return describeFp4(stored, codes, *scales);
     ScaleBlock actual = block;
     const std::vector<uint64_t> &shape = scales->tensor->shape;
@@ -74,7 +73,7 @@ public:
 private:
   static Result<CodedWeight> describeFp4(const StoredTensors &stored, const TensorLocation &codes,
                                          const TensorLocation &scales) {
-    MOERT_RETURN_IF_ERROR(checkType(stored, scales, {SafetensorsType::kF8E8M0}));
+    MOERT_RETURN_IF_ERROR(checkType(stored, scales, {TensorType::kF8E8M0}));
     MOERT_ASSIGN_OR_RETURN(CodedWeight weight, byteCodes(stored, codes, e2m1Format()));
     weight.cols *= 2;
     weight.codes.width = weight.cols;

@@ -25,7 +25,7 @@ public:
                   layout.isReordered ? ", ordered by activation" : "");
   }
 
-  std::optional<std::string> plainName(const SafetensorsTensor &stored) const override {
+  std::optional<std::string> plainName(const StoredTensor &stored) const override {
     return withEnding(stored.name, ".qweight", ".weight");
   }
 
@@ -48,7 +48,7 @@ public:
     }
     if (!groups)
       return weight;
-    MOERT_RETURN_IF_ERROR(checkType(stored, *groups, {SafetensorsType::kI32}));
+    MOERT_RETURN_IF_ERROR(checkType(stored, *groups, {TensorType::kI32}));
     MOERT_RETURN_IF_ERROR(checkShape(stored, *groups, {{weight.cols}}, "for as many inputs"));
     weight.groupOfColumn = *groups;
     return weight;

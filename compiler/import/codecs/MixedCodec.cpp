@@ -37,7 +37,7 @@ public:
     return text;
   }
 
-  std::optional<std::string> plainName(const SafetensorsTensor &stored) const override {
+  std::optional<std::string> plainName(const StoredTensor &stored) const override {
     for (const auto &part : parts)
       if (auto name = part->plainName(stored))
         return name;

@@ -22,7 +22,7 @@ public:
 
   std::optional<StoredType> exactType() const override { return StoredType::kMxfp4; }
 
-  std::optional<std::string> plainName(const SafetensorsTensor &stored) const override {
+  std::optional<std::string> plainName(const StoredTensor &stored) const override {
     return withEnding(stored.name, "_blocks", "");
   }
 
@@ -32,7 +32,7 @@ public:
 
   Result<CodedWeight> describe(const StoredTensors &stored, const TensorLocation &codes,
                                std::string_view name) const override {
-    MOERT_RETURN_IF_ERROR(checkType(stored, codes, {SafetensorsType::kU8}));
+    MOERT_RETURN_IF_ERROR(checkType(stored, codes, {TensorType::kU8}));
     const std::vector<uint64_t> &shape = codes.tensor->shape;
     if ((shape.size() != 3 && shape.size() != 4) || shape.back() != kBytesPerGroup ||
         std::find(shape.begin(), shape.end(), 0u) != shape.end())
@@ -49,8 +49,7 @@ public:
         .location = codes, .format = e2m1Format(), .lines = weight.rows, .width = weight.cols};
     MOERT_ASSIGN_OR_RETURN(const TensorLocation scales,
                            requireTensor(stored, codes, moert::strCat(name, "_scales"), "scales"));
-    MOERT_RETURN_IF_ERROR(
-        checkType(stored, scales, {SafetensorsType::kU8, SafetensorsType::kF8E8M0}));
+    MOERT_RETURN_IF_ERROR(checkType(stored, scales, {TensorType::kU8, TensorType::kF8E8M0}));
     MOERT_RETURN_IF_ERROR(checkShape(stored, scales, {shapeOf(weight, weight.rows, groups)},
                                      "for groups of 32 inputs"));
     weight.scales = {.location = scales,

@@ -39,11 +39,11 @@ Status checkRow(const StoredTensors &stored, const CodedWeight &weight, uint64_t
   for (size_t group = 0; group < scales.size(); ++group) {
     const auto scale = uint8_t(scales[group]);
     if (scale == moert::kNanE8M0)
-      return invalidInput(stored.subject(weight.scales.location), ": found the scale NaN at row ",
+      return invalidInput(stored.subject(weight.tensors().back()), ": found the scale NaN at row ",
                           row, ", column ", firstGroup + group, ", expected a finite number");
     if (scale > moert::kSafeE8M0 &&
         isInfinite(codes.subspan(group * kGroupBytes, kGroupBytes), scale))
-      return invalidInput(stored.subject(weight.codes.location),
+      return invalidInput(stored.subject(weight.tensors().front()),
                           ": found the value infinity at row ", row, " in group ",
                           firstGroup + group, ", expected a finite number");
   }
@@ -53,6 +53,8 @@ Status checkRow(const StoredTensors &stored, const CodedWeight &weight, uint64_t
 } // namespace
 
 bool isMxfp4(const CodedWeight &weight) {
+  if (weight.view)
+    return weight.view->isMxfp4();
   const auto isPlane = [](const Plane &plane, const NumberFormat &format) {
     return plane.format.values.data() == format.values.data() && !plane.linesAreColumns &&
            plane.rowsPerElement == 1;
@@ -74,9 +76,15 @@ Status readMxfp4(const StoredTensors &stored, const CodedWeight &weight, const C
     const uint64_t row = region.firstRow + r;
     const std::span<std::byte> both = out.subspan(r * rowBytes, rowBytes);
     const std::span<std::byte> codes = both.first(groups * kGroupBytes), scales = both.last(groups);
-    MOERT_RETURN_IF_ERROR(
-        readLine(stored, weight.codes, region.matrix, row, firstGroup * kGroupBytes, codes));
-    MOERT_RETURN_IF_ERROR(readLine(stored, weight.scales, region.matrix, row, firstGroup, scales));
+    if (weight.view) {
+      MOERT_RETURN_IF_ERROR(
+          readMxfp4View(stored, *weight.view, region.matrix, row, region.firstCol, codes, scales));
+    } else {
+      MOERT_RETURN_IF_ERROR(
+          readLine(stored, weight.codes, region.matrix, row, firstGroup * kGroupBytes, codes));
+      MOERT_RETURN_IF_ERROR(
+          readLine(stored, weight.scales, region.matrix, row, firstGroup, scales));
+    }
     MOERT_RETURN_IF_ERROR(checkRow(stored, weight, row, firstGroup, codes, scales));
   }
   return Status();

@@ -94,17 +94,17 @@ NumberFormat successor4Format() {
   return nibbleFormat<successor4Value>();
 }
 
-std::optional<NumberFormat> scaleFormatOf(SafetensorsType type) {
+std::optional<NumberFormat> scaleFormatOf(TensorType type) {
   switch (type) {
-  case SafetensorsType::kF32:
+  case TensorType::kF32:
     return NumberFormat{NumberFormat::Kind::kF32};
-  case SafetensorsType::kF16:
+  case TensorType::kF16:
     return NumberFormat{NumberFormat::Kind::kF16};
-  case SafetensorsType::kBf16:
+  case TensorType::kBf16:
     return NumberFormat{NumberFormat::Kind::kBf16};
-  case SafetensorsType::kF8E4M3:
+  case TensorType::kF8E4M3:
     return e4m3Format();
-  case SafetensorsType::kF8E8M0:
+  case TensorType::kF8E8M0:
     return e8m0Format();
   default:
     return std::nullopt;

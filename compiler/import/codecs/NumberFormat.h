@@ -3,7 +3,7 @@
 // NaN), OCP Microscaling Formats (E2M1, E8M0: 2^(code - 127), 255 is NaN).
 #pragma once
 
-#include "compiler/import/Safetensors.h"
+#include "compiler/import/StoredTensor.h"
 
 #include <cstddef>
 #include <optional>
@@ -32,7 +32,7 @@ NumberFormat offset4Format();
 NumberFormat successor4Format();
 
 /// The format of a scale's stored type: F32, F16, BF16, F8_E4M3 or F8_E8M0; nullopt for others.
-std::optional<NumberFormat> scaleFormatOf(SafetensorsType type);
+std::optional<NumberFormat> scaleFormatOf(TensorType type);
 
 /// Bytes of an element; for kNibble that of two.
 size_t elementBytes(NumberFormat::Kind kind);

@@ -24,10 +24,10 @@ public:
                   kNvfp4Group, " inputs");
   }
 
-  std::optional<std::string> plainName(const SafetensorsTensor &stored) const override {
+  std::optional<std::string> plainName(const StoredTensor &stored) const override {
     if (!isModelOpt)
       return withEnding(stored.name, ".weight_packed", ".weight");
-    const bool isCodes = stored.type == SafetensorsType::kU8 && stored.shape.size() >= 2 &&
+    const bool isCodes = stored.type == TensorType::kU8 && stored.shape.size() >= 2 &&
                          !stored.name.ends_with("_scale");
     return isCodes ? std::optional(stored.name) : std::nullopt;
   }
@@ -38,13 +38,13 @@ public:
 
   Result<CodedWeight> describe(const StoredTensors &stored, const TensorLocation &codes,
                                std::string_view name) const override {
-    MOERT_RETURN_IF_ERROR(checkType(stored, codes, {SafetensorsType::kU8}));
+    MOERT_RETURN_IF_ERROR(checkType(stored, codes, {TensorType::kU8}));
     MOERT_ASSIGN_OR_RETURN(CodedWeight weight, byteCodes(stored, codes, e2m1Format()));
     weight.cols *= 2;
     weight.codes.width = weight.cols;
     MOERT_ASSIGN_OR_RETURN(const TensorLocation scales,
                            requireTensor(stored, codes, strCat(name, "_scale"), "scales"));
-    MOERT_RETURN_IF_ERROR(checkType(stored, scales, {SafetensorsType::kF8E4M3}));
+    MOERT_RETURN_IF_ERROR(checkType(stored, scales, {TensorType::kF8E4M3}));
     MOERT_RETURN_IF_ERROR(setScales(stored, scales, {1, kNvfp4Group}, weight));
     MOERT_ASSIGN_OR_RETURN(const TensorLocation global,
                            requireTensor(stored, codes, globalName(name), "global scale"));
@@ -59,7 +59,7 @@ private:
 
   Status setGlobal(const StoredTensors &stored, const TensorLocation &location,
                    CodedWeight &weight) const {
-    MOERT_RETURN_IF_ERROR(checkType(stored, location, {SafetensorsType::kF32}));
+    MOERT_RETURN_IF_ERROR(checkType(stored, location, {TensorType::kF32}));
     std::vector<std::vector<uint64_t>> shapes = {{}, {1}};
     if (weight.matrices)
       shapes.insert(shapes.end(), {{*weight.matrices}, shapeOf(weight, 1, 1)});

@@ -115,7 +115,7 @@ TEST_CASE("weights that end early are refused, and the message names their file 
   const std::string path = directory.path("model.safetensors");
   std::filesystem::resize_file(path, 3 * kMiB);
   const Status refused = checkpointHash(*checkpoint).status();
-  CHECK(refused.code() == StatusCode::kInvalidInput);
+  CHECK(refused.code() == StatusCode::kFailed);
   CHECK(refused.message().starts_with(path + ": "));
   CHECK(refused.message().find(path, 1) == std::string::npos);
 }

@@ -189,7 +189,7 @@ TEST_CASE(
   const TemporaryDirectory directory;
   directory.write("weights", "weights");
   checkRefused(moec::importCheckpoint(directory.path("weights")).status(),
-               {"weights: found a file, expected a checkpoint directory"});
+               {"weights: found a file, expected a GGUF file"});
   directory.write("some.moe", std::string(reinterpret_cast<const char *>(moert::kArtifactMagic),
                                           sizeof moert::kArtifactMagic));
   const std::string path = directory.path("some.moe");
@@ -211,13 +211,11 @@ TEST_CASE("pointers of git-lfs are named, with what fetches the files") {
                {"config.json: found a pointer of git-lfs"});
 }
 
-TEST_CASE("GGUF files are named, given themselves or in a folder without a config") {
+TEST_CASE("a folder with a GGUF file and no config is refused with what to give instead") {
   const TemporaryDirectory directory;
   directory.write("a.gguf", "GGUF\x03");
-  checkRefused(moec::importCheckpoint(directory.path("a.gguf")).status(),
-               {"a.gguf: found a GGUF file, which is not read", "config.json"});
   checkRefused(moec::importCheckpoint(directory.path()).status(),
-               {"no config.json; a.gguf: found a GGUF file"});
+               {"found a.gguf and no config.json", "give its own path"});
 }
 
 TEST_CASE("weights as pickles alone are refused with what writes safetensors") {

@@ -4,12 +4,12 @@
 #include <doctest/doctest.h>
 
 using moec::parseSafetensorsHeader;
-using moec::SafetensorsHeader;
-using moec::SafetensorsType;
+using moec::ShardHeader;
+using moec::TensorType;
 
 namespace {
 
-SafetensorsHeader parse(const std::string &header, size_t dataBytes) {
+ShardHeader parse(const std::string &header, size_t dataBytes) {
   auto result = parseSafetensorsHeader("m.safetensors", header, 8 + header.size() + dataBytes);
   INFO(result.status().message());
   REQUIRE(result.isOk());
@@ -21,11 +21,11 @@ SafetensorsHeader parse(const std::string &header, size_t dataBytes) {
 TEST_CASE("the header of the format's own example is read") {
   const std::string text = R"({"test":{"dtype":"I32","shape":[2,2],"data_offsets":[0,16]}})";
   REQUIRE(text.size() == 0x3c);
-  const SafetensorsHeader header = parse(text, 16);
+  const ShardHeader header = parse(text, 16);
   REQUIRE(header.tensors.size() == 1);
   CHECK(header.dataOffset == 8 + 0x3c);
   CHECK(header.tensors[0].name == "test");
-  CHECK(header.tensors[0].type == SafetensorsType::kI32);
+  CHECK(header.tensors[0].type == TensorType::kI32);
   CHECK(header.tensors[0].shape == std::vector<uint64_t>{2, 2});
   CHECK(header.tensors[0].begin == 0);
   CHECK(header.tensors[0].end == 16);
@@ -42,18 +42,17 @@ TEST_CASE("metadata of strings, possibly empty, is skipped") {
 }
 
 TEST_CASE("unknown keys of a tensor are skipped, nested or not") {
-  const SafetensorsHeader header =
+  const ShardHeader header =
       parse(R"({"a":{"x":{"y":[1,{"z":null}]},"dtype":"U8","q":-1.5,"shape":[2],)"
             R"("data_offsets":[0,2],"w":"v"}})",
             2);
-  CHECK(header.tensors.at(0).type == SafetensorsType::kU8);
+  CHECK(header.tensors.at(0).type == TensorType::kU8);
 }
 
 TEST_CASE("a scalar has one element and a zero dimension none") {
-  const SafetensorsHeader header =
-      parse(R"({"none":{"dtype":"F32","shape":[0,7],"data_offsets":[0,0]},)"
-            R"("scalar":{"dtype":"F64","shape":[],"data_offsets":[0,8]}})",
-            8);
+  const ShardHeader header = parse(R"({"none":{"dtype":"F32","shape":[0,7],"data_offsets":[0,0]},)"
+                                   R"("scalar":{"dtype":"F64","shape":[],"data_offsets":[0,8]}})",
+                                   8);
   CHECK(header.find("none")->end == 0);
   CHECK(header.find("scalar")->shape.empty());
 }
@@ -65,10 +64,10 @@ TEST_CASE("types below a byte are packed") {
 }
 
 TEST_CASE("tensors are found by name whatever their order in the file") {
-  const SafetensorsHeader header = parse(R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
-                                         R"("c":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                                         R"("a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-                                         4);
+  const ShardHeader header = parse(R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
+                                   R"("c":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                                   R"("a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+                                   4);
   CHECK(header.find("a")->begin == 2);
   CHECK(header.find("b")->begin == 1);
   CHECK(header.find("c")->begin == 0);
@@ -81,10 +80,10 @@ TEST_CASE("every type of the format is recognized by its name") {
        {"BOOL",    "F4",          "F6_E2M3",     "F6_E3M2", "U8",  "I8",  "F8_E5M2", "F8_E4M3",
         "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16",     "U16", "F16", "BF16",    "I32",
         "U32",     "F32",         "C64",         "F64",     "I64", "U64"}) {
-    const SafetensorsHeader header = parse(std::string("{\"a\":{\"dtype\":\"") + name +
-                                               "\",\"shape\":[0],\"data_offsets\":[0,0]}}",
-                                           0);
-    CHECK(moec::safetensorsTypeName(header.tensors[0].type) == name);
+    const ShardHeader header = parse(std::string("{\"a\":{\"dtype\":\"") + name +
+                                         "\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+                                     0);
+    CHECK(moec::tensorTypeName(header.tensors[0].type) == name);
   }
 }
 

@@ -1,0 +1,379 @@
+#include "compiler/import/gguf/GgufConfig.h"
+
+#include "compiler/import/JsonScan.h"
+#include "runtime/base/Excerpt.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+namespace moec {
+
+using moert::invalidInput;
+using moert::Result;
+using moert::Status;
+using moert::strCat;
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr uint64_t kMaxNumber = UINT32_MAX;
+constexpr uint64_t kMaxLayers = 1024;
+constexpr double kDefaultTheta = 10000;
+/// A divisor of a frequency that stands for no rotation; llama.cpp's converter writes 1e30.
+constexpr float kUnrotated = 1e29F;
+
+/// Texts of tokens that end a turn besides eos_token_id. Source: llama.cpp, llama-vocab.cpp.
+constexpr std::array<std::string_view, 9> kEndTexts = {
+    "<|endoftext|>", "<|eot_id|>", "<|im_end|>", "<|end|>",       "<|return|>",
+    "<|call|>",      "<|eom_id|>", "<turn|>",    "<end_of_turn>",
+};
+
+std::string foundText(const Json &value) {
+  return moert::excerpt(value.dump(-1, ' ', true, Json::error_handler_t::replace));
+}
+
+const Json *find(const Json &keys, const std::string &name) {
+  const auto found = keys.find(name);
+  return found == keys.end() ? nullptr : &*found;
+}
+
+std::optional<std::string> textAt(const Json &keys, const std::string &name) {
+  const Json *const value = find(keys, name);
+  return value && value->is_string() ? std::optional(value->get<std::string>()) : std::nullopt;
+}
+
+class ConfigMaker {
+public:
+  ConfigMaker(const GgufFamily &kind, const std::string &name, const Json &all,
+              const ShardSet &files)
+      : family(kind), fileName(name), keys(all), shards(files) {}
+
+  Result<Json> make() {
+    config = Json::parse(family.constants);
+    config["model_type"] = family.modelType;
+    MOERT_RETURN_IF_ERROR(takeKeys(commonGgufKeys()));
+    MOERT_RETURN_IF_ERROR(takeKeys(family.keys));
+    MOERT_RETURN_IF_ERROR(setLayers());
+    MOERT_RETURN_IF_ERROR(setVocabulary());
+    MOERT_RETURN_IF_ERROR(setRope());
+    if (family.architecture == "deepseek2") {
+      MOERT_RETURN_IF_ERROR(setLatentAttention());
+    } else if (family.architecture == "gemma4") {
+      MOERT_RETURN_IF_ERROR(setGemmaLayers());
+    } else {
+      MOERT_RETURN_IF_ERROR(setHeads());
+    }
+    if (!family.keys.empty() && family.keys.front().gguf.starts_with("ssm."))
+      MOERT_RETURN_IF_ERROR(setDeltaNets());
+    if (family.architecture == "gpt-oss" && config.contains("rope_scaling"))
+      config["rope_scaling"]["truncate"] = false;
+    return std::move(config);
+  }
+
+private:
+  std::string fullName(std::string_view key) const { return strCat(family.architecture, ".", key); }
+
+  const Json *value(std::string_view key) const { return find(keys, fullName(key)); }
+
+  Status mismatch(std::string_view key, std::string_view expected) const {
+    const Json *const found = value(key);
+    return invalidInput(fileName, ": key ", quoted(fullName(key)), ": found ",
+                        found ? foundText(*found) : "no such key", ", expected ", expected);
+  }
+
+  Result<uint64_t> integer(std::string_view key,
+                           std::optional<uint64_t> fallback = std::nullopt) const {
+    const Json *const found = value(key);
+    if (!found && fallback)
+      return *fallback;
+    if (!found || !isCount(*found))
+      return mismatch(key, strCat("an integer from 0 to ", kMaxNumber));
+    return found->get<uint64_t>();
+  }
+
+  static bool isCount(const Json &number) {
+    return number.is_number_integer() && number >= 0 && number <= kMaxNumber;
+  }
+
+  Result<double> real(std::string_view key, std::optional<double> fallback = std::nullopt) const {
+    const Json *const found = value(key);
+    if (!found && fallback)
+      return *fallback;
+    if (!found || !found->is_number())
+      return mismatch(key, "a number");
+    return found->get<double>();
+  }
+
+  /// A flag or number of each layer.
+  Result<std::vector<uint64_t>> perLayer(std::string_view key) const {
+    const Json *const found = value(key);
+    std::vector<uint64_t> list;
+    if (found && isCount(*found))
+      list.assign(layers, found->get<uint64_t>());
+    else if (found && found->is_array() && found->size() >= layers)
+      for (uint64_t layer = 0; layer < layers; ++layer) {
+        const Json &element = (*found)[layer];
+        if (element.is_boolean() || isCount(element))
+          list.push_back(element.is_boolean() ? uint64_t{element.get<bool>()}
+                                              : element.get<uint64_t>());
+      }
+    if (list.size() != layers)
+      return mismatch(key, strCat("a number, or one for each of ", layers, " layers"));
+    return list;
+  }
+
+  Status takeKeys(std::span<const GgufKey> rows) {
+    for (const GgufKey &row : rows) {
+      const std::string name(row.config);
+      if (const Json *const found = value(row.gguf))
+        config[name] = *found;
+      else if (row.isRequired && !config.contains(name))
+        return mismatch(row.gguf, "one");
+    }
+    return Status();
+  }
+
+  Status setLayers() {
+    MOERT_ASSIGN_OR_RETURN(const uint64_t all, integer("block_count"));
+    MOERT_ASSIGN_OR_RETURN(const uint64_t ahead, integer("nextn_predict_layers", 0));
+    if (all > kMaxLayers || ahead >= all)
+      return mismatch("block_count", strCat("1 to ", kMaxLayers, " layers besides the ", ahead,
+                                            " of nextn_predict_layers"));
+    layers = all - ahead;
+    config["num_hidden_layers"] = layers;
+    return Status();
+  }
+
+  Status setVocabulary() {
+    const auto embedding = shards.find("token_embd.weight");
+    if (!embedding || embedding->tensor->shape.size() != 2)
+      return invalidInput(fileName, ": found no matrix \"token_embd.weight\", expected it; a file ",
+                          "of a vocabulary alone is no model");
+    config["vocab_size"] = embedding->tensor->shape[0];
+    config["tie_word_embeddings"] = !shards.find("output.weight");
+    const Json *const begin = find(keys, "tokenizer.ggml.bos_token_id");
+    config["bos_token_id"] = begin ? *begin : Json();
+    Json ends = Json::array();
+    const auto add = [&](const Json &id) {
+      if (std::find(ends.begin(), ends.end(), id) == ends.end())
+        ends.push_back(id);
+    };
+    for (const char *key : {"eos", "eot", "eom"})
+      if (const Json *const id = find(keys, strCat("tokenizer.ggml.", key, "_token_id")))
+        add(*id);
+    for (const std::string_view end : kEndTexts)
+      if (const auto id = tokenOf(end); id && (end != "<|end|>" || !tokenOf("<|return|>")))
+        add(*id); // Where a turn ends with return, end is that of one of its messages.
+    config["eos_token_id"] = ends.empty() ? Json() : ends;
+    return Status();
+  }
+
+  std::optional<size_t> tokenOf(std::string_view text) const {
+    const Json *const tokens = find(keys, "tokenizer.ggml.tokens");
+    if (!tokens || !tokens->is_array())
+      return std::nullopt;
+    const auto found = std::find(tokens->begin(), tokens->end(), text);
+    return found == tokens->end() ? std::nullopt
+                                  : std::optional(static_cast<size_t>(found - tokens->begin()));
+  }
+
+  Status setRope() {
+    MOERT_ASSIGN_OR_RETURN(const double theta, real("rope.freq_base", kDefaultTheta));
+    config["rope_theta"] = theta;
+    const std::string type = textAt(keys, fullName("rope.scaling.type")).value_or("none");
+    if (type == "none")
+      return Status();
+    if (type != "linear" && type != "yarn")
+      return mismatch("rope.scaling.type", "none, linear or yarn");
+    MOERT_ASSIGN_OR_RETURN(const double attention, real("rope.scaling.attn_factor", 1));
+    if (attention != 1)
+      return mismatch("rope.scaling.attn_factor", "1");
+    Json &scaling = config["rope_scaling"] = {{"rope_type", type}};
+    MOERT_ASSIGN_OR_RETURN(scaling["factor"], real("rope.scaling.factor"));
+    if (type == "linear")
+      return Status();
+    MOERT_ASSIGN_OR_RETURN(scaling["original_max_position_embeddings"],
+                           integer("rope.scaling.original_context_length"));
+    MOERT_ASSIGN_OR_RETURN(scaling["beta_fast"], real("rope.scaling.yarn_beta_fast", 32));
+    MOERT_ASSIGN_OR_RETURN(scaling["beta_slow"], real("rope.scaling.yarn_beta_slow", 1));
+    // 0.1 * mscale_all_dim. Published models have the same mscale.
+    MOERT_ASSIGN_OR_RETURN(const double logarithm, real("rope.scaling.yarn_log_multiplier", 0));
+    if (logarithm != 0)
+      scaling["mscale"] = scaling["mscale_all_dim"] = 10 * logarithm;
+    return Status();
+  }
+
+  /// The width of a head's keys, which is that of its values.
+  Result<uint64_t> headDim(std::string_view suffix = "") const {
+    MOERT_ASSIGN_OR_RETURN(const uint64_t heads, integer("attention.head_count"));
+    MOERT_ASSIGN_OR_RETURN(const uint64_t hidden, integer("embedding_length"));
+    const std::string key = strCat("attention.key_length", suffix),
+                      values = strCat("attention.value_length", suffix);
+    if (!value(key) && (heads == 0 || hidden % heads != 0))
+      return mismatch(key, "one, as the heads do not divide embedding_length");
+    MOERT_ASSIGN_OR_RETURN(const uint64_t dim, integer(key, heads == 0 ? 0 : hidden / heads));
+    MOERT_ASSIGN_OR_RETURN(const uint64_t valueDim, integer(values, dim));
+    if (dim == 0 || valueDim != dim)
+      return mismatch(values, strCat("that of keys, ", dim, ", which is not 0"));
+    return dim;
+  }
+
+  Status setHeads() {
+    MOERT_ASSIGN_OR_RETURN(const uint64_t dim, headDim());
+    config["head_dim"] = dim;
+    MOERT_ASSIGN_OR_RETURN(const uint64_t rotated, integer("rope.dimension_count", dim));
+    config["partial_rotary_factor"] = static_cast<double>(rotated) / static_cast<double>(dim);
+    config["num_key_value_heads"] = config["num_attention_heads"];
+    if (!value("attention.head_count_kv"))
+      return Status();
+    MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> kvHeads,
+                           perLayer("attention.head_count_kv"));
+    const uint64_t most = *std::max_element(kvHeads.begin(), kvHeads.end());
+    config["num_key_value_heads"] = most;
+    const bool mayConvolve = family.architecture == "lfm2moe";
+    Json types = Json::array();
+    for (const uint64_t count : kvHeads) {
+      if (count != most && (count != 0 || !mayConvolve))
+        return mismatch("attention.head_count_kv", "the same number for all layers");
+      types.push_back(count == 0 ? "conv" : "full_attention");
+    }
+    if (mayConvolve)
+      config["layer_types"] = types;
+    return Status();
+  }
+
+  /// Files of before 2025-04 have no key of the two widths but those of whole heads.
+  Status setLatentAttention() {
+    const bool isSplit = value("attention.key_length_mla");
+    const std::string_view suffix = isSplit ? "_mla" : "";
+    MOERT_ASSIGN_OR_RETURN(const uint64_t keyDim, integer(strCat("attention.key_length", suffix)));
+    MOERT_ASSIGN_OR_RETURN(config["v_head_dim"], integer(strCat("attention.value_length", suffix)));
+    MOERT_ASSIGN_OR_RETURN(const uint64_t rotated, integer("rope.dimension_count"));
+    if (rotated >= keyDim)
+      return mismatch("rope.dimension_count", strCat("less than a head's ", keyDim, " elements"));
+    config["qk_nope_head_dim"] = keyDim - rotated;
+    config["num_key_value_heads"] = config["num_attention_heads"];
+    MOERT_ASSIGN_OR_RETURN(const uint64_t gating, integer("expert_gating_func", 1));
+    if (gating != 1 && gating != 2)
+      return mismatch("expert_gating_func", "1 (softmax) or 2 (sigmoid)");
+    if (gating == 2)
+      config["model_type"] = "deepseek_v3";
+    else
+      config["topk_method"] = config["n_group"] == 1 ? "greedy" : "group_limited_greedy";
+    return Status();
+  }
+
+  Status setDeltaNets() {
+    MOERT_ASSIGN_OR_RETURN(const uint64_t heads, integer("ssm.time_step_rank"));
+    MOERT_ASSIGN_OR_RETURN(const uint64_t inner, integer("ssm.inner_size"));
+    if (heads == 0 || inner % heads != 0)
+      return mismatch("ssm.inner_size", "a multiple of ssm.time_step_rank");
+    config["linear_value_head_dim"] = inner / heads;
+    if (!value("attention.recurrent_layers"))
+      return Status();
+    MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> isRecurrent,
+                           perLayer("attention.recurrent_layers"));
+    Json &types = config["layer_types"] = Json::array();
+    for (const uint64_t flag : isRecurrent)
+      types.push_back(flag != 0 ? "linear_attention" : "full_attention");
+    return Status();
+  }
+
+  Status setGemmaLayers() {
+    MOERT_RETURN_IF_ERROR(headDim().status());
+    MOERT_RETURN_IF_ERROR(headDim("_swa").status());
+    MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> isWindowed,
+                           perLayer("attention.sliding_window_pattern"));
+    MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> kvHeads,
+                           perLayer("attention.head_count_kv"));
+    Json &types = config["layer_types"] = Json::array();
+    for (uint64_t layer = 0; layer < layers; ++layer) {
+      const bool isFull = isWindowed[layer] == 0;
+      types.push_back(isFull ? "full_attention" : "sliding_attention");
+      Json &heads = config[isFull ? "num_global_key_value_heads" : "num_key_value_heads"];
+      if (!heads.is_null() && heads != kvHeads[layer])
+        return mismatch("attention.head_count_kv", "the same number for all layers of a type");
+      heads = kvHeads[layer];
+      if (isFull && shards.find(strCat("blk.", layer, ".attn_v.weight")))
+        config["attention_k_eq_v"] = false;
+    }
+    MOERT_ASSIGN_OR_RETURN(const double theta, real("rope.freq_base_swa", kDefaultTheta));
+    MOERT_ASSIGN_OR_RETURN(const double part, rotatedPart());
+    config["rope_parameters"] = {
+        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", theta}}},
+        {"full_attention",
+         {{"rope_type", "proportional"},
+          {"rope_theta", config["rope_theta"]},
+          {"partial_rotary_factor", part}}}};
+    return Status();
+  }
+
+  /// The part of the frequencies that rope_freqs.weight, their divisors, leaves.
+  Result<double> rotatedPart() const {
+    const auto found = shards.find("rope_freqs.weight");
+    if (!found)
+      return 1.0;
+    const StoredTensor &tensor = *found->tensor;
+    const std::string subject = strCat(fileName, ": tensor \"rope_freqs.weight\"");
+    if (tensor.type != TensorType::kF32 || tensor.shape.size() != 1 ||
+        tensor.shape[0] > kMaxNumber / sizeof(float))
+      return invalidInput(subject, ": found ", tensorTypeName(tensor.type), " ",
+                          shapeText(tensor.shape), ", expected F32 and one dimension");
+    std::vector<float> divisors(tensor.shape[0]);
+    const ShardFile &shard = shards[found->shard];
+    MOERT_RETURN_IF_ERROR(shard.read(shard.header().dataOffset + tensor.begin,
+                                     std::as_writable_bytes(std::span(divisors))));
+    const auto end =
+        std::find_if(divisors.begin(), divisors.end(), [](float divisor) { return divisor != 1; });
+    if (!std::all_of(end, divisors.end(), [](float divisor) { return divisor >= kUnrotated; }))
+      return invalidInput(subject, ": found divisors of frequencies other than 1 and 1e30, "
+                                   "expected only these");
+    return static_cast<double>(end - divisors.begin()) / static_cast<double>(divisors.size());
+  }
+
+  const GgufFamily &family;
+  const std::string &fileName;
+  const Json &keys;
+  const ShardSet &shards;
+  Json config;
+  uint64_t layers = 0;
+};
+
+} // namespace
+
+Result<const GgufFamily *> ggufFamilyOf(const std::string &fileName, const Json &keys) {
+  const std::string type = textAt(keys, "general.type").value_or("model");
+  if (type != "model")
+    return invalidInput(fileName, ": found ", quoted(type), " as general.type, expected a model: ",
+                        type == "adapter" ? "merge the adapter into its model first"
+                                          : "give the file of the text model");
+  const std::optional<std::string> name = textAt(keys, "general.architecture");
+  if (!name)
+    return invalidInput(fileName, ": found no key \"general.architecture\", expected one",
+                        keys.contains("split.no") ? "; give the first part of a split file" : "");
+  const auto families = ggufFamilies();
+  const auto family = std::find_if(families.begin(), families.end(), [&](const GgufFamily &each) {
+    return each.architecture == *name;
+  });
+  const Json *const experts = find(keys, *name + ".expert_count");
+  if (*name != "clip" && (!experts || *experts == 0))
+    return invalidInput(fileName, ": found no key ", quoted(*name + ".expert_count"),
+                        ", expected a Mixture-of-Experts model: of a dense one all weights are "
+                        "needed for every token, so there is nothing to stream");
+  if (family != families.end())
+    return &*family;
+  std::string supported;
+  for (const GgufFamily &each : families)
+    supported += strCat(supported.empty() ? "" : ", ", each.architecture);
+  return invalidInput(fileName, ": found architecture ", quoted(*name), ", expected one of ",
+                      supported);
+}
+
+Result<Json> makeGgufConfig(const GgufFamily &family, const std::string &fileName, const Json &keys,
+                            const ShardSet &shards) {
+  return ConfigMaker(family, fileName, keys, shards).make();
+}
+
+} // namespace moec
