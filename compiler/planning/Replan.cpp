@@ -276,7 +276,7 @@ static Plan withRung(Plan plan, const MissRung &rung, const ModelFacts &facts) {
   for (const PlanReason &made : rung.decisions)
     eraseReasons(made.decision, plan.reasons);
   if (!prefetchesAnything(plan.prefetches))
-    eraseReasons(kSilence, plan.reasons);
+    eraseReasons(kUnprefetchedLayers, plan.reasons);
   plan.reasons.insert(plan.reasons.end(), rung.decisions.begin(), rung.decisions.end());
   return plan;
 }
