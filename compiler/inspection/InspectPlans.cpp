@@ -132,29 +132,20 @@ static std::string upperText(const CacheRules &rules) {
 }
 
 std::string missText(const MissRule &miss) {
-  auto fraction = [](uint32_t number) { return fixed(double(number) / kFixedPointOne, 3); };
-  const std::string beyond =
-      strCat("ranks whose better ones have more than ", fraction(miss.waitUpTo), " of the weight");
-  switch (miss.action) {
-  case MissAction::kWait:
-    break;
-  case MissAction::kLower:
-    return strCat("lower: ", beyond, " are computed with ", uint32_t(miss.lowSlices),
-                  miss.lowSlices == 1 ? " slice" : " slices", ", with more than ",
-                  fraction(miss.skipBeyond), " left out");
-  case MissAction::kSkip:
-    return strCat("skip: ", beyond, " are left out");
-  case MissAction::kSubstitute:
-    return strCat("substitute: ", beyond, " are replaced by a resident expert at most ",
-                  fraction(miss.substituteWithin), " less likely");
-  case MissAction::kMask:
-    return "mask: only resident experts take part";
-  case MissAction::kLowerPrompts:
-    return strCat("prompts: experts of a chunk, but for the ", fraction(miss.waitUpTo),
-                  " that most of its tokens use, are computed with ", uint32_t(miss.lowSlices),
-                  miss.lowSlices == 1 ? " slice" : " slices");
-  }
-  return "wait";
+  const MissActionRow &row = rowOf(miss.action);
+  std::string text(row.sentence);
+  auto fill = [&text](std::string_view mark, const std::string &value) {
+    if (const size_t at = text.find(mark); at != std::string::npos)
+      text.replace(at, mark.size(), value);
+  };
+  auto fractionOf = [&](size_t i) {
+    const auto fraction = row.fractions[i];
+    return fraction ? fixed(double(miss.*fraction) / kFixedPointOne, 3) : std::string();
+  };
+  fill("{0}", fractionOf(0));
+  fill("{1}", fractionOf(1));
+  fill("{slices}", strCat(uint32_t(miss.lowSlices), miss.lowSlices == 1 ? " slice" : " slices"));
+  return text;
 }
 
 std::string measuredText(const MissRule &miss, const PlanLoss &loss) {

@@ -69,23 +69,12 @@ def Moe_BufferKind : Moe_Enum<"BufferKind", "elements of a row", [
   I32EnumAttrCase<"kQuantized", 2, "quantized">,
   I32EnumAttrCase<"kHadamard", 3, "hadamard">]>;
 
-def Moe_Eviction : Moe_Enum<"Eviction", "selection of the expert to evict", [
-  I32EnumAttrCase<"kLru", 0, "lru">, I32EnumAttrCase<"kLfu", 1, "lfu">,
-  I32EnumAttrCase<"kEdgeMoe", 2, "edgemoe">, I32EnumAttrCase<"kArc", 3, "arc">,
-  I32EnumAttrCase<"kLeastStale", 4, "least_stale">, I32EnumAttrCase<"kReuseDistance", 5, "reuse_distance">,
-  I32EnumAttrCase<"kWeighted", 6, "weighted">, I32EnumAttrCase<"kImportance", 7, "importance">]>;
-
 def Moe_Sharing : Moe_Enum<"Sharing", "division of the cache's pages", [
   I32EnumAttrCase<"kLayerQuotas", 0, "layer_quotas">, I32EnumAttrCase<"kOnePool", 1, "one_pool">]>;
 
 def Moe_Survival : Moe_Enum<"Survival", "cache contents kept for a new prompt", [
   I32EnumAttrCase<"kEverything", 0, "everything">, I32EnumAttrCase<"kContents", 1, "contents">,
   I32EnumAttrCase<"kPins", 2, "pins">]>;
-
-def Moe_MissAction : Moe_Enum<"MissAction", "what happens to an expert that is missing", [
-  I32EnumAttrCase<"kWait", 0, "wait">, I32EnumAttrCase<"kLower", 1, "lower">,
-  I32EnumAttrCase<"kSkip", 2, "skip">, I32EnumAttrCase<"kSubstitute", 3, "substitute">,
-  I32EnumAttrCase<"kMask", 4, "mask">, I32EnumAttrCase<"kLowerPrompts", 5, "prompts">]>;
 
 def Moe_Predictor : Moe_Enum<"Predictor", "predictor of a layer's experts", [
   I32EnumAttrCase<"kOff", 0, "off">, I32EnumAttrCase<"kGate", 1, "gate">,
@@ -100,6 +89,16 @@ def Moe_QuantizeMethod : Moe_Enum<"QuantizeMethod", "how an expert's codes are c
   I32EnumAttrCase<"kNearest", 0, "nearest">, I32EnumAttrCase<"kPerChannel", 1, "per_channel">,
   I32EnumAttrCase<"kClipped", 2, "clipped">, I32EnumAttrCase<"kWeighted", 3, "weighted">,
   I32EnumAttrCase<"kHqq", 4, "hqq">, I32EnumAttrCase<"kGptq", 5, "gptq">]>;
+
+/// An enumeration whose names are those of a table's rows (NamedRows.h).
+class Moe_Row<string type, string rows, string row> : AttrParameter<type, "the name of a row of " # rows> {
+  let parser = "::mlir::moe::parseRow<" # type # ">($_parser, " # rows # ")";
+  let printer = "$_printer << ::mlir::moe::keywordOf(" # row # "($_self))";
+}
+def Moe_MissActionRow : Moe_Row<"::moert::MissAction", "::moert::kMissActionRows", "::moert::rowOf">;
+def Moe_EvictionRow : Moe_Row<"::moert::EvictionPolicy", "::moert::kEvictionScores", "::moert::scoreOf"> {
+  let defaultValue = "::moert::EvictionPolicy::kReuseDistance";
+}
 
 /// An enumeration with a default value, which is not printed.
 class Moe_UsualEnum<EnumInfo info, string usual> : EnumParameter<info> {
@@ -258,7 +257,7 @@ def Moe_MissAttr : Moe_Attr<"Miss", "miss"> {
     #moe.miss<action = mask>
     ```
   }];
-  let parameters = (ins EnumParameter<Moe_MissAction>:$action,
+  let parameters = (ins Moe_MissActionRow:$action,
                         DefaultValuedParameter<"uint32_t", "1">:$lowSlices,
                         DefaultValuedParameter<"uint32_t", "0">:$waitUpTo,
                         DefaultValuedParameter<"uint32_t", "1 << 24">:$skipBeyond,
@@ -391,7 +390,7 @@ def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
                         "uint32_t":$contextTokens, "uint32_t":$prefillChunk,
                         "uint32_t":$stagingPages, "::mlir::DenseI64ArrayAttr":$quotaPages,
                         StringRefParameter<"value of --preset", [{""}]>:$preset,
-                        Moe_UsualEnum<Moe_Eviction, "Eviction::kReuseDistance">:$eviction,
+                        Moe_EvictionRow:$eviction,
                         Moe_UsualEnum<Moe_Sharing, "Sharing::kLayerQuotas">:$sharing,
                         Moe_UsualEnum<Moe_Survival, "Survival::kEverything">:$survival,
                         OptionalParameter<"::mlir::ArrayAttr">:$pinned,

@@ -6,13 +6,9 @@ namespace mlir::moe {
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 
 // The runtime's enumerations have the same numbers.
-static_assert(static_cast<int>(Eviction::kImportance) ==
-              static_cast<int>(moert::EvictionPolicy::kImportance));
 static_assert(static_cast<int>(Sharing::kOnePool) ==
               static_cast<int>(moert::CacheSharing::kOnePool));
 static_assert(static_cast<int>(Survival::kPins) == static_cast<int>(moert::PromptSurvival::kPins));
-static_assert(static_cast<int>(MissAction::kLowerPrompts) ==
-              static_cast<int>(moert::MissAction::kLowerPrompts));
 static_assert(static_cast<int>(Predictor::kAdaptiveGate) ==
               static_cast<int>(moert::Predictor::kAdaptiveGate));
 static_assert(static_cast<int>(Origin::kAssumed) == static_cast<int>(moert::Origin::kAssumed));
@@ -37,8 +33,9 @@ LogicalResult PrefetchAttr::verify(EmitError emitError, Predictor predictor, uin
   return success();
 }
 
-LogicalResult MissAttr::verify(EmitError emitError, MissAction /*action*/, uint32_t lowSlices,
-                               uint32_t waitUpTo, uint32_t skipBeyond, uint32_t substituteWithin) {
+LogicalResult MissAttr::verify(EmitError emitError, moert::MissAction /*action*/,
+                               uint32_t lowSlices, uint32_t waitUpTo, uint32_t skipBeyond,
+                               uint32_t substituteWithin) {
   if (lowSlices == 0 || lowSlices > UINT8_MAX || waitUpTo > skipBeyond ||
       skipBeyond > moert::kFixedPointOne || substituteWithin > moert::kFixedPointOne)
     return emitError() << "a miss rule with " << lowSlices << " slices, scores of " << waitUpTo
@@ -123,9 +120,9 @@ LogicalResult PlanLossAttr::verify(EmitError emitError, StringRef metric, FloatA
 LogicalResult PlanAttr::verify(EmitError emitError, StringRef name, uint64_t /*budgetBytes*/,
                                uint32_t contextTokens, uint32_t prefillChunk,
                                uint32_t /*stagingPages*/, DenseI64ArrayAttr quotaPages,
-                               StringRef /*preset*/, Eviction /*eviction*/, Sharing /*sharing*/,
-                               Survival /*survival*/, ArrayAttr pinned, ArrayAttr start,
-                               uint32_t startTokens, ArrayAttr prefetches,
+                               StringRef /*preset*/, moert::EvictionPolicy /*eviction*/,
+                               Sharing /*sharing*/, Survival /*survival*/, ArrayAttr pinned,
+                               ArrayAttr start, uint32_t startTokens, ArrayAttr prefetches,
                                ForecastAttr /*forecast*/, ArrayAttr reasons, MissAttr miss,
                                PlanLossAttr loss, DenseI32ArrayAttr evictionWeights,
                                ExchangeAttr /*exchange*/, ArrayAttr expertNorms,
@@ -264,8 +261,7 @@ moert::Plan toPlan(PlanAttr from) {
   for (int64_t pages : from.getQuotaPages().asArrayRef())
     plan.quotaPages.push_back(static_cast<uint32_t>(pages));
   plan.preset = from.getPreset().str();
-  plan.rules = {static_cast<moert::EvictionPolicy>(from.getEviction()),
-                static_cast<moert::CacheSharing>(from.getSharing()),
+  plan.rules = {from.getEviction(), static_cast<moert::CacheSharing>(from.getSharing()),
                 static_cast<moert::PromptSurvival>(from.getSurvival())};
   if (DenseI32ArrayAttr weights = from.getEvictionWeights())
     plan.rules.weights = {uint32_t(weights[0]), uint32_t(weights[1]), uint32_t(weights[2]),
@@ -289,8 +285,7 @@ moert::Plan toPlan(PlanAttr from) {
     for (auto prefetch : prefetches.getAsRange<PrefetchAttr>())
       plan.prefetches.push_back(toRule(prefetch));
   if (MissAttr miss = from.getMiss())
-    plan.miss = {static_cast<moert::MissAction>(miss.getAction()),
-                 static_cast<uint8_t>(miss.getLowSlices()), miss.getWaitUpTo(),
+    plan.miss = {miss.getAction(), static_cast<uint8_t>(miss.getLowSlices()), miss.getWaitUpTo(),
                  miss.getSkipBeyond(), miss.getSubstituteWithin()};
   if (PlanLossAttr loss = from.getLoss())
     plan.loss = toLoss(loss);
@@ -360,10 +355,9 @@ struct PlanLists {
                : ExchangeAttr::get(context, rule.everyTokens, rule.afterTokens, rule.fadeShift);
   }
   MissAttr miss(const moert::MissRule &rule) const {
-    return rule.isLossy()
-               ? MissAttr::get(context, static_cast<MissAction>(rule.action), rule.lowSlices,
-                               rule.waitUpTo, rule.skipBeyond, rule.substituteWithin)
-               : MissAttr();
+    return rule.isLossy() ? MissAttr::get(context, rule.action, rule.lowSlices, rule.waitUpTo,
+                                          rule.skipBeyond, rule.substituteWithin)
+                          : MissAttr();
   }
   template <typename T> ArrayAttr list(const std::vector<T> &from) const {
     SmallVector<Attribute> all;
@@ -380,8 +374,7 @@ PlanAttr toPlanAttr(MLIRContext *context, const moert::Plan &plan) {
   SmallVector<int64_t> quotas(plan.quotaPages.begin(), plan.quotaPages.end());
   return PlanAttr::get(context, plan.name, plan.budgetBytes, plan.contextTokens, plan.prefillChunk,
                        plan.stagingPages, DenseI64ArrayAttr::get(context, quotas), plan.preset,
-                       static_cast<Eviction>(plan.rules.eviction),
-                       static_cast<Sharing>(plan.rules.sharing),
+                       plan.rules.eviction, static_cast<Sharing>(plan.rules.sharing),
                        static_cast<Survival>(plan.rules.survival), lists.list(plan.pinned),
                        lists.list(plan.start), plan.startTokens, lists.list(plan.prefetches),
                        plan.forecast ? lists.forecast(*plan.forecast) : ForecastAttr(),

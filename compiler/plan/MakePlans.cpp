@@ -51,7 +51,7 @@ void takeSettings(PlanSettings settings, const std::vector<std::vector<uint32_t>
   plan.prefetches = std::move(settings.prefetches);
   plan.miss = settings.miss;
   plan.expertNorms.clear();
-  if (plan.rules.eviction == EvictionPolicy::kImportance)
+  if (needs(plan.rules.eviction, ScoreData::kExchanges))
     plan.expertNorms = expertNorms;
 }
 
@@ -80,12 +80,12 @@ static std::vector<PlanReason> virtualExpertsOf(const ModelFacts &facts, const B
   }
   return chooseVirtualExperts(budget.preset,
                               {.recordBytes = facts.recordBytes,
-                               .pageBytes = facts.footprint.pageBytes,
-                               .norms = facts.expertNorms,
-                               .costs = costs ? &*costs : nullptr,
-                               .reads = reads ? &*reads : nullptr,
                                .topK = facts.topK,
-                               .accuracy = facts.accuracy ? &*facts.accuracy : nullptr},
+                               .expertNorms = facts.expertNorms,
+                               .accuracy = facts.accuracy ? &*facts.accuracy : nullptr,
+                               .pageBytes = facts.footprint.pageBytes,
+                               .reads = reads ? &*reads : nullptr,
+                               .costs = costs ? &*costs : nullptr},
                               settings);
 }
 

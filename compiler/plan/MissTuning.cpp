@@ -66,12 +66,10 @@ void MissTuning::tuneQuotas() {
 }
 
 void MissTuning::tuneEviction() {
-  if (best.rules.eviction == EvictionPolicy::kWeighted ||
-      best.rules.eviction == EvictionPolicy::kImportance)
+  if (!needs(best.rules.eviction, ScoreData::kNothing))
     return; // A preset's, with weights or exchanges that belong to it.
   std::vector<PlanSettings> variants;
-  for (EvictionPolicy eviction : {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kArc,
-                                  EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance})
+  for (EvictionPolicy eviction : searchedPolicies(ScoreSearch::kPlansAndRules))
     if (eviction != best.rules.eviction)
       variants.emplace_back(best).rules.eviction = eviction;
   (void)take(variants);

@@ -115,8 +115,9 @@ static void addUndone(const Judged &taken, const Judged &last, std::vector<PlanR
   const bool isSlower = last.ns > taken.ns;
   const PlanSettings &settings = taken.planned.settings;
   auto isMoot = [&](const std::string &decision) {
-    return decision == "quotas" ? settings.rules.sharing == CacheSharing::kOnePool
-                                : decision == kSilence && !prefetchesAnything(settings.prefetches);
+    return decision == "quotas"
+               ? settings.rules.sharing == CacheSharing::kOnePool
+               : decision == kUnprefetchedLayers && !prefetchesAnything(settings.prefetches);
   };
   const size_t made = decisions.size();
   for (const PlanReason &later : last.planned.decisions) {

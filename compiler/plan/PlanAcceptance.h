@@ -17,7 +17,7 @@ struct Finalist {
 };
 
 /// The decision about layers that the rule of the others does not prefetch.
-inline constexpr const char *kSilence = "layers not prefetched";
+inline constexpr const char *kUnprefetchedLayers = "layers not prefetched";
 
 /// Each finalist is tried with a cache that starts empty and with one that starts with popular
 /// experts. Of those that are as fast as every preset, on the whole and on the part that nothing

@@ -210,10 +210,16 @@ CacheShape shapeOf(const PlanProblem &problem) {
   return shape;
 }
 
+std::vector<EvictionPolicy> searchedPolicies(ScoreSearch search) {
+  std::vector<EvictionPolicy> policies;
+  for (size_t i = 0; i < kEvictionPolicies; ++i)
+    if (kEvictionScores[i].search >= search)
+      policies.push_back(static_cast<EvictionPolicy>(i));
+  return policies;
+}
+
 std::string_view evictionName(EvictionPolicy policy) {
-  constexpr std::array<std::string_view, 8> kNames = {
-      "lru", "lfu", "edgemoe", "arc", "least-stale", "reuse-distance", "weighted", "importance"};
-  return kNames[static_cast<size_t>(policy)];
+  return scoreOf(policy).name;
 }
 
 std::string exchangeText(const ExchangeRule &exchange) {

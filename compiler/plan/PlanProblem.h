@@ -66,7 +66,7 @@ struct StepCosts {
 /// Borrows the trace, predictions and tables for the time of a call.
 struct PlanProblem {
   const RoutingTrace *trace = nullptr;
-  std::span<const LayerPredictions> predictions; // Each of (predictor, layer, ahead) at most once.
+  std::span<const LayerPredictions> predictions{}; // Each (predictor, layer, ahead) at most once.
   std::span<const std::vector<uint64_t>> recordBytes; // [MoE layer][expert], at full precision
   /// [MoE layer][expert]: where the slices of its record end, and how many of them are a low copy
   /// (empty: none are); and per MoE layer the scores of all tokens of the trace, or of a longer one
@@ -114,6 +114,9 @@ bool hasNestedSlices(const PlanProblem &problem);
 
 /// What the problem's layers have to hold.
 moert::CacheShape shapeOf(const PlanProblem &problem);
+
+/// The policies that such a search tries, by their numbers.
+std::vector<moert::EvictionPolicy> searchedPolicies(moert::ScoreSearch search);
 
 /// The names of a plan's values, as people and files spell them.
 std::string_view evictionName(moert::EvictionPolicy policy);

@@ -12,56 +12,13 @@ namespace moec {
 
 //===-- Cache ---------------------------------------------------------------------------------===//
 
-static PlanReason allotmentReason(Preset preset) {
-  switch (preset) {
-  case Preset::kLoadOnDemand:
-    return {"quotas", "none", "by definition: nothing is kept between turns", Origin::kStated};
-  case Preset::kFate:
-    return {
-        "quotas", "shallow layers first",
-        "Fate 4.4: the first eighth of the MoE layers whole, the rest evenly; the paper's model "
-        "has 3 of 24",
-        Origin::kStated};
-  case Preset::kEdgeMoe:
-    return {"quotas", "one pool", "EdgeMoE III-C: one buffer of the budget's size",
-            Origin::kStated};
-  case Preset::kHobbit:
-    return {"quotas", "one pool", "HOBBIT 3.4: the experts of all layers compete for the cache",
-            Origin::kStated};
-  case Preset::kSwapMoe:
-  case Preset::kPruning:
-    return {"quotas", "even", "the same number of virtual experts in each layer", Origin::kAssumed};
-  case Preset::kLru:
-  case Preset::kAuto:
-    break;
-  }
-  return {"quotas", "even", "the same number of experts in each layer", Origin::kAssumed};
-}
-
-static PlanReason evictionReason(Preset preset, EvictionPolicy policy) {
-  const std::string name(evictionName(policy));
-  switch (preset) {
-  case Preset::kLoadOnDemand:
-    return {"eviction", name, "nothing is kept that could be let go", Origin::kStated};
-  case Preset::kFate:
-    return {"eviction", name, "Fate 4.4: adaptive replacement in each layer", Origin::kStated};
-  case Preset::kEdgeMoe:
-    return {"eviction", name, "EdgeMoE III-C: uses by the layers until the expert's own comes",
-            Origin::kStated};
-  case Preset::kHobbit:
-    return {"eviction", name,
-            "HOBBIT 3.4: a weighted sum of recency, two frequencies and the layers to come",
-            Origin::kStated};
-  case Preset::kSwapMoe:
-    return {"eviction", name, "SwapMoE 3.2: input norm, router's weight and expert norm, summed",
-            Origin::kStated};
-  case Preset::kPruning:
-  case Preset::kLru:
-    return {"eviction", name, "by definition", Origin::kStated};
-  case Preset::kAuto:
-    break;
-  }
-  return {"eviction", name, "the best on most models; nothing was searched", Origin::kAssumed};
+/// Reasons for the eviction and the quotas.
+static std::vector<PlanReason> cacheReasons(Preset preset, EvictionPolicy policy) {
+  const PresetRow &row = presetRow(preset);
+  const PresetChoice &quotas = row.quotas;
+  return {{"eviction", std::string(evictionName(policy)), std::string(row.evictionReason),
+           preset == Preset::kAuto ? Origin::kAssumed : Origin::kStated},
+          {"quotas", std::string(quotas.value), std::string(quotas.reason), quotas.origin}};
 }
 
 /// Without a measured loss.
@@ -131,9 +88,8 @@ static PlanReason prefetchReason(Preset preset, const PlanProblem &problem,
 
 std::vector<PlanReason> reasonsOf(Preset preset, const PlanProblem &problem,
                                   const PlanSettings &settings) {
-  std::vector<PlanReason> reasons = {evictionReason(preset, settings.rules.eviction),
-                                     allotmentReason(preset),
-                                     prefetchReason(preset, problem, settings.prefetches)};
+  std::vector<PlanReason> reasons = cacheReasons(preset, settings.rules.eviction);
+  reasons.push_back(prefetchReason(preset, problem, settings.prefetches));
   addPromptsReason(preset, reasons);
   if (preset == Preset::kEdgeMoe)
     reasons.push_back({"start", "layer by layer",
@@ -154,12 +110,7 @@ static PlanReason predictorReason(Preset preset, PrefetchLimit limit) {
             "--calibration-text or --calibration, or replan with --calibration",
             Origin::kDerived};
   return {"prefetches", strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
-          usesGate(rule.predictor)
-              ? (preset == Preset::kHobbit
-                     ? "HOBBIT, section 3.3: the next layer's gate on this layer's input"
-                     : "Fate, section 4.3: the next layer's gate on this layer's input")
-              : "EdgeMoE, section III-C: the experts that followed those of the two layers before",
-          Origin::kStated};
+          std::string(presetRow(preset).predictorReason), Origin::kStated};
 }
 
 static std::string_view limitText(PrefetchLimit limit) {
@@ -225,9 +176,8 @@ static PlanReason layersReason(std::span<const DecidedPrefetch> layers, size_t f
 
 std::vector<PlanReason> reasonsOf(Preset preset, const PresetPrefetches &prefetches,
                                   std::string_view device) {
-  std::vector<PlanReason> reasons = {evictionReason(preset, rulesOf(preset).eviction),
-                                     allotmentReason(preset),
-                                     predictorReason(preset, prefetches.limit)};
+  std::vector<PlanReason> reasons = cacheReasons(preset, rulesOf(preset).eviction);
+  reasons.push_back(predictorReason(preset, prefetches.limit));
   addPromptsReason(preset, reasons);
   const std::span<const DecidedPrefetch> layers = prefetches.layers;
   for (size_t first = 0, end = 0; first < layers.size(); first = end) {

@@ -137,9 +137,7 @@ void Search::explain(const std::string &decision, const std::vector<Variant> &va
 std::vector<Variant> Search::ruleVariants() const {
   std::vector<Variant> variants;
   for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
-    for (EvictionPolicy eviction :
-         {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
-          EvictionPolicy::kArc, EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance}) {
+    for (EvictionPolicy eviction : searchedPolicies(ScoreSearch::kPlans)) {
       Variant &variant = variants.emplace_back();
       variant.recipe = best;
       variant.recipe.rules = {.eviction = eviction, .sharing = sharing};
@@ -305,7 +303,7 @@ void Search::decidePrefetches() {
   const Variant with{best, prefetchName(best)};
   decide("prefetches", {without, with});
   if (best.prefetch.predictor == Predictor::kOff)
-    eraseReasons(kSilence, decisions);
+    eraseReasons(kUnprefetchedLayers, decisions);
   else
     finalists.push_back(unprefetched);
 }
@@ -334,7 +332,7 @@ void Search::decideSilence() {
           {recipe, strCat(silent, silent == 1 ? " layer" : " layers", " right less than ",
                           std::lround(100 * least), "% of the time")});
   }
-  decide(kSilence, variants);
+  decide(kUnprefetchedLayers, variants);
 }
 
 //===-- The whole -----------------------------------------------------------------------------===//

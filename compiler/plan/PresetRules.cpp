@@ -9,102 +9,6 @@ using namespace moert;
 
 namespace moec {
 
-static constexpr std::array<std::string_view, 8> kNames = {
-    "auto", "load-on-demand", "lru", "edgemoe", "fate", "hobbit", "swapmoe", "pruning"};
-
-std::string_view presetName(Preset preset) {
-  return kNames[static_cast<size_t>(preset)];
-}
-
-Result<Preset> presetOf(const std::string &name) {
-  for (size_t i = 0; i < kNames.size(); ++i)
-    if (kNames[i] == name)
-      return static_cast<Preset>(i);
-  return invalidInput("preset '", excerpt(name),
-                      "', expected auto, load-on-demand, lru, edgemoe, fate, hobbit, swapmoe or "
-                      "pruning");
-}
-
-Result<Preset> exactPresetOf(const std::string &name) {
-  MOERT_ASSIGN_OR_RETURN(const Preset preset, presetOf(name));
-  if (missRuleOf(preset).isLossy())
-    return invalidInput("preset ", name,
-                        " loses accuracy on misses, and its loss is measured on an artifact: "
-                        "compile with another preset, then moec replan OUT.moe --preset ",
-                        name, " --reference REF.moe --eval-text F");
-  return preset;
-}
-
-bool usesVirtualExperts(Preset preset) {
-  return preset == Preset::kSwapMoe || preset == Preset::kPruning;
-}
-
-MissRule missRuleOf(Preset preset) {
-  if (usesVirtualExperts(preset))
-    return {.action = MissAction::kMask};
-  if (preset != Preset::kHobbit)
-    return {};
-  // Section 3.2: 0.6 and 0.9 for Mixtral, so that 67% of the experts stay important.
-  return {.action = MissAction::kLower,
-          .waitUpTo = (kFixedPointOne * 6 + 5) / 10,
-          .skipBeyond = (kFixedPointOne * 9 + 5) / 10};
-}
-
-CacheRules rulesOf(Preset preset) {
-  switch (preset) {
-  case Preset::kAuto:
-    break;
-  case Preset::kLoadOnDemand:
-  case Preset::kLru:
-    return {.eviction = EvictionPolicy::kLru};
-  case Preset::kEdgeMoe:
-    return {.eviction = EvictionPolicy::kEdgeMoe, .sharing = CacheSharing::kOnePool};
-  case Preset::kFate:
-    return {.eviction = EvictionPolicy::kArc};
-  case Preset::kPruning: // Everything that may stay is pinned.
-    return {.eviction = EvictionPolicy::kLru};
-  case Preset::kSwapMoe: // The numbers of exchanges follow from the device.
-    return {.eviction = EvictionPolicy::kImportance};
-  case Preset::kHobbit: // Weights as they are without a trace to fit them on.
-    return {.eviction = EvictionPolicy::kWeighted,
-            .sharing = CacheSharing::kOnePool,
-            .survival = PromptSurvival::kContents,
-            .weights = {kFixedPointOne / 4, kFixedPointOne / 4, kFixedPointOne / 4,
-                        kFixedPointOne / 4}};
-  }
-  return {.eviction = EvictionPolicy::kReuseDistance};
-}
-
-PrefetchRule predictorOf(Preset preset) {
-  if (preset == Preset::kEdgeMoe)
-    return {.predictor = Predictor::kPaths, .ahead = 1};
-  if (preset == Preset::kFate)
-    return {.predictor = Predictor::kGate, .ahead = 1};
-  if (preset == Preset::kHobbit)
-    return {.predictor = Predictor::kAdaptiveGate, .ahead = 1};
-  return {};
-}
-
-PrefetchRule withCounts(const PrefetchRule &rule, const PrefetchScope &scope,
-                        std::optional<double> inTime) {
-  if (rule.predictor == Predictor::kOff)
-    return {};
-  const bool isGate = usesGate(rule.predictor),
-             isAdaptive = rule.predictor == Predictor::kAdaptiveGate;
-  const uint64_t looked = isAdaptive ? scope.topK
-                          : isGate   ? (scope.experts + 3) / 4
-                                     : scope.experts;
-  const uint64_t candidates = std::min<uint64_t>({looked, scope.named, UINT16_MAX});
-  const auto all = static_cast<double>(scope.topK);
-  const double asked = isAdaptive ? all : inTime.value_or(isGate ? all : 3);
-  const double reads = isGate ? std::max(asked, 0.0) : std::clamp(asked, 1.0, 3.0);
-  PrefetchRule counted = rule;
-  counted.candidates = static_cast<uint16_t>(candidates);
-  counted.reads = static_cast<uint16_t>(
-      std::min({reads, static_cast<double>(candidates), static_cast<double>(scope.records)}));
-  return counted.reads == 0 ? PrefetchRule{} : counted;
-}
-
 /// Promotions under way at a time, at most.
 static constexpr uint64_t kMostExchanges = 4;
 
@@ -138,22 +42,17 @@ uint32_t pages32(uint64_t pages) {
 CacheAllotment allotVirtualExperts(const CacheShape &shape, uint64_t poolPages,
                                    uint64_t stagingPages) {
   CacheAllotment allotment;
-  allotment.quotaPages.assign(shape.layers.size(), 0);
-  uint64_t left = poolPages - stagingPages;
-  for (bool placed = true; placed;) {
-    placed = false;
-    for (size_t i = 0; i < shape.layers.size(); ++i) {
-      const CacheShape::Layer &layer = shape.layers[i];
-      const uint64_t pages = std::min(layer.recordPages, layer.allPages - allotment.quotaPages[i]);
-      if (pages == 0 || pages > left)
-        continue;
-      allotment.quotaPages[i] += pages32(pages);
-      left -= pages;
-      placed = true;
-    }
-  }
+  const uint64_t left = fillEvenly(shape, poolPages - stagingPages, allotment.quotaPages);
   allotment.stagingPages = pages32(stagingPages + left);
   return allotment;
+}
+
+CacheAllotment allotForExchanges(const CacheShape &shape, uint64_t poolPages) {
+  return allotVirtualExperts(shape, poolPages, exchangePagesOf(shape, poolPages));
+}
+
+CacheAllotment allotForPruning(const CacheShape &shape, uint64_t poolPages) {
+  return allotVirtualExperts(shape, poolPages, smallestPoolPages(shape));
 }
 
 CacheAllotment allotNothing(const CacheShape &shape, uint64_t poolPages) {
@@ -202,24 +101,118 @@ CacheAllotment allotShallowFirst(const CacheShape &shape, uint64_t poolPages) {
   return allotment;
 }
 
+/// By the numbers of Preset.
+constexpr auto kPresets = std::to_array<PresetRow>({
+    {.name = "auto", .evictionReason = "the best on most models; nothing was searched"},
+    {.name = "load-on-demand",
+     .rules = {.eviction = EvictionPolicy::kLru},
+     .evictionReason = "nothing is kept that could be let go",
+     .allot = allotNothing,
+     .quotas = {"none", "by definition: nothing is kept between turns"}},
+    {.name = "lru", .rules = {.eviction = EvictionPolicy::kLru}},
+    {.name = "edgemoe",
+     .rules = {.eviction = EvictionPolicy::kEdgeMoe, .sharing = CacheSharing::kOnePool},
+     .evictionReason = "EdgeMoE III-C: uses by the layers until the expert's own comes",
+     .quotas = {"one pool", "EdgeMoE III-C: one buffer of the budget's size"},
+     .predictor = {.predictor = Predictor::kPaths, .ahead = 1},
+     .predictorReason =
+         "EdgeMoE, section III-C: the experts that followed those of the two layers before"},
+    {.name = "fate",
+     .rules = {.eviction = EvictionPolicy::kArc},
+     .evictionReason = "Fate 4.4: adaptive replacement in each layer",
+     .allot = allotShallowFirst,
+     .quotas = {"shallow layers first",
+                "Fate 4.4: the first eighth of the MoE layers whole, the rest evenly; the paper's "
+                "model has 3 of 24"},
+     .predictor = {.predictor = Predictor::kGate, .ahead = 1},
+     .predictorReason = "Fate, section 4.3: the next layer's gate on this layer's input"},
+    // Weights as they are without a trace to fit them on. The miss rule is that of section 3.2: 0.6
+    // and 0.9 for Mixtral, so that 67% of the experts stay important.
+    {.name = "hobbit",
+     .rules = {.eviction = EvictionPolicy::kWeighted,
+               .sharing = CacheSharing::kOnePool,
+               .survival = PromptSurvival::kContents,
+               .weights = {kFixedPointOne / 4, kFixedPointOne / 4, kFixedPointOne / 4,
+                           kFixedPointOne / 4}},
+     .evictionReason =
+         "HOBBIT 3.4: a weighted sum of recency, two frequencies and the layers to come",
+     .quotas = {"one pool", "HOBBIT 3.4: the experts of all layers compete for the cache"},
+     .predictor = {.predictor = Predictor::kAdaptiveGate, .ahead = 1},
+     .predictorReason = "HOBBIT, section 3.3: the next layer's gate on this layer's input",
+     .miss = {.action = MissAction::kLower,
+              .waitUpTo = (kFixedPointOne * 6 + 5) / 10,
+              .skipBeyond = (kFixedPointOne * 9 + 5) / 10}},
+    // The numbers of exchanges follow from the device.
+    {.name = "swapmoe",
+     .rules = {.eviction = EvictionPolicy::kImportance},
+     .evictionReason = "SwapMoE 3.2: input norm, router's weight and expert norm, summed",
+     .allot = allotForExchanges,
+     .quotas = {"even", "the same number of virtual experts in each layer", Origin::kAssumed},
+     .miss = {.action = MissAction::kMask},
+     .usesVirtualExperts = true},
+    // Everything that may stay is pinned.
+    {.name = "pruning",
+     .rules = {.eviction = EvictionPolicy::kLru},
+     .allot = allotForPruning,
+     .quotas = {"even", "the same number of virtual experts in each layer", Origin::kAssumed},
+     .miss = {.action = MissAction::kMask},
+     .usesVirtualExperts = true},
+});
+
 } // namespace
+
+const PresetRow &presetRow(Preset preset) {
+  return kPresets[static_cast<size_t>(preset)];
+}
+
+Result<Preset> presetOf(const std::string &name) {
+  std::string names;
+  for (size_t i = 0; i < kPresets.size(); ++i) {
+    if (kPresets[i].name == name)
+      return static_cast<Preset>(i);
+    names += strCat(i == 0 ? "" : i + 1 < kPresets.size() ? ", " : " or ", kPresets[i].name);
+  }
+  return invalidInput("preset '", excerpt(name), "', expected ", names);
+}
+
+Result<Preset> exactPresetOf(const std::string &name) {
+  MOERT_ASSIGN_OR_RETURN(const Preset preset, presetOf(name));
+  if (missRuleOf(preset).isLossy())
+    return invalidInput("preset ", name,
+                        " loses accuracy on misses, and its loss is measured on an artifact: "
+                        "compile with another preset, then moec replan OUT.moe --preset ",
+                        name, " --reference REF.moe --eval-text F");
+  return preset;
+}
+
+PrefetchRule withCounts(const PrefetchRule &rule, const PrefetchScope &scope,
+                        std::optional<double> inTime) {
+  if (rule.predictor == Predictor::kOff)
+    return {};
+  const bool isGate = usesGate(rule.predictor),
+             isAdaptive = rule.predictor == Predictor::kAdaptiveGate;
+  const uint64_t looked = isAdaptive ? scope.topK
+                          : isGate   ? (scope.experts + 3) / 4
+                                     : scope.experts;
+  const uint64_t candidates = std::min<uint64_t>({looked, scope.named, UINT16_MAX});
+  const auto all = static_cast<double>(scope.topK);
+  const double asked = isAdaptive ? all : inTime.value_or(isGate ? all : 3);
+  const double reads = isGate ? std::max(asked, 0.0) : std::clamp(asked, 1.0, 3.0);
+  PrefetchRule counted = rule;
+  counted.candidates = static_cast<uint16_t>(candidates);
+  counted.reads = static_cast<uint16_t>(
+      std::min({reads, static_cast<double>(candidates), static_cast<double>(scope.records)}));
+  return counted.reads == 0 ? PrefetchRule{} : counted;
+}
 
 CacheAllotment allotFor(Preset preset, const CacheShape &shape, uint64_t poolPages,
                         bool isPrefetching) {
-  if (preset == Preset::kLoadOnDemand)
-    return allotNothing(shape, poolPages);
-  if (usesVirtualExperts(preset) && poolPages < largestPoolPages(shape)) {
-    const uint64_t staging =
-        preset == Preset::kSwapMoe ? exchangePagesOf(shape, poolPages) : smallestPoolPages(shape);
-    return allotVirtualExperts(shape, poolPages, staging);
-  }
-  const bool prefetches = isPrefetching && predictorOf(preset).predictor != Predictor::kOff;
-  if ((!prefetches && preset != Preset::kFate) || poolPages >= largestPoolPages(shape))
+  const PresetRow &row = presetRow(preset);
+  if (row.allot != allotNothing && poolPages >= largestPoolPages(shape))
     return allotCache(shape, poolPages);
+  const bool prefetches = isPrefetching && row.predictor.predictor != Predictor::kOff;
   const uint64_t prefetchPages = prefetches ? prefetchPagesOf(shape, poolPages) : 0;
-  CacheAllotment allotment = preset == Preset::kFate
-                                 ? allotShallowFirst(shape, poolPages - prefetchPages)
-                                 : allotCache(shape, poolPages - prefetchPages);
+  CacheAllotment allotment = row.allot(shape, poolPages - prefetchPages);
   allotment.stagingPages = pages32(allotment.stagingPages + prefetchPages);
   return allotment;
 }

@@ -3,9 +3,10 @@
 // adds (experts to begin with, prefetches held against it) is Presets.h's.
 #pragma once
 
+#include "runtime/base/Origin.h"
 #include "runtime/base/Status.h"
 #include "runtime/policy/CacheAllotment.h"
-#include "runtime/policy/CacheDirectory.h"
+#include "runtime/policy/CacheRules.h"
 #include "runtime/policy/MissPolicy.h"
 #include "runtime/policy/Prefetches.h"
 
@@ -27,8 +28,36 @@ enum class Preset : uint8_t {
   kPruning,      // Only experts in memory are used, always the same ones.
 };
 
-/// "load-on-demand", as --preset spells it.
-std::string_view presetName(Preset preset);
+/// A value that a preset has for a decision, and why.
+struct PresetChoice {
+  std::string_view value, reason;
+  moert::Origin origin = moert::Origin::kStated;
+};
+
+/// Everything that distinguishes a preset, except what is fitted to a trace or a device.
+struct PresetRow {
+  std::string_view name; // As --preset spells it.
+  moert::CacheRules rules = {.eviction = moert::EvictionPolicy::kReuseDistance};
+  std::string_view evictionReason = "by definition";
+  /// Divides the pages that are not kept for prefetches.
+  moert::CacheAllotment (*allot)(const moert::CacheShape &shape,
+                                 uint64_t pages) = moert::allotCache;
+  PresetChoice quotas = {"even", "the same number of experts in each layer",
+                         moert::Origin::kAssumed};
+  /// Predictor and distance; off with presets that prefetch nothing. HOBBIT's distance is fitted to
+  /// a trace (HobbitCache.h); without one it is 1.
+  moert::PrefetchRule predictor = {};
+  std::string_view predictorReason = {};
+  moert::MissRule miss = {}; // Waiting unless the preset loses accuracy.
+  /// Whether tokens use experts in memory alone (VirtualExperts.h).
+  bool usesVirtualExperts = false;
+};
+
+const PresetRow &presetRow(Preset preset);
+
+inline std::string_view presetName(Preset preset) {
+  return presetRow(preset).name;
+}
 
 /// Refuses other names.
 moert::Result<Preset> presetOf(const std::string &name);
@@ -36,17 +65,18 @@ moert::Result<Preset> presetOf(const std::string &name);
 /// The same without presets that lose accuracy: their loss is measured on an artifact.
 moert::Result<Preset> exactPresetOf(const std::string &name);
 
-moert::CacheRules rulesOf(Preset preset);
-
-/// What happens on misses; waiting unless the preset loses accuracy.
-moert::MissRule missRuleOf(Preset preset);
-
-/// Whether tokens use experts in memory alone: swapmoe and pruning (VirtualExperts.h).
-bool usesVirtualExperts(Preset preset);
-
-/// Predictor and distance; off with presets that prefetch nothing. HOBBIT's distance is fitted
-/// to a trace (HobbitCache.h); without one it is 1.
-moert::PrefetchRule predictorOf(Preset preset);
+inline moert::CacheRules rulesOf(Preset preset) {
+  return presetRow(preset).rules;
+}
+inline moert::MissRule missRuleOf(Preset preset) {
+  return presetRow(preset).miss;
+}
+inline bool usesVirtualExperts(Preset preset) {
+  return presetRow(preset).usesVirtualExperts;
+}
+inline moert::PrefetchRule predictorOf(Preset preset) {
+  return presetRow(preset).predictor;
+}
 
 /// What a layer's prefetches are made from.
 struct PrefetchScope {

@@ -111,17 +111,7 @@ PlannedSettings planPreset(Preset preset, const PlanProblem &problem, uint32_t h
   std::vector<PlanReason> reasons = reasonsOf(preset, problem, settings);
   std::ranges::move(fitted, std::back_inserter(reasons));
   if (usesVirtualExperts(preset)) {
-    const std::vector<PlanReason> chosen = chooseVirtualExperts(preset,
-                                                                {.recordBytes = problem.recordBytes,
-                                                                 .pageBytes = problem.pageBytes,
-                                                                 .norms = problem.expertNorms,
-                                                                 .trace = problem.trace,
-                                                                 .costs = problem.costs,
-                                                                 .reads = problem.reads,
-                                                                 .topK = problem.topK,
-                                                                 .problem = &problem,
-                                                                 .accuracy = problem.accuracy},
-                                                                settings);
+    const std::vector<PlanReason> chosen = chooseVirtualExperts(preset, problem, settings);
     reasons.insert(reasons.end(), chosen.begin(), chosen.end());
   }
   return {std::move(settings), std::move(reasons)};

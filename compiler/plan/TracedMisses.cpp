@@ -1,5 +1,7 @@
 #include "compiler/plan/TracedMisses.h"
 
+#include "runtime/policy/PublishedScores.h"
+
 #include <algorithm>
 #include <cassert>
 
@@ -14,7 +16,7 @@ static constexpr float kUnknownLikelihood = -1;
 TracedMisses::TracedMisses(const MissRule &missRule, std::span<const LayerScores> traced,
                            EvictionPolicy eviction,
                            std::span<const std::vector<uint32_t>> expertNorms)
-    : rule(missRule), scores(traced), weighsExperts(eviction == EvictionPolicy::kImportance),
+    : rule(missRule), scores(traced), weighsExperts(needs(eviction, ScoreData::kExchanges)),
       norms(expertNorms) {}
 
 void TracedMisses::countDisplaced(const MissInputs &inputs, const TakenExperts &result) {

@@ -21,21 +21,21 @@ namespace moec {
 
 //===-- Frequency -----------------------------------------------------------------------------===//
 
-std::optional<ExchangeTimes> exchangeTimesOf(const VirtualExpertInputs &inputs) {
-  if (!inputs.costs || !inputs.reads)
+std::optional<ExchangeTimes> exchangeTimesOf(const PlanProblem &problem) {
+  if (!problem.costs || !problem.reads)
     return {};
   ExchangeTimes times;
   uint64_t largest = 0;
-  for (size_t layer = 0; layer < inputs.recordBytes.size(); ++layer) {
-    const StepCosts::Layer &costs = inputs.costs->layers[layer];
+  for (size_t layer = 0; layer < problem.recordBytes.size(); ++layer) {
+    const StepCosts::Layer &costs = problem.costs->layers[layer];
     times.tokenNs +=
-        costs.before.of(1) + costs.beside.of(1) + costs.expert.of(1) * inputs.topK[layer];
-    for (uint64_t bytes : inputs.recordBytes[layer])
+        costs.before.of(1) + costs.beside.of(1) + costs.expert.of(1) * problem.topK[layer];
+    for (uint64_t bytes : problem.recordBytes[layer])
       largest = std::max(largest, bytes);
   }
-  times.tokenNs += inputs.costs->after.of(1);
+  times.tokenNs += problem.costs->after.of(1);
   times.readNs =
-      readNs(*inputs.reads, largest, 1).value / inputs.costs->contention.readingWhileComputing;
+      readNs(*problem.reads, largest, 1).value / problem.costs->contention.readingWhileComputing;
   return times;
 }
 
@@ -146,14 +146,6 @@ CacheAllotment allotByAccuracy(const AccuracyModel &model, const CacheShape &sha
   return found;
 }
 
-static CacheShape shapeOf(const VirtualExpertInputs &inputs) {
-  CacheShape shape;
-  for (size_t l = 0; l < inputs.recordBytes.size(); ++l)
-    shape.layers.push_back(cacheLayerOf(inputs.recordBytes[l],
-                                        static_cast<uint32_t>(inputs.pageBytes), inputs.topK[l]));
-  return shape;
-}
-
 static std::string nats(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", value);
@@ -175,23 +167,23 @@ static PlanReason takeQuotas(const AccuracyModel &model, const CacheShape &shape
 
 //===-- Sets ----------------------------------------------------------------------------------===//
 
-static std::vector<std::vector<uint64_t>> usesOf(const VirtualExpertInputs &inputs) {
+static std::vector<std::vector<uint64_t>> usesOf(const PlanProblem &problem) {
   std::vector<std::vector<uint64_t>> uses;
-  for (const std::vector<uint64_t> &records : inputs.recordBytes)
+  for (const std::vector<uint64_t> &records : problem.recordBytes)
     uses.emplace_back(records.size(), 0);
-  if (inputs.trace)
-    for (const RoutingPass &pass : inputs.trace->passes)
+  if (problem.trace)
+    for (const RoutingPass &pass : problem.trace->passes)
       for (uint64_t i = pass.begin; i < pass.end; ++i)
-        uses[pass.layer][inputs.trace->wanted[i]] += inputs.trace->uses[i];
+        uses[pass.layer][problem.trace->wanted[i]] += problem.trace->uses[i];
   return uses;
 }
 
-std::vector<std::vector<uint32_t>> expertsByImportance(const VirtualExpertInputs &inputs) {
-  const std::vector<std::vector<uint64_t>> uses = usesOf(inputs);
+std::vector<std::vector<uint32_t>> expertsByImportance(const PlanProblem &problem) {
+  const std::vector<std::vector<uint64_t>> uses = usesOf(problem);
   std::vector<std::vector<uint32_t>> ordered;
   for (size_t layer = 0; layer < uses.size(); ++layer) {
     auto normOf = [&](uint32_t expert) -> uint64_t {
-      return inputs.norms.empty() ? kFixedPointOne : inputs.norms[layer][expert];
+      return problem.expertNorms.empty() ? kFixedPointOne : problem.expertNorms[layer][expert];
     };
     auto importanceOf = [&](uint32_t expert) {
       return std::pair(uses[layer][expert] * normOf(expert), normOf(expert));
@@ -219,11 +211,11 @@ static std::vector<uint32_t> setOf(const std::vector<uint32_t> &ordered,
   return set;
 }
 
-static uint64_t pinLimitOf(const VirtualExpertInputs &inputs, const CacheAllotment &allotment,
+static uint64_t pinLimitOf(const PlanProblem &problem, const CacheAllotment &allotment,
                            size_t layer) {
-  const std::vector<uint64_t> &records = inputs.recordBytes[layer];
+  const std::vector<uint64_t> &records = problem.recordBytes[layer];
   const uint64_t largest =
-      divideUp(*std::max_element(records.begin(), records.end()), inputs.pageBytes);
+      divideUp(*std::max_element(records.begin(), records.end()), problem.pageBytes);
   const uint64_t quota = allotment.quotaPages[layer];
   return std::min(quota, quota + allotment.stagingPages -
                              std::min(largest, quota + allotment.stagingPages));
@@ -241,8 +233,8 @@ static PlanReason profiledReason(const ProfiledExchanges &found, Origin origin) 
           worseOf(origin, Origin::kDerived)};
 }
 
-static PlanReason exchangeReason(const ExchangeRule &rule, const VirtualExpertInputs &inputs) {
-  const std::optional<ExchangeTimes> times = exchangeTimesOf(inputs);
+static PlanReason exchangeReason(const ExchangeRule &rule, const PlanProblem &problem) {
+  const std::optional<ExchangeTimes> times = exchangeTimesOf(problem);
   const std::string value = exchangeText(rule);
   if (!times)
     return {"exchanges", value, "no device was given: one expert is exchanged per token",
@@ -252,39 +244,39 @@ static PlanReason exchangeReason(const ExchangeRule &rule, const VirtualExpertIn
                  "computes for ",
                  timeText(times->tokenNs), ", and reading an expert takes ",
                  timeText(times->readNs)),
-          worseOf(inputs.costs->origin, Origin::kDerived)};
+          worseOf(problem.costs->origin, Origin::kDerived)};
 }
 
-std::vector<PlanReason> chooseVirtualExperts(Preset preset, const VirtualExpertInputs &inputs,
+std::vector<PlanReason> chooseVirtualExperts(Preset preset, const PlanProblem &problem,
                                              PlanSettings &settings) {
   std::vector<PlanReason> reasons;
-  if (preset == Preset::kSwapMoe && inputs.accuracy)
-    reasons.push_back(takeQuotas(*inputs.accuracy, shapeOf(inputs), settings.allotment));
-  const std::vector<std::vector<uint32_t>> ordered = expertsByImportance(inputs);
-  const std::vector<std::vector<uint64_t>> uses = usesOf(inputs);
-  const uint64_t tokens = inputs.trace ? tokenCount(*inputs.trace) : 0;
+  if (preset == Preset::kSwapMoe && problem.accuracy)
+    reasons.push_back(takeQuotas(*problem.accuracy, shapeOf(problem), settings.allotment));
+  const std::vector<std::vector<uint32_t>> ordered = expertsByImportance(problem);
+  const std::vector<std::vector<uint64_t>> uses = usesOf(problem);
+  const uint64_t tokens = problem.trace ? tokenCount(*problem.trace) : 0;
   settings.startTokens = static_cast<uint32_t>(std::clamp<uint64_t>(tokens, 1, UINT32_MAX));
   uint64_t largestPages = 0;
   for (size_t layer = 0; layer < ordered.size(); ++layer) {
-    std::vector<uint32_t> set = setOf(ordered[layer], inputs.recordBytes[layer], inputs.pageBytes,
+    std::vector<uint32_t> set = setOf(ordered[layer], problem.recordBytes[layer], problem.pageBytes,
                                       settings.allotment.quotaPages[layer]);
     std::vector<uint32_t> &setUses = settings.startUses.emplace_back();
     for (uint32_t expert : set)
       setUses.push_back(
           static_cast<uint32_t>(std::min<uint64_t>(uses[layer][expert], settings.startTokens)));
-    for (uint64_t bytes : inputs.recordBytes[layer])
-      largestPages = std::max(largestPages, divideUp(bytes, inputs.pageBytes));
+    for (uint64_t bytes : problem.recordBytes[layer])
+      largestPages = std::max(largestPages, divideUp(bytes, problem.pageBytes));
     // Pins leave room for the largest record. Where all experts fit, some need no pin.
     if (preset == Preset::kPruning)
-      settings.pinned.push_back(setOf(set, inputs.recordBytes[layer], inputs.pageBytes,
-                                      pinLimitOf(inputs, settings.allotment, layer)));
+      settings.pinned.push_back(setOf(set, problem.recordBytes[layer], problem.pageBytes,
+                                      pinLimitOf(problem, settings.allotment, layer)));
     settings.start.push_back(std::move(set));
   }
   reasons.push_back({"start", "the most important experts",
-                     inputs.trace
+                     problem.trace
                          ? "by their uses on the calibration text times the norms of their weights"
                          : "there is no trace, so by the norms of their weights",
-                     inputs.trace ? Origin::kMeasured : Origin::kAssumed});
+                     problem.trace ? Origin::kMeasured : Origin::kAssumed});
   if (preset == Preset::kPruning) {
     reasons.push_back({"pinned", "the start",
                        "by definition: the experts in memory are never exchanged",
@@ -294,17 +286,17 @@ std::vector<PlanReason> chooseVirtualExperts(Preset preset, const VirtualExpertI
   const uint64_t stagingRecords =
       settings.allotment.stagingPages / std::max<uint64_t>(1, largestPages);
   const auto layers = static_cast<uint32_t>(ordered.size());
-  const ExchangeRule found = fastestExchanges(layers, stagingRecords, exchangeTimesOf(inputs));
+  const ExchangeRule found = fastestExchanges(layers, stagingRecords, exchangeTimesOf(problem));
   settings.rules.exchange.everyTokens = found.everyTokens;
   settings.rules.exchange.afterTokens = found.afterTokens;
-  if (!found.exchanges() || !inputs.problem || inputs.problem->scores.empty()) {
-    reasons.push_back(exchangeReason(settings.rules.exchange, inputs));
+  if (!found.exchanges() || problem.scores.empty()) {
+    reasons.push_back(exchangeReason(settings.rules.exchange, problem));
     return reasons;
   }
   const ProfiledExchanges profiled = profileExchanges(
-      *inputs.problem, settings, mostExchanges(settings.rules.exchange, layers, stagingRecords));
+      problem, settings, mostExchanges(settings.rules.exchange, layers, stagingRecords));
   settings.rules.exchange = profiled.rule;
-  reasons.push_back(profiledReason(profiled, inputs.costs->origin));
+  reasons.push_back(profiledReason(profiled, problem.costs->origin));
   return reasons;
 }
 

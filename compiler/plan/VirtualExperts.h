@@ -15,19 +15,9 @@
 
 namespace moec {
 
-/// The inputs of the choice of experts and exchanges. Borrowed; null or empty: unknown.
-struct VirtualExpertInputs {
-  std::span<const std::vector<uint64_t>> recordBytes; // [MoE layer][expert]
-  uint64_t pageBytes = 0;
-  std::span<const std::vector<uint32_t>> norms; // As Plan::expertNorms.
-  const RoutingTrace *trace = nullptr;
-  const StepCosts *costs = nullptr; // With `reads`.
-  const ReadTable *reads = nullptr;
-  std::span<const uint32_t> topK; // Per MoE layer.
-  /// For replays with exchanges: a problem with the routers' scores.
-  const PlanProblem *problem = nullptr;
-  const AccuracyModel *accuracy = nullptr; // Quotas are even without it.
-};
+// The functions below take problems of which only records, topK and pageBytes are known for
+// certain. Without norms all are equal; without a trace or scores, uses or replays with exchanges
+// are unknown; without costs and reads, times are; without an accuracy model, quotas are even.
 
 /// What a step leaves the disk.
 struct ExchangeTimes {
@@ -36,7 +26,7 @@ struct ExchangeTimes {
 };
 
 /// Unknown without a device.
-std::optional<ExchangeTimes> exchangeTimesOf(const VirtualExpertInputs &inputs);
+std::optional<ExchangeTimes> exchangeTimesOf(const PlanProblem &problem);
 
 /// The highest frequency of exchanges that leaves a token's time unchanged. The paper raises the
 /// frequency until latency grows, which is where the disk has no time left beside computing; here
@@ -75,11 +65,11 @@ moert::CacheAllotment allotByAccuracy(const AccuracyModel &model, const moert::C
 
 /// Experts of each layer, the most important on the calibration text first: uses times norm.
 /// Without a trace by their norms.
-std::vector<std::vector<uint32_t>> expertsByImportance(const VirtualExpertInputs &inputs);
+std::vector<std::vector<uint32_t>> expertsByImportance(const PlanProblem &problem);
 
 /// For settings with the rules and the allotment of preset swapmoe or pruning: the quotas of
 /// swapmoe, what is in memory at the start, what is pinned, and the exchanges, with their reasons.
-std::vector<moert::PlanReason>
-chooseVirtualExperts(Preset preset, const VirtualExpertInputs &inputs, PlanSettings &settings);
+std::vector<moert::PlanReason> chooseVirtualExperts(Preset preset, const PlanProblem &problem,
+                                                    PlanSettings &settings);
 
 } // namespace moec

@@ -63,16 +63,12 @@ Result<MissRule> parseMissRule(const std::string &text) {
   if (action == kMissActions)
     return refused;
   rule.action = static_cast<MissAction>(action);
-  // The fractions of each action, in their order.
+  const MissActionRow &row = kMissActionRows[action];
   std::vector<uint32_t *> fractions;
-  if (rule.isLossy() && rule.action != MissAction::kMask)
-    fractions.push_back(&rule.waitUpTo);
-  if (rule.action == MissAction::kLower)
-    fractions.push_back(&rule.skipBeyond);
-  if (rule.action == MissAction::kSubstitute)
-    fractions.push_back(&rule.substituteWithin);
-  const bool takesSlices = rule.action == MissAction::kLower || rule.changesPrompts();
-  const bool hasSlices = takesSlices && parts.size() == fractions.size() + 2;
+  for (uint32_t MissRule::*fraction : row.fractions)
+    if (fraction)
+      fractions.push_back(&(rule.*fraction));
+  const bool hasSlices = row.takesSlices && parts.size() == fractions.size() + 2;
   if (parts.size() != fractions.size() + 1 + hasSlices)
     return refused;
   for (size_t i = 0; i < fractions.size(); ++i) {

@@ -211,10 +211,10 @@ static Status profileVirtualExperts(const ReplanRequest &request, const WorkDire
       {request.artifactPath, request.miss.referencePath, texts, work, request.miss.threads},
       session);
   MOERT_RETURN_IF_ERROR(judge.open());
-  VirtualExpertInputs inputs = {.recordBytes = facts.recordBytes,
-                                .pageBytes = facts.footprint.pageBytes,
-                                .norms = facts.expertNorms,
-                                .topK = facts.topK};
+  PlanProblem inputs = {.recordBytes = facts.recordBytes,
+                        .topK = facts.topK,
+                        .expertNorms = facts.expertNorms,
+                        .pageBytes = facts.footprint.pageBytes};
   std::optional<PlanInputs> known;
   std::optional<PlanProblem> problem;
   if (draft.routing) {
@@ -276,7 +276,7 @@ static Plan withRung(Plan plan, const MissRung &rung, const ModelFacts &facts) {
   for (const PlanReason &made : rung.decisions)
     eraseReasons(made.decision, plan.reasons);
   if (!prefetchesAnything(plan.prefetches))
-    eraseReasons(kSilence, plan.reasons);
+    eraseReasons(kUnprefetchedLayers, plan.reasons);
   plan.reasons.insert(plan.reasons.end(), rung.decisions.begin(), rung.decisions.end());
   return plan;
 }

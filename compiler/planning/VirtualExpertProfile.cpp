@@ -22,7 +22,7 @@ static double within(RandomStream &random, double least, double most) {
   return least + random.nextUnit() * (most - least);
 }
 
-std::vector<Plan> randomConfigurations(const ModelFacts &facts, const VirtualExpertInputs &inputs,
+std::vector<Plan> randomConfigurations(const ModelFacts &facts, const PlanProblem &inputs,
                                        std::span<const BudgetPlan> budgets, uint32_t configurations,
                                        uint64_t seed) {
   const CacheShape &shape = facts.footprint.cache;

@@ -25,8 +25,7 @@ constexpr uint32_t kProfiledConfigurations = 60;
 /// budgets: a part of all experts is drawn, from half of the smallest budget's to one and a half
 /// times the largest one's, then each layer's around it, at least one expert. The same inputs give
 /// the same plans.
-std::vector<moert::Plan> randomConfigurations(const ModelFacts &facts,
-                                              const VirtualExpertInputs &inputs,
+std::vector<moert::Plan> randomConfigurations(const ModelFacts &facts, const PlanProblem &inputs,
                                               std::span<const BudgetPlan> budgets,
                                               uint32_t configurations, uint64_t seed);
 

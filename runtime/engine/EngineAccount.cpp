@@ -24,7 +24,7 @@ uint64_t decodedBatchBytes(const Artifact &artifact, uint64_t rows) {
   uint64_t experts = 0;
   for (const MoeLayer &layer : artifact.moeLayers)
     experts += layer.experts.size();
-  constexpr uint64_t kBytesPerExpert = sizeof(DirectoryEntry) + 64; // And its places in lists.
+  constexpr uint64_t kBytesPerExpert = sizeof(DirectoryEntry) + 72; // And its places in lists.
   return experts * kBytesPerExpert + MissDecisions::batchBytes(artifact, rows);
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/engine/ImportanceMeter.h"
 
 #include "runtime/engine/Footprint.h"
+#include "runtime/policy/PublishedScores.h"
 
 #include <algorithm>
 #include <array>
@@ -22,7 +23,7 @@ ImportanceMeter::ImportanceMeter(const Artifact &artifact, const Program &decode
       sums(mostExpertsOf(artifact)) {}
 
 void ImportanceMeter::takePlan(const Plan &plan) {
-  measures = plan.rules.eviction == EvictionPolicy::kImportance;
+  measures = needs(plan.rules.eviction, ScoreData::kExchanges);
   expertNorms = plan.expertNorms;
 }
 

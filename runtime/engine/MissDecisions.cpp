@@ -71,8 +71,7 @@ void MissDecisions::decide(Step &step, ExpertStore &experts, const RouteInstruct
     countResident(*decodedCache, decodedCache->state().idOf(cachedLayer, 0), layer.experts());
   const std::span<int32_t> routedTo(step.buffer(route.experts).integers(row), topK);
   const std::span<float> weights(step.buffer(route.weights).floats(row), topK);
-  const bool usesLikelihoods =
-      missRule.action == MissAction::kSubstitute || missRule.action == MissAction::kMask;
+  const bool usesLikelihoods = rowOf(missRule.action).usesLikelihoods;
   if (usesLikelihoods)
     router.computeLikelihoods(step.buffer(route.scores).floats(row), likelihoods.data());
   const MissInputs inputs = {routedTo,

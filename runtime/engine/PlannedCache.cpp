@@ -48,7 +48,7 @@ Result<std::vector<uint32_t>> plansToChooseFrom(const Model &model, const Engine
 
 bool isByLayers(const Plan &plan) {
   return plan.rules.sharing == CacheSharing::kLayerQuotas &&
-         plan.rules.eviction != EvictionPolicy::kImportance &&
+         !needs(plan.rules.eviction, ScoreData::kExchanges) &&
          std::all_of(plan.prefetches.begin(), plan.prefetches.end(),
                      [](const PrefetchRule &rule) { return rule.predictor == Predictor::kOff; });
 }
@@ -65,7 +65,7 @@ bool losesWithAny(std::span<const Plan> plans) {
 
 bool weighsWithAny(std::span<const Plan> plans) {
   return std::any_of(plans.begin(), plans.end(), [](const Plan &plan) {
-    return plan.rules.eviction == EvictionPolicy::kImportance;
+    return needs(plan.rules.eviction, ScoreData::kExchanges);
   });
 }
 

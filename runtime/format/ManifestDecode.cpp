@@ -129,8 +129,8 @@ Status ManifestDecoder::decodeRope(const fb::Rope &rope, Rope &value) {
 }
 
 Status ManifestDecoder::decodeRules(const fb::Plan &plan, CacheRules &value) {
-  MOERT_RETURN_IF_ERROR(
-      decodeEnum(plan.eviction(), EvictionPolicy::kImportance, "eviction policy", value.eviction));
+  MOERT_RETURN_IF_ERROR(decodeEnum(plan.eviction(), EvictionPolicy(kEvictionPolicies - 1),
+                                   "eviction policy", value.eviction));
   if (const fb::EvictionWeights *weights = plan.eviction_weights())
     value.weights = {weights->recency(), weights->frequency(), weights->full_frequency(),
                      weights->nearness()};

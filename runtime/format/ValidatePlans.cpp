@@ -179,7 +179,7 @@ static Status checkPrefetches(const Artifact &artifact, const Plan &plan,
 
 static Status checkWeights(const CacheRules &rules) {
   const EvictionWeights &weights = rules.weights;
-  if (rules.eviction != EvictionPolicy::kWeighted) {
+  if (!needs(rules.eviction, ScoreData::kWeights)) {
     if (weights != EvictionWeights())
       return invalidInput("weights of eviction, expected none without the weighted policy");
     return {};
@@ -191,7 +191,7 @@ static Status checkWeights(const CacheRules &rules) {
 
 static Status checkExchange(const Artifact &artifact, const Plan &plan) {
   const ExchangeRule &exchange = plan.rules.exchange;
-  if (plan.rules.eviction != EvictionPolicy::kImportance) {
+  if (!needs(plan.rules.eviction, ScoreData::kExchanges)) {
     if (exchange != ExchangeRule() || !plan.expertNorms.empty())
       return invalidInput("a rule of exchanges or norms of experts, expected none without eviction "
                           "by importance");

@@ -58,31 +58,34 @@ static uint64_t stagingFor(const CacheShape &shape, uint64_t poolPages) {
   return std::min(poolPages / record, (staging + record - 1) / record) * record;
 }
 
-CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages) {
-  CacheAllotment allotment;
-  allotment.quotaPages.assign(shape.layers.size(), 0);
-  if (poolPages >= largestPoolPages(shape)) {
-    for (size_t i = 0; i < shape.layers.size(); ++i)
-      allotment.quotaPages[i] =
-          static_cast<uint32_t>(std::min<uint64_t>(shape.layers[i].allPages, UINT32_MAX));
-    return allotment;
-  }
-  allotment.stagingPages = static_cast<uint32_t>(stagingFor(shape, poolPages));
-  uint64_t left = poolPages - allotment.stagingPages;
-  // One record to each layer in turn until nothing fits: even, and exact about the remainder.
+uint64_t fillEvenly(const CacheShape &shape, uint64_t pages, std::vector<uint32_t> &quotaPages) {
+  quotaPages.assign(shape.layers.size(), 0);
   for (bool placed = true; placed;) {
     placed = false;
     for (size_t i = 0; i < shape.layers.size(); ++i) {
       const CacheShape::Layer &layer = shape.layers[i];
       // The last one may be smaller than the largest record: the layer then has all of its pages.
-      uint64_t pages = std::min(layer.recordPages, layer.allPages - allotment.quotaPages[i]);
-      if (pages == 0 || pages > left)
+      const uint64_t next = std::min(layer.recordPages, layer.allPages - quotaPages[i]);
+      if (next == 0 || next > pages)
         continue;
-      allotment.quotaPages[i] += static_cast<uint32_t>(pages);
-      left -= pages;
+      quotaPages[i] += static_cast<uint32_t>(next);
+      pages -= next;
       placed = true;
     }
   }
+  return pages;
+}
+
+CacheAllotment allotCache(const CacheShape &shape, uint64_t poolPages) {
+  CacheAllotment allotment;
+  if (poolPages >= largestPoolPages(shape)) {
+    for (const CacheShape::Layer &layer : shape.layers)
+      allotment.quotaPages.push_back(
+          static_cast<uint32_t>(std::min<uint64_t>(layer.allPages, UINT32_MAX)));
+    return allotment;
+  }
+  allotment.stagingPages = static_cast<uint32_t>(stagingFor(shape, poolPages));
+  (void)fillEvenly(shape, poolPages - allotment.stagingPages, allotment.quotaPages);
   return allotment;
 }
 

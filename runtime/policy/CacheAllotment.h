@@ -41,6 +41,10 @@ uint64_t smallestPoolPages(const CacheShape &shape);
 /// Pages above which more does not help: every record.
 uint64_t largestPoolPages(const CacheShape &shape);
 
+/// Sets quotas: one record to each layer in turn until nothing fits, which is even, and exact about
+/// the remainder. Returns the pages that are left.
+uint64_t fillEvenly(const CacheShape &shape, uint64_t pages, std::vector<uint32_t> &quotaPages);
+
 /// Divides poolPages (at least smallestPoolPages) evenly, in records of each layer's largest size;
 /// no layer gets more than all its records take. A layer being executed can hold its quota and the
 /// staging pages: together at least as many of its records as it needs to compute one while the

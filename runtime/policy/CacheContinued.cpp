@@ -11,8 +11,8 @@ void CacheDirectory::continueFrom(const CacheDirectory &before) {
   passes = before.passes;
   passLayer = before.passLayer;
   for (size_t layer = 0; layer < layers.size(); ++layer) {
-    layers[layer].turn = before.layers[layer].turn;
-    layers[layer].tokens = before.layers[layer].tokens;
+    turns[layer].turn = before.turns[layer].turn;
+    turns[layer].tokens = before.turns[layer].tokens;
   }
   for (uint32_t id = 0; id < entries.size(); ++id) {
     entries[id].history = before.entries[id].history;
@@ -39,7 +39,8 @@ void CacheDirectory::takeHeld(const CacheDirectory &before, QuotaGroup &group) {
     for (uint32_t i = 0; i < layers[layer].experts; ++i) {
       const uint32_t id = layers[layer].firstId + i;
       const uint16_t present = before.entries[id].unit.slicesPresent;
-      // One that was held in part without pages for the rest is not, where it would need them.
+      // An expert that was held in part without pages for the rest is not taken where it would need
+      // them.
       if (before.entries[id].unit.state != UnitState::kReady ||
           pagesFor(id, present) > before.pagesHeldBy(id))
         continue;
@@ -69,10 +70,8 @@ void CacheDirectory::takeHeld(const CacheDirectory &before, QuotaGroup &group) {
     demand(id);
     for (UnitEvent event : {UnitEvent::kReadBegun, UnitEvent::kReadCompleted})
       apply(id, event);
-    if (rules.eviction == EvictionPolicy::kArc && entry.arc.list == ArcList::kForgotten)
-      group.arc.use(entry.arc, pagesHeldBy(id), group.pages);
-    else
-      group.arc.resize(entry.arc, pagesHeldBy(id));
+    if (adaptive)
+      adaptive->take(layers[entry.layer].group, id, pagesHeldBy(id), group.pages);
   }
 }
 

@@ -10,7 +10,7 @@ namespace moert {
 struct CacheCounts {
   uint64_t hits = 0;   // Demanded experts that were resident when the layer pass began.
   uint64_t misses = 0; // The other demanded experts.
-  uint64_t lowHits = 0, lowMisses = 0; // Those that were demanded with fewer slices than all.
+  uint64_t lowHits = 0, lowMisses = 0; // Demanded with fewer slices than all.
   uint64_t evictions = 0;              // Without those of upper slices alone.
   uint64_t bytesRead = 0;              // Includes prefetches and promotions.
   uint64_t prefetchesRead = 0;

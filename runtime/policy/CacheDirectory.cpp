@@ -1,105 +1,42 @@
 #include "runtime/policy/CacheDirectory.h"
 
-#include "runtime/base/CheckedMath.h"
-
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <optional>
 
 namespace moert {
 
 //===-- Making --------------------------------------------------------------------------------===//
 
-// With one pool every expert in memory competes in every layer pass.
-static size_t mostCandidates(const CacheRules &rules, const DirectorySize &size) {
-  return rules.sharing == CacheSharing::kOnePool ? size.experts : size.widestLayer;
-}
-
-static size_t groupCount(const CacheRules &rules, const DirectorySize &size) {
-  return rules.sharing == CacheSharing::kOnePool ? 1 : size.layers;
-}
-
 CacheDirectory::CacheDirectory(const CacheRules &cacheRules, uint64_t pagesInStaging,
                                const DirectorySize &size)
-    : rules(cacheRules), stagingPages(pagesInStaging) {
-  layers.reserve(size.layers);
-  groups.reserve(groupCount(rules, size));
-  entries.reserve(size.experts);
-  wantedIds.reserve(size.widestLayer);
-  unkeptIds.reserve(mostCandidates(rules, size));
+    : CacheHoldings(cacheRules, pagesInStaging, size) {
+  turns.reserve(size.layers);
   candidates.reserve(candidatesPerExpert() * mostCandidates(rules, size));
   passScratch.reserve(candidatesPerExpert() * mostCandidates(rules, size));
   if (rules.sharing == CacheSharing::kOnePool)
     leavingOrder.reserve(candidatesPerExpert() * size.experts);
-  if (rules.baseSlices == 0)
-    return;
-  reducedIds.reserve(mostCandidates(rules, size));
-  upperHistories.reserve(size.experts);
+  if (rules.baseSlices > 0)
+    upperHistories.reserve(size.experts);
+  if (rules.eviction == EvictionPolicy::kArc)
+    adaptive.emplace(size.layers, size.experts);
 }
 
 void CacheDirectory::addLayer(uint64_t quotaPages, bool repeatsEveryStep) {
-  uint32_t index = static_cast<uint32_t>(layers.size());
-  if (groups.empty() || rules.sharing == CacheSharing::kLayerQuotas)
-    groups.emplace_back().firstLayer = index;
-  groups.back().endLayer = index + 1;
-  groups.back().pages += quotaPages;
-  layers.push_back({.firstId = static_cast<uint32_t>(entries.size()),
-                    .place = cycleLayers,
-                    .group = static_cast<uint32_t>(groups.size() - 1),
-                    .repeatsEveryStep = repeatsEveryStep});
+  CacheHoldings::addLayer(quotaPages);
+  turns.push_back({.place = cycleLayers, .repeatsEveryStep = repeatsEveryStep});
   cycleLayers += repeatsEveryStep;
+  if (adaptive)
+    adaptive->addGroup();
 }
 
-void CacheDirectory::addExpert(uint32_t pages, uint64_t bytes, uint16_t slices) {
-  Layer &layer = layers.back();
-  QuotaGroup &group = groups.back();
-  widestLayer = std::max<size_t>(widestLayer, ++layer.experts);
-  layer.largestRecordPages = std::max<uint64_t>(layer.largestRecordPages, pages);
-  group.largestRecordPages = std::max<uint64_t>(group.largestRecordPages, pages);
-  DirectoryEntry &entry = entries.emplace_back();
-  entry.bytes = bytes;
-  entry.pages.whole = {0, pages};
-  entry.layer = static_cast<uint32_t>(layers.size() - 1);
-  entry.unit.slices = slices;
+void CacheDirectory::addMemory() {
   if (rules.sharing == CacheSharing::kOnePool)
     leavingOrder.resize(candidatesPerExpert() * entries.size());
   if (rules.baseSlices > 0)
     upperHistories.emplace_back();
-}
-
-void CacheDirectory::addExpert(std::span<const uint64_t> ends, uint64_t pageBytes,
-                               uint16_t lowCopySlices) {
-  assert(lowCopySlices < ends.size());
-  const uint16_t base = baseSlicesOf(ends.size(), lowCopySlices, rules.baseSlices);
-  const uint64_t baseEnd = base == 0 ? 0 : ends[base - 1u];
-  const ExpertPages pages = expertPagesOf(ends.back(), base, baseEnd, lowCopySlices > 0, pageBytes);
-  addExpert(pages.most(), lowCopySlices > 0 ? ends.back() - baseEnd : ends.back(),
-            static_cast<uint16_t>(ends.size()));
-  if (ends.size() == 1)
-    return;
-  DirectoryEntry &entry = entries.back();
-  entry.pages = pages;
-  entry.unit.lowCopySlices = lowCopySlices;
-  hasSomeCopies |= lowCopySlices > 0;
-  entry.firstSliceEnd = static_cast<uint32_t>(sliceEnds.size());
-  sliceEnds.insert(sliceEnds.end(), ends.begin(), ends.end());
-}
-
-uint64_t CacheDirectory::bytesOf(uint32_t id, uint16_t first, uint16_t end) const {
-  const DirectoryEntry &entry = entries[id];
-  if (end == entry.unit.slices && first == entry.unit.firstOf(end))
-    return entry.bytes;
-  assert(entry.firstSliceEnd != UINT32_MAX);
-  auto endOf = [&](uint16_t slices) {
-    return slices == 0 ? 0 : sliceEnds[entry.firstSliceEnd + slices - 1];
-  };
-  return endOf(end) - endOf(first);
-}
-
-uint32_t CacheDirectory::missingPages(uint32_t id) const {
-  const uint32_t held = entries[id].isHeld() ? pagesHeldBy(id) : 0;
-  return std::max(held, pagesFor(id, entries[id].slicesDuringPass())) - held;
+  if (adaptive)
+    adaptive->addExpert();
 }
 
 //===-- A layer pass -------------------------------------------------------------------------===//
@@ -136,54 +73,41 @@ bool CacheDirectory::beginPass(uint32_t layer, const PassDemand &demand) {
 }
 
 void CacheDirectory::remember(uint32_t layerIndex, const PassDemand &demand) {
-  Layer &layer = layers[layerIndex];
+  const Layer &layer = layers[layerIndex];
+  LayerTurns &turn = turns[layerIndex];
   ++passes;
-  ++layer.turn;
-  layer.tokens += std::min(demand.tokens, UINT32_MAX - layer.tokens);
+  ++turn.turn;
+  turn.tokens += std::min(demand.tokens, UINT32_MAX - turn.tokens);
   tokensOfPass = demand.tokens;
-  bool needsProbabilities = rules.eviction == EvictionPolicy::kReuseDistance;
-  FrequencyStep step(needsProbabilities ? demand.tokens : 1);
-  for (uint32_t id = layer.firstId; needsProbabilities && id < layer.firstId + layer.experts; ++id)
+  const EvictionScore &score = scoreOf(rules.eviction);
+  const FrequencyStep step(score.needsFrequencies ? demand.tokens : 1);
+  for (uint32_t id = layer.firstId; score.needsFrequencies && id < layer.firstId + layer.experts;
+       ++id)
     forEachHistory(id, [&step](ExpertHistory &history) { step.fade(history); });
   for (uint32_t rank = 0; rank < wantedIds.size(); ++rank) {
     DirectoryEntry &entry = entries[wantedIds[rank]];
     const uint32_t uses = demand.uses.empty() ? 1 : demand.uses[rank];
     auto addTo = [&](ExpertHistory &history) {
-      if (needsProbabilities)
+      if (score.needsFrequencies)
         step.add(history, uses);
       history.lastUse = passes;
       history.rank = rank;
-      history.lastTurn = layer.turn;
+      history.lastTurn = turn.turn;
       history.tokens += std::min(uses, UINT32_MAX - history.tokens);
-      history.lastToken = layer.tokens;
+      history.lastToken = turn.tokens;
       if (entry.demanded == entry.unit.slices)
         history.fullTokens += std::min(uses, UINT32_MAX - history.fullTokens);
     };
     addTo(entry.history);
     if (!upperHistories.empty() && entry.pages.isUpper(entry.demanded))
       addTo(upperHistories[wantedIds[rank]]);
-    if (rules.eviction == EvictionPolicy::kArc)
-      groups[layer.group].arc.use(entry.arc, pagesFor(wantedIds[rank], entry.slicesDuringPass()),
-                                  groups[layer.group].pages);
+    if (adaptive)
+      adaptive->use(layer.group, wantedIds[rank],
+                    pagesFor(wantedIds[rank], entry.slicesDuringPass()), groups[layer.group].pages);
     entry.keptSlices = entry.unit.slices;
   }
-  if (rules.eviction == EvictionPolicy::kImportance)
+  if (score.data == ScoreData::kExchanges)
     addImportances(layer, demand);
-}
-
-/// Without importances, each use counts as one.
-void CacheDirectory::addImportances(const Layer &layer, const PassDemand &demand) {
-  assert(demand.importances.empty() || demand.importances.size() == layer.experts);
-  const ImportanceStep step(demand.tokens, rules.exchange.fadeShift);
-  auto usesOf = [&demand](size_t rank) { return demand.uses.empty() ? 1 : demand.uses[rank]; };
-  for (uint32_t expert = 0; expert < layer.experts; ++expert) {
-    const DirectoryEntry &entry = entries[layer.firstId + expert];
-    uint64_t added = demand.importances.empty() ? 0 : demand.importances[expert];
-    if (demand.importances.empty() && entry.isWanted)
-      added = usesOf(entry.history.rank) * kImportanceOne;
-    forEachHistory(layer.firstId + expert,
-                   [&](ExpertHistory &history) { step.apply(history, added); });
-  }
 }
 
 void CacheDirectory::decide(uint32_t executed) {
@@ -216,26 +140,10 @@ void CacheDirectory::decide(uint32_t executed) {
   limits.otherUpperPages = group.heldUpperPages;
   for (const PassCandidate &candidate : candidates)
     limits.otherUpperPages -= candidate.use.isUpper && candidate.isReady ? candidate.pages : 0;
-  if (rules.eviction == EvictionPolicy::kArc)
-    limits.onceTargetPages = group.arc.targetPages();
+  if (adaptive)
+    limits.onceTargetPages = adaptive->targetPages(layers[executed].group);
   planPass(limits, candidates, passScratch);
   takeAnswers();
-}
-
-std::optional<uint64_t> CacheDirectory::upperPoolPages(const QuotaGroup &group) const {
-  if (rules.baseSlices == 0 || rules.upperPart == 0)
-    return {};
-  return group.pages / kFixedPointOne * rules.upperPart +
-         group.pages % kFixedPointOne * rules.upperPart / kFixedPointOne;
-}
-
-/// How many of so many pages, with so many of them for upper slices, are beyond the quota's pools.
-uint64_t CacheDirectory::surplusPages(const QuotaGroup &group, uint64_t pages,
-                                      uint64_t upperPages) const {
-  auto beyond = [](uint64_t held, uint64_t pool) { return held - std::min(held, pool); };
-  const std::optional<uint64_t> upper = upperPoolPages(group);
-  return upper ? beyond(upperPages, *upper) + beyond(pages - upperPages, group.pages - *upper)
-               : beyond(pages, group.pages);
 }
 
 void CacheDirectory::takeAnswers() {
@@ -259,7 +167,7 @@ void CacheDirectory::takeAnswers() {
 }
 
 LayerDistance CacheDirectory::distanceTo(uint32_t index) const {
-  const Layer &layer = layers[index], &executed = layers[passLayer];
+  const LayerTurns &layer = turns[index], &executed = turns[passLayer];
   uint32_t cycle = std::max(1u, cycleLayers);
   uint32_t next = executed.place + executed.repeatsEveryStep;
   return {.layersAhead = (layer.place + cycle - next) % cycle + 1,
@@ -293,7 +201,7 @@ uint64_t CacheDirectory::addCandidate(uint32_t id, bool isUpper, const LayerDist
        .isWanted =
            entry.isWanted && (!isUpper || entry.hasCopies() || entry.pages.isUpper(entry.demanded)),
        .isPinned = entry.pins > 0,
-       .isUsedAgain = entry.arc.list == ArcList::kAgain});
+       .isUsedAgain = adaptive && adaptive->isUsedAgain(id)});
   if (entry.hasCopies())
     return entry.isHeld() ? pagesHeldBy(id) : 0;
   return isReady ? pages : 0;
@@ -305,7 +213,7 @@ uint64_t CacheDirectory::addCandidates(uint32_t index, uint64_t leavingPages) {
   const Layer &layer = layers[index];
   LayerDistance distance = distanceTo(index);
   // Adaptive replacement has two orders, and its target decides between them.
-  if (index == passLayer || rules.eviction == EvictionPolicy::kArc) {
+  if (index == passLayer || adaptive) {
     uint64_t pages = 0;
     for (uint32_t id = layer.firstId; id < layer.firstId + layer.experts; ++id)
       pages += addParts(id, distance);
@@ -313,8 +221,8 @@ uint64_t CacheDirectory::addCandidates(uint32_t index, uint64_t leavingPages) {
   }
   const bool hasTwoPools = upperPoolPages(groups[layer.group]).has_value();
   std::array<uint64_t, 2> pages = {}; // For one pool, or for experts and upper slices.
-  for (uint32_t i = 0; i < layer.ordered; ++i) {
-    const Leaving &next = leavingOrderOf(layer)[i];
+  for (uint32_t i = 0; i < turns[index].ordered; ++i) {
+    const Leaving &next = leavingOrderOf(index)[i];
     uint64_t &sum = pages[hasTwoPools && next.isUpper];
     if (holdsPart(entries[next.id], next.isUpper) && entries[next.id].pins == 0 &&
         sum < leavingPages)
@@ -336,186 +244,53 @@ uint64_t CacheDirectory::addParts(uint32_t id, const LayerDistance &distance) {
 }
 
 void CacheDirectory::orderLayer(uint32_t index) {
-  Layer &layer = layers[index];
-  LayerDistance distance = distanceTo(index);
+  const Layer &layer = layers[index];
+  const LayerDistance distance = distanceTo(index);
   candidates.clear();
   for (uint32_t id = layer.firstId; id < layer.firstId + layer.experts; ++id)
     (void)addParts(id, distance);
   std::sort(
       candidates.begin(), candidates.end(),
       [](const PassCandidate &a, const PassCandidate &b) { return leavesBefore(a.use, b.use); });
-  layer.ordered = 0;
+  uint32_t &ordered = turns[index].ordered = 0;
   for (const PassCandidate &candidate : candidates)
-    leavingOrderOf(layer)[layer.ordered++] = {candidate.use.expert, candidate.use.isUpper};
+    leavingOrderOf(index)[ordered++] = {candidate.use.expert, candidate.use.isUpper};
 }
 
 void CacheDirectory::endPass() {
-  QuotaGroup &group = groups[layers[passLayer].group];
+  const uint32_t group = layers[passLayer].group;
   for (uint32_t id : wantedIds) {
     entries[id].isWanted = false;
-    if (!entries[id].isHeld()) // It never was, where a layer pass has failed.
-      group.arc.leave(entries[id].arc);
+    if (adaptive && !entries[id].isHeld()) // It never was, where a layer pass has failed.
+      adaptive->leave(group, id);
   }
   wantedIds.clear();
   unkeptIds.clear();
   reducedIds.clear();
   isOpen = false;
-  if (rules.eviction == EvictionPolicy::kArc)
-    forgetGhosts(group);
+  if (adaptive)
+    adaptive->forgetGhosts(group, groups[group].pages, layers[groups[group].firstLayer].firstId,
+                           endIdOf(groups[group]),
+                           [this](uint32_t id) { return entries[id].history.lastUse; });
   else if (rules.sharing == CacheSharing::kOnePool)
     orderLayer(passLayer);
 }
 
-bool CacheDirectory::selectLeaving(uint32_t id, std::vector<uint32_t> &leavingIds) const {
-  const DirectoryEntry &entry = entries[id];
-  const QuotaGroup &group = groupOf(id);
-  const LayerDistance distance = distanceTo(entry.layer);
-  auto useOf = [&](uint32_t one) {
-    const ExpertHistory &history = entries[one].history;
-    return EvictionCandidate{one, history.lastUse, history.rank,
-                             keepingValue(rules.eviction, history, distance, rules.weights)};
-  };
-  leavingIds.clear();
-  if (entry.pages.most() > group.pages)
-    return false;
-  uint64_t held = group.heldPages, value = 0;
-  while (held + entry.pages.most() > group.pages) {
-    std::optional<EvictionCandidate> least;
-    for (uint32_t i = 0; i < layers[entry.layer].experts; ++i) {
-      const uint32_t one = layers[entry.layer].firstId + i;
-      const bool canLeave =
-          entries[one].unit.state == UnitState::kReady && entries[one].pins == 0 &&
-          std::find(leavingIds.begin(), leavingIds.end(), one) == leavingIds.end();
-      if (canLeave && (!least || leavesBefore(useOf(one), *least)))
-        least = useOf(one);
-    }
-    if (!least || (value += least->value) >= useOf(id).value)
-      return false;
-    leavingIds.push_back(least->expert);
-    held -= pagesHeldBy(least->expert);
-  }
-  return true;
-}
-
-void CacheDirectory::forgetGhosts(QuotaGroup &group) {
-  for (ArcList list; (list = group.arc.overfullGhosts(group.pages)) != ArcList::kForgotten;) {
-    DirectoryEntry *oldest = nullptr;
-    for (uint32_t index = group.firstLayer; index < group.endLayer; ++index)
-      for (uint32_t i = 0; i < layers[index].experts; ++i) {
-        DirectoryEntry &entry = entries[layers[index].firstId + i];
-        if (entry.arc.list == list && (!oldest || entry.history.lastUse < oldest->history.lastUse))
-          oldest = &entry;
-      }
-    group.arc.forget(oldest->arc);
-  }
-}
-
-//===-- Units and their pages
-//------------------------------------------------------------------===//
-
 UnitState CacheDirectory::apply(uint32_t id, UnitEvent event) {
-  const DirectoryEntry &entry = entries[id];
-  return apply(id, event, event == UnitEvent::kReduced ? entry.pages.baseSlices : entry.demanded);
-}
-
-void CacheDirectory::beginPrefetch(uint32_t id, uint16_t slices) {
-  apply(id, UnitEvent::kPrefetchBegun, slices);
-}
-
-UnitState CacheDirectory::apply(uint32_t id, UnitEvent event, uint16_t slices) {
-  DirectoryEntry &entry = entries[id];
-  const CacheUnit before = entry.unit;
-  if (!entry.unit.apply(event, slices)) {
-    assert(false && "kUnitTable forbids it");
-    ++forbidden;
-    return entry.unit.state;
-  }
-  countPages(id, before, Change::kTaken);
-  countPages(id, entry.unit, Change::kAdded);
-  // One that is demanded again leaves with endPass, if it does.
-  if (!entry.isWanted && (event == UnitEvent::kEvicted || event == UnitEvent::kRetained))
-    groupOf(id).arc.leave(entry.arc);
+  const uint64_t forbiddenBefore = forbiddenEvents();
+  const UnitState state = changeUnit(id, event);
+  if (!adaptive || forbiddenEvents() > forbiddenBefore)
+    return state;
+  const uint32_t group = layers[entries[id].layer].group;
+  // A unit that is demanded again leaves with endPass, if it does.
+  if (!entries[id].isWanted && (event == UnitEvent::kEvicted || event == UnitEvent::kRetained))
+    adaptive->leave(group, id);
   if (event == UnitEvent::kReduced)
-    groupOf(id).arc.resize(entry.arc, pagesHeldBy(id));
-  return entry.unit.state;
+    adaptive->resize(group, id, pagesHeldBy(id));
+  return state;
 }
 
-UnitState CacheDirectory::demand(uint32_t id) {
-  return apply(id, entries[id].unit.demandOf(entries[id].demanded));
-}
-
-/// Those of the expert while it is in the unit's state.
-void CacheDirectory::countPages(uint32_t id, const CacheUnit &unit, Change change) {
-  const uint64_t pages = pagesFor(id, unit.slicesHeld());
-  auto count = [change](uint64_t &sum, uint64_t number) {
-    sum = change == Change::kAdded ? sum + number : sum - number;
-  };
-  if (ownerOf(unit.state) == PageOwner::kStaging)
-    count(heldPrefetchPages, pages);
-  if (ownerOf(unit.state) != PageOwner::kLayer)
-    return;
-  count(layers[entries[id].layer].heldPages, pages);
-  count(groupOf(id).heldPages, pages);
-  count(groupOf(id).heldUpperPages, entries[id].pages.upperOf(unit.slicesHeld()));
-}
-
-bool CacheDirectory::hasRoomFor(uint32_t id) const {
-  const QuotaGroup &group = groupOf(id);
-  return group.heldPages + heldPrefetchPages + missingPages(id) <= group.pages + stagingPages;
-}
-
-bool CacheDirectory::hasRoomForPrefetch(uint32_t id, uint16_t slices) const {
-  const uint64_t pages = heldPrefetchPages + pagesFor(id, slices);
-  if (!isPrefetchable(entries[id].layer) || pages > stagingPages)
-    return false;
-  const QuotaGroup &executed = groups[layers[passLayer].group];
-  return !isOpen || executed.heldPages + pages <= executed.pages + stagingPages;
-}
-
-bool CacheDirectory::canRetain(uint32_t id) const {
-  uint64_t pages = heldPrefetchPages + pagesHeldBy(id);
-  return pages <= stagingPages && demandFitsBeside(pages);
-}
-
-bool CacheDirectory::demandFitsBeside(uint64_t prefetchedPages) const {
-  const QuotaGroup &group = groups[layers[passLayer].group];
-  uint64_t pages = group.heldPages + prefetchedPages;
-  for (uint32_t id : wantedIds)
-    pages += missingPages(id);
-  for (uint32_t id : unkeptIds)
-    pages -= entries[id].isHeld() && !entries[id].isWanted ? pagesHeldBy(id) : 0;
-  for (uint32_t id : reducedIds)
-    pages -= entries[id].isHeld() && !entries[id].isWanted
-                 ? pagesHeldBy(id) - pagesFor(id, entries[id].keptSlices)
-                 : 0;
-  return pages <= group.pages + stagingPages;
-}
-
-//===-- Pins, start, prompts ------------------------------------------------------------------===//
-
-uint64_t CacheDirectory::pinLimitPages(uint32_t id) const {
-  const QuotaGroup &group = groupOf(id);
-  if (upperPoolPages(group))
-    return 0;
-  return std::min(group.pages, group.pages + stagingPages - group.largestRecordPages);
-}
-
-bool CacheDirectory::pin(uint32_t id) {
-  DirectoryEntry &entry = entries[id];
-  uint64_t pages = entry.pins == 0 ? entry.pages.most() : 0;
-  if (pages > 0 && pinnedPages(id) + pages > pinLimitPages(id))
-    return false;
-  groupOf(id).pinnedPages += pages;
-  ++entry.pins;
-  return true;
-}
-
-void CacheDirectory::unpin(uint32_t id) {
-  DirectoryEntry &entry = entries[id];
-  assert(entry.pins > 0);
-  if (--entry.pins == 0)
-    groupOf(id).pinnedPages -= entry.pages.most();
-}
+//===-- Start, prompts ------------------------------------------------------------------------===//
 
 bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
                                    std::vector<uint32_t> &fitting,
@@ -543,14 +318,13 @@ bool CacheDirectory::selectFitting(uint32_t layer, const PassDemand &demand,
 }
 
 void CacheDirectory::forgetUse() {
-  for (DirectoryEntry &entry : entries) {
+  for (DirectoryEntry &entry : entries)
     entry.history = {};
-    entry.arc = {};
-  }
+
   std::ranges::fill(upperHistories, ExpertHistory());
-  for (QuotaGroup &group : groups)
-    group.arc = {};
-  for (Layer &layer : layers)
+  if (adaptive)
+    adaptive->forgetAll();
+  for (LayerTurns &layer : turns)
     layer.tokens = 0;
 }
 

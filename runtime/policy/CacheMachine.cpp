@@ -28,7 +28,7 @@ CacheMachine::CacheMachine(CacheDirectory filled, const CacheReadLimits &readLim
 
 void CacheMachine::prefetch(const LayerPrefetch &prefetch) {
   if (limits.prefetchReads > 0 && !promotions.exchanges())
-    prefetches.name(directory, prefetch);
+    prefetches.nominate(directory, prefetch);
 }
 
 //===-- A layer pass --------------------------------------------------------------------------===//
@@ -264,7 +264,7 @@ void CacheMachine::abandonPass() {
 
 //===-- Prefetches, prompts -------------------------------------------------------------------===//
 
-/// One that is being read gives its pages back when its read has ended.
+/// A prefetch that is being read gives its pages back when its read has ended.
 void CacheMachine::cancel(std::span<const uint32_t> begun) {
   for (uint32_t id : begun)
     if (apply(id, UnitEvent::kCancelled) == UnitState::kAbsent)

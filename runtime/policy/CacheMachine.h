@@ -5,6 +5,9 @@
 //   compiler/plan/CacheReplay       without time: each read completes at once;
 //   compiler/plan/TimedReplay       with the clock of a simulated disk.
 // What stays, what is hit, missed and evicted depends on the demand alone, so all three agree.
+//
+// There is one machine per tier: a read that it begins is a demand of the tier below, which for
+// host memory is the disk.
 #pragma once
 
 #include "runtime/policy/CacheCounts.h"

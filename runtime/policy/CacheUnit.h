@@ -94,9 +94,6 @@ constexpr bool isBeingRead(UnitState state) {
          state == kCancelled;
 }
 
-/// Where a unit's pages are.
-enum class MemoryTier : uint8_t { kHost = 0 };
-
 /// Whether the unit's read was begun by a demand, and not as a prefetch.
 constexpr bool isDemandedRead(UnitState state) {
   return state == UnitState::kLoading || state == UnitState::kUpgrading;
@@ -111,12 +108,11 @@ constexpr bool isDemandedRead(UnitState state) {
 /// copy that stayed in memory serves a demand for less.
 struct CacheUnit {
   UnitState state = UnitState::kAbsent;
-  MemoryTier tier = MemoryTier::kHost;
   uint16_t slices = 1;        // In the record.
   uint16_t lowCopySlices = 0; // The first ones, of the low copy; 0: there are no separate copies.
   uint16_t slicesWanted = 0;
   uint16_t slicesPresent = 0;
-  uint16_t slicesPrefetched = 0; // That the read of a prefetch brings.
+  uint16_t slicesPrefetched = 0; // Brought by the read of a prefetch.
 
   bool isHeld() const { return state >= UnitState::kLoading && state < UnitState::kPrefetching; }
   bool isPrefetch() const { return state >= UnitState::kPrefetching; }

@@ -28,7 +28,7 @@ struct ExpertPages {
   PageRange of(uint16_t slices) const {
     return slices == 0 ? PageRange() : slices <= baseSlices ? base : whole;
   }
-  /// Whether so many are more than the base.
+  /// True if `slices` exceeds the base.
   bool isUpper(uint16_t slices) const { return baseSlices > 0 && slices > baseSlices; }
   /// The pages of the upper slices, or of the others.
   uint32_t ofPart(bool isUpperPart) const {
@@ -36,7 +36,7 @@ struct ExpertPages {
       return baseSlices > 0 ? base.count() : whole.count();
     return hasCopies ? whole.count() : whole.count() - base.count();
   }
-  /// Those of so many slices that are for upper slices.
+  /// Pages of so many slices that are for upper slices.
   uint32_t upperOf(uint16_t slices) const { return isUpper(slices) ? ofPart(true) : 0; }
   uint32_t most() const { return std::max(base.count(), whole.count()); }
   uint32_t least() const {

@@ -9,12 +9,6 @@
 
 namespace moert {
 
-std::string_view missActionName(MissAction action) {
-  static constexpr std::array<std::string_view, kMissActions> kNames = {
-      "wait", "lower", "skip", "substitute", "mask", "prompts"};
-  return kNames[static_cast<size_t>(action)];
-}
-
 /// ":0.6": the fewest digits from which the number is found again.
 static std::string fractionText(uint32_t fraction) {
   std::array<char, 16> text;
@@ -31,14 +25,11 @@ static std::string fractionText(uint32_t fraction) {
 }
 
 std::string missRuleText(const MissRule &rule) {
-  std::string text(missActionName(rule.action));
-  if (rule.isLossy() && rule.action != MissAction::kMask)
-    text += fractionText(rule.waitUpTo);
-  if (rule.action == MissAction::kLower)
-    text += fractionText(rule.skipBeyond);
-  if (rule.action == MissAction::kSubstitute)
-    text += fractionText(rule.substituteWithin);
-  if ((rule.action == MissAction::kLower || rule.changesPrompts()) && rule.lowSlices != 1)
+  const MissActionRow &row = rowOf(rule.action);
+  std::string text(row.name);
+  for (uint32_t MissRule::*fraction : row.fractions)
+    text += fraction ? fractionText(rule.*fraction) : "";
+  if (row.takesSlices && rule.lowSlices != 1)
     text += ":" + std::to_string(rule.lowSlices);
   return text;
 }
@@ -101,18 +92,20 @@ static void maskMissing(const MissInputs &inputs, TakenExperts &taken) {
   taken.skipped = static_cast<uint32_t>(most) - taken.count;
 }
 
-/// An expert that is missing at its planned precision and is not important.
-static void decideMissing(int32_t expert, bool isLeftOut, const MissRule &rule,
-                          const MissInputs &inputs, TakenExperts &taken) {
+void substituteMissing(int32_t expert, float /*score*/, const MissRule &rule,
+                       const MissInputs &inputs, TakenExperts &taken) {
+  const int32_t substitute = substituteFor(expert, rule, inputs, taken);
+  const int32_t takes = substitute < 0 ? expert : substitute;
+  taken.substituted += substitute >= 0;
+  taken.add(takes, at(inputs.planned, takes));
+}
+
+// What is in memory costs nothing, so it is neither skipped nor computed with less.
+void lowerMissing(int32_t expert, float score, const MissRule &rule, const MissInputs &inputs,
+                  TakenExperts &taken) {
   const uint16_t planned = at(inputs.planned, expert), resident = at(inputs.resident, expert);
-  if (rule.action == MissAction::kSubstitute) {
-    const int32_t substitute = substituteFor(expert, rule, inputs, taken);
-    if (substitute < 0)
-      return taken.add(expert, planned);
-    ++taken.substituted;
-    return taken.add(substitute, at(inputs.planned, substitute));
-  }
-  // What is in memory costs nothing, so it is neither skipped nor computed with less.
+  const bool isLeftOut =
+      rule.action == MissAction::kSkip || score > static_cast<float>(rule.skipBeyond);
   const uint16_t low = isLeftOut ? uint16_t(0) : std::min<uint16_t>(rule.lowSlices, planned);
   const uint16_t slices = std::max(low, resident);
   taken.skipped += slices == 0;
@@ -153,6 +146,7 @@ void decideMisses(const MissRule &rule, const MissInputs &inputs, TakenExperts &
   assert(!inputs.chosen.empty() && inputs.weights.size() == inputs.chosen.size());
   if (rule.action == MissAction::kMask)
     return maskMissing(inputs, taken);
+  ReplaceMissing *const replaceMissing = rowOf(rule.action).replaceMissing;
   float sum = 0, before = 0;
   for (float weight : inputs.weights)
     sum += weight;
@@ -163,12 +157,10 @@ void decideMisses(const MissRule &rule, const MissInputs &inputs, TakenExperts &
     before += inputs.weights[rank];
     const bool isResident = at(inputs.resident, expert) == at(inputs.planned, expert);
     const bool isImportant = rank == 0 || !(score > static_cast<float>(rule.waitUpTo));
-    if (isResident || isImportant || !rule.changesDecoding())
+    if (isResident || isImportant || !replaceMissing)
       taken.add(expert, at(inputs.planned, expert));
     else
-      decideMissing(expert,
-                    rule.action == MissAction::kSkip || score > static_cast<float>(rule.skipBeyond),
-                    rule, inputs, taken);
+      replaceMissing(expert, score, rule, inputs, taken);
   }
 }
 

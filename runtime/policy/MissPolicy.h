@@ -3,9 +3,9 @@
 // same inputs give the same answer on every machine. Whether a read has arrived is no input.
 #pragma once
 
-#include "runtime/policy/Eviction.h"
 #include "runtime/policy/Prefetches.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,11 +24,6 @@ enum class MissAction : uint8_t {
   /// Fewer slices of the experts that few tokens of a prompt's chunk use; decoding waits.
   kLowerPrompts = 5,
 };
-constexpr size_t kMissActions = 6;
-
-/// "wait", "lower", "skip", "substitute", "mask", "prompts".
-std::string_view missActionName(MissAction action);
-
 /// Importance is counted from the best rank on: the score of a rank is the part that the better
 /// ranks have of the weights that the router gave (HOBBIT, arXiv 2411.01433, equation 2), so the
 /// best rank has 0 and is always computed as planned. In prompts, for kLowerPrompts, the score of
@@ -69,8 +64,7 @@ void lowerPrefetch(const MissRule &rule, uint32_t topK,
 void lowerUnpopular(const MissRule &rule, std::span<uint16_t> slices);
 
 /// "lower:0.6:0.9", "skip:0.9", "substitute:0.5:0.2", "mask", "prompts:0.75", "wait": the action,
-/// then the scores and the distance that it uses as fractions, then the slices if they are not one:
-/// "lower:0.6:0.9:2".
+/// then its fractions, then the slices if they are not one: "lower:0.6:0.9:2".
 std::string missRuleText(const MissRule &rule);
 
 /// Experts and ranks of one token. Slices are counted from the first of a record.
@@ -86,7 +80,7 @@ struct MissInputs {
 /// Borrows the arrays.
 struct TakenExperts {
   std::span<int32_t> experts;
-  std::span<uint16_t> slices; // That each is computed with.
+  std::span<uint16_t> slices; // Each is computed with so many.
   uint32_t count = 0;
   uint32_t lowered = 0, skipped = 0, substituted = 0; // Chosen ones.
 
@@ -95,6 +89,59 @@ struct TakenExperts {
     slices[count++] = withSlices;
   }
 };
+
+/// Adds what takes the place of an expert that is missing at its planned precision and is not
+/// important; `score`: of its rank.
+using ReplaceMissing = void(int32_t expert, float score, const MissRule &rule,
+                            const MissInputs &inputs, TakenExperts &taken);
+ReplaceMissing lowerMissing, substituteMissing;
+
+/// What belongs to an action: everything but the decision follows from its row.
+struct MissActionRow {
+  std::string_view name; // As in rules, JSON and attributes.
+  /// For reports; {0} and {1} stand for the fractions, {slices} for the slices.
+  std::string_view sentence;
+  std::array<uint32_t MissRule::*, 2> fractions = {}; // In the order of a rule's text.
+  bool takesSlices = false;
+  bool usesLikelihoods = false;
+  ReplaceMissing *replaceMissing = nullptr; // While decoding; null: none is replaced.
+};
+
+inline constexpr auto kMissActionRows = std::to_array<MissActionRow>({
+    {.name = "wait", .sentence = "wait"},
+    {.name = "lower",
+     .sentence =
+         "lower: ranks whose better ones have more than {0} of the weight are computed with "
+         "{slices}, with more than {1} left out",
+     .fractions = {&MissRule::waitUpTo, &MissRule::skipBeyond},
+     .takesSlices = true,
+     .replaceMissing = lowerMissing},
+    {.name = "skip",
+     .sentence = "skip: ranks whose better ones have more than {0} of the weight are left out",
+     .fractions = {&MissRule::waitUpTo},
+     .replaceMissing = lowerMissing},
+    {.name = "substitute",
+     .sentence =
+         "substitute: ranks whose better ones have more than {0} of the weight are replaced "
+         "by a resident expert at most {1} less likely",
+     .fractions = {&MissRule::waitUpTo, &MissRule::substituteWithin},
+     .usesLikelihoods = true,
+     .replaceMissing = substituteMissing},
+    {.name = "mask", .sentence = "mask: only resident experts take part", .usesLikelihoods = true},
+    {.name = "prompts",
+     .sentence = "prompts: experts of a chunk, but for the {0} that most of its tokens use, are "
+                 "computed with {slices}",
+     .fractions = {&MissRule::waitUpTo},
+     .takesSlices = true},
+});
+constexpr size_t kMissActions = kMissActionRows.size();
+
+constexpr const MissActionRow &rowOf(MissAction action) {
+  return kMissActionRows[static_cast<size_t>(action)];
+}
+constexpr std::string_view missActionName(MissAction action) {
+  return rowOf(action).name;
+}
 
 /// Adds the experts that take part. `taken` has room for all chosen ones.
 void decideMisses(const MissRule &rule, const MissInputs &inputs, TakenExperts &taken);

@@ -183,7 +183,7 @@ template <typename Counts> void PassPlanner::fit(uint64_t kept, uint64_t pages, 
 /// it free when the layer pass is over. The last to leave comes first. A record stays with all that
 /// is demanded of it, since one that stays in part would be read while others pass through.
 ///
-/// One that has no room has none later either, so each is tried once.
+/// A record that has no room has none later either, so each is tried once.
 void PassPlanner::keepWhatPasses() {
   std::array<uint64_t, 2> left; // For experts and for upper slices.
   for (bool isUpper : {false, true}) {

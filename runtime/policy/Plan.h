@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/base/Origin.h"
-#include "runtime/policy/CacheDirectory.h"
+#include "runtime/policy/CacheRules.h"
 #include "runtime/policy/MissPolicy.h"
 #include "runtime/policy/Prefetches.h"
 

@@ -20,7 +20,7 @@ PrefetchList::PrefetchList(const DirectorySize &size) : widestLayer(size.widestL
   slicesToRead.resize(size.experts);
 }
 
-void PrefetchList::name(const CacheDirectory &directory, const LayerPrefetch &prefetch) {
+void PrefetchList::nominate(const CacheDirectory &directory, const LayerPrefetch &prefetch) {
   if (prefetch.rule.predictor == Predictor::kOff)
     return;
   size_t index = 0;
@@ -119,8 +119,8 @@ void PrefetchList::expect(const CacheDirectory &directory, const Named &prefetch
     const uint32_t id = candidate.id;
     const bool isHeld = directory.at(id).isHeld();
     reads += !isHeld;
-    // One that is held and stays is resident anyway, with the slices that it has. One that leaves
-    // with another copy than this is not read for the rule.
+    // An expert that is held and stays is resident anyway, with the slices that it has. An expert
+    // that leaves with another copy than this is not read for the rule.
     const bool isFromRule = !isHeld || canStay(directory, id, candidate.slices);
     expected[id] = isFromRule ? candidate.slices : uint16_t(0);
   }

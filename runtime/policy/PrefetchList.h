@@ -13,10 +13,10 @@
 
 namespace moert {
 
-/// Around a layer pass of the directory: name() before it; beginPass() after the directory's; then
-/// the owner applies the events of the cancelled and the demanded units and calls select(); begin()
-/// whenever hasRoomForPrefetch(next()). Allocates nothing after it was made. One thread; ids are
-/// the directory's.
+/// Around a layer pass of the directory: nominate() before it; beginPass() after the directory's;
+/// then the owner applies the events of the cancelled and the demanded units and calls select();
+/// begin() whenever hasRoomForPrefetch(next()). Allocates nothing after it was made. One thread;
+/// ids are the directory's.
 ///
 /// Invariant: each prefetch of the directory was begun here, or was cancelled and is being read.
 class PrefetchList {
@@ -26,7 +26,7 @@ public:
   /// Records prefetch candidates for a later layer, before the layer pass of the layer that
   /// predicts them. They replace what was named before for the same layer. Layers beyond kMostAhead
   /// at a time are ignored.
-  void name(const CacheDirectory &directory, const LayerPrefetch &prefetch);
+  void nominate(const CacheDirectory &directory, const LayerPrefetch &prefetch);
 
   /// The directory's layer pass has begun and decided. Cancels prefetches of its layer that it does
   /// not demand, and prefetches of later layers, the last one begun first, until the demand has

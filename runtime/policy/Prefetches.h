@@ -2,7 +2,7 @@
 // expects them to be used.
 #pragma once
 
-#include "runtime/policy/Eviction.h"
+#include "runtime/policy/EvictionScores.h"
 
 #include <cstdint>
 #include <span>

@@ -38,7 +38,7 @@ public:
   /// The directory's layer pass has begun and decided. Forgets promotions that it demands. Cancels
   /// others, the last one asked for first, until its demand has room beside the rest.
   void beginPass(const CacheDirectory &directory, uint32_t layer);
-  /// Those that the last beginPass or cancelAll cancelled after they were begun.
+  /// Promotions that the last beginPass or cancelAll cancelled after they were begun.
   std::span<const uint32_t> cancelled() const { return cancelledIds; }
   /// The directory's layer pass has ended: asks for the most important absent expert of its layer
   /// if it is the layer's turn to exchange one, if less important ones would leave for it, and if

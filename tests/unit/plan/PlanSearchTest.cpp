@@ -219,13 +219,13 @@ TEST_CASE("what is not taken in the end is said to be slower, or too little fast
     with.recipe.prefetch = prefetch;
     with.recipe.prefetchRecords = 1;
     with.decisions.push_back({"prefetches", "by gate", "2 ms"});
-    with.decisions.push_back({kSilence, "none", "2 ms"});
+    with.decisions.push_back({kUnprefetchedLayers, "none", "2 ms"});
     PlanTrials trials(problem, 1);
     const SearchedPlan accepted = acceptPlan(problem, trials, std::vector{without, with}, 1);
     REQUIRE(settingsOf(accepted).prefetches.empty());
     std::string reason;
     for (const PlanReason &made : accepted.planned.decisions) {
-      CHECK(made.decision != kSilence);
+      CHECK(made.decision != kUnprefetchedLayers);
       if (made.decision == "prefetches")
         reason = made.reason;
     }

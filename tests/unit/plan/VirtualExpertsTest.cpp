@@ -26,7 +26,7 @@ struct SmallModel {
       addPass(0, token == 0 ? Experts{1, 3} : Experts{2}, token == 0);
       addPass(1, {0}, false);
     }
-    inputs = {.recordBytes = records, .pageBytes = kPage, .norms = norms, .topK = topK};
+    inputs = {.recordBytes = records, .topK = topK, .expertNorms = norms, .pageBytes = kPage};
     settings.allotment = {2, {2, 2}};
     settings.rules = rulesOf(Preset::kSwapMoe);
   }
@@ -43,7 +43,7 @@ struct SmallModel {
   std::vector<std::vector<uint32_t>> norms{{kFixedPointOne, 100, 100, 300}, {5, 9, 9, 7}};
   std::vector<uint32_t> topK{2, 1};
   RoutingTrace trace;
-  VirtualExpertInputs inputs;
+  PlanProblem inputs;
   PlanSettings settings;
 };
 
@@ -56,7 +56,7 @@ TEST_CASE("experts are ordered by their uses times their norms, and those withou
   CHECK(expertsByImportance(model.inputs) == std::vector<Experts>{{2, 3, 1, 0}, {0, 1, 2, 3}});
   model.inputs.trace = nullptr;
   CHECK(expertsByImportance(model.inputs) == std::vector<Experts>{{0, 3, 1, 2}, {1, 2, 3, 0}});
-  model.inputs.norms = {};
+  model.inputs.expertNorms = {};
   CHECK(expertsByImportance(model.inputs) == std::vector<Experts>{{0, 1, 2, 3}, {0, 1, 2, 3}});
 }
 

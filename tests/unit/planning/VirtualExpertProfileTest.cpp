@@ -24,10 +24,9 @@ struct TinyProfile {
     budget.prefillChunk = 16;
   }
   std::vector<Plan> configurations(uint32_t count, uint64_t seed) const {
-    const VirtualExpertInputs inputs = {.recordBytes = facts.recordBytes,
-                                        .pageBytes = facts.footprint.pageBytes,
-                                        .norms = {},
-                                        .topK = facts.topK};
+    const PlanProblem inputs = {.recordBytes = facts.recordBytes,
+                                .topK = facts.topK,
+                                .pageBytes = facts.footprint.pageBytes};
     return randomConfigurations(facts, inputs, {&budget, 1}, count, seed);
   }
 

@@ -10,10 +10,9 @@ namespace moert {
 inline std::vector<CacheRules> allRules() {
   std::vector<CacheRules> all;
   for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
-    for (EvictionPolicy policy :
-         {EvictionPolicy::kLru, EvictionPolicy::kLfu, EvictionPolicy::kEdgeMoe,
-          EvictionPolicy::kArc, EvictionPolicy::kLeastStale, EvictionPolicy::kReuseDistance})
-      all.push_back({policy, sharing, PromptSurvival::kEverything});
+    for (size_t policy = 0; policy < kEvictionPolicies; ++policy)
+      if (kEvictionScores[policy].data == ScoreData::kNothing)
+        all.push_back({EvictionPolicy(policy), sharing, PromptSurvival::kEverything});
   for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
     all.push_back(
         {EvictionPolicy::kWeighted,

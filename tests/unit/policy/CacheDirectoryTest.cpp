@@ -467,10 +467,10 @@ TEST_CASE("adaptive replacement remembers by the pages that experts had, not by 
   runPass(6, 1);
   // Seven pages are remembered of the twelve that may be; 28 pages of records would be too many.
   CHECK(directory.pagesHeld(0) == 6);
-  CHECK(directory.at(0).arc.list == ArcList::kAgainGhost);
-  CHECK(directory.at(0).arc.pages == 1);
+  CHECK(directory.adaptiveReplacement()->placeOf(0).list == ArcList::kAgainGhost);
+  CHECK(directory.adaptiveReplacement()->placeOf(0).pages == 1);
   runPass(6, 2); // Three more pages: three experts leave.
-  CHECK(directory.at(6).arc.pages == 4);
-  CHECK(directory.at(3).arc.list == ArcList::kAgainGhost);
+  CHECK(directory.adaptiveReplacement()->placeOf(6).pages == 4);
+  CHECK(directory.adaptiveReplacement()->placeOf(3).list == ArcList::kAgainGhost);
   CHECK(directory.pagesHeld(0) == 6);
 }

@@ -117,7 +117,6 @@ CacheUnit after(std::initializer_list<std::pair<Event, uint16_t>> events) {
       CHECK(unit.slicesPresent == unit.slicesWanted);
     if (unit.state == State::kAbsent)
       CHECK(unit.slicesWanted == 0);
-    CHECK(unit.tier == MemoryTier::kHost);
   }
   return unit;
 }

@@ -1,9 +1,13 @@
 #include "runtime/policy/Eviction.h"
 #include "runtime/policy/ExchangeRule.h"
+#include "runtime/policy/PublishedScores.h"
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <iterator>
 #include <limits>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 using namespace moert;
@@ -141,6 +145,21 @@ TEST_CASE("importance fades with every token and adds up to what tokens add in a
     ImportanceStep(1, kMostFadeShift).apply(most, UINT64_MAX);
   CHECK(most.importance <= uint64_t(1) << 39);
   CHECK(most.importance > uint64_t(1) << 38);
+}
+
+TEST_CASE("each policy is the row of its number") {
+  using enum EvictionPolicy;
+  const std::pair<EvictionPolicy, std::string_view> names[] = {{kLru, "lru"},
+                                                               {kLfu, "lfu"},
+                                                               {kEdgeMoe, "edgemoe"},
+                                                               {kArc, "arc"},
+                                                               {kLeastStale, "least-stale"},
+                                                               {kReuseDistance, "reuse-distance"},
+                                                               {kWeighted, "weighted"},
+                                                               {kImportance, "importance"}};
+  CHECK(std::size(names) == kEvictionPolicies);
+  for (const auto &[policy, name] : names)
+    CHECK(scoreOf(policy).name == name);
 }
 
 TEST_CASE("layers that do not come round again go first where the policy looks ahead") {

@@ -1,0 +1,42 @@
+// The rules of an expert cache, as a plan has them.
+#pragma once
+
+#include "runtime/policy/EvictionScores.h"
+#include "runtime/policy/ExchangeRule.h"
+
+#include <cstdint>
+
+namespace moert {
+
+/// Artifacts store these numbers, as all numbers of rules, and one more for two pools
+/// (StoredSharing in runtime/format/Manifest.h).
+enum class CacheSharing : uint8_t {
+  kLayerQuotas = 0, // Each layer keeps within its own quota.
+  kOnePool = 1,     // All layers compete for the sum of the quotas.
+};
+
+/// What stays in the cache for a new prompt.
+enum class PromptSurvival : uint8_t {
+  kEverything = 0, // Experts in memory and their use; frequencies fade (fadeForPrompt).
+  kContents = 1,   // The experts; their use is forgotten.
+  kPins = 2,       // Only pinned experts.
+};
+
+struct CacheRules {
+  EvictionPolicy eviction = EvictionPolicy::kLru;
+  CacheSharing sharing = CacheSharing::kLayerQuotas;
+  PromptSurvival survival = PromptSurvival::kEverything;
+  EvictionWeights weights = {}; // For ScoreData::kWeights.
+  ExchangeRule exchange = {};   // For ScoreData::kExchanges.
+  /// First slices of a record that may be held without the others, its upper slices, which then
+  /// leave by themselves. 0: an expert has pages for its whole record, however little of it is
+  /// read. Separate copies are held apart in any case.
+  uint8_t baseSlices = 0;
+  /// The part of a quota that is for upper slices and for separate copies of high precision, in
+  /// units of kFixedPointOne; the rest is for base slices and low copies. 0, or without base
+  /// slices: there is one pool for both.
+  uint32_t upperPart = 0;
+  friend bool operator==(const CacheRules &, const CacheRules &) = default;
+};
+
+} // namespace moert
