@@ -1,8 +1,8 @@
 #include "runtime/evaluation/AnswerEvaluation.h"
 
 #include "runtime/evaluation/AnswerScore.h"
-#include "runtime/generation/GeneratedText.h"
-#include "runtime/generation/Sampler.h"
+#include "runtime/text/answer/GeneratedText.h"
+#include "runtime/text/sampling/Sampler.h"
 
 #include <algorithm>
 

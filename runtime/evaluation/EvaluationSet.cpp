@@ -3,7 +3,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
 #include "runtime/base/JsonWriter.h"
-#include "runtime/generation/StopText.h"
+#include "runtime/text/answer/StopText.h"
 
 #include <algorithm>
 

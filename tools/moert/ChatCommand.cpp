@@ -144,8 +144,7 @@ EngineOptions engineOptions(const ChatOptions &options, const PreparedChat &prep
   engine.extraBytes =
       kFixedBytes + prepared.contextTokens * kTextBytesPerToken +
       prepared.settings.templateLimits.steps * kBytesPerStep +
-      Sampler::memoryBytes(prepared.sampling, prepared.model->artifact().model.vocabularySize) +
-      NgramStop::memoryBytes(prepared.settings.ngramStop, prepared.contextTokens);
+      Sampler::memoryBytes(prepared.sampling, prepared.model->artifact().model.vocabularySize);
   return engine;
 }
 

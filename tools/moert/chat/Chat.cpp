@@ -227,13 +227,11 @@ Result<std::optional<Chat::Prompt>> Chat::fit(std::span<const int32_t> answerSoF
 
 /// Generates until the answer ends or the context is full.
 Result<GenerationEnd> Chat::continueFrom(const Prompt &prompt, AnswerText &text) {
-  const std::span<const int32_t> tokens = prompt.tokens.tokens;
+  const std::vector<int32_t> &tokens = prompt.tokens.tokens;
   // The last token is always computed: its logits are needed.
-  size_t kept = std::min<size_t>({prompt.tokens.kept, session.length(), tokens.size() - 1});
-  if (!session.rewind(static_cast<uint32_t>(kept))) {
+  const size_t kept = std::min<size_t>({prompt.tokens.kept, session.length(), tokens.size() - 1});
+  if (!session.rewind(static_cast<uint32_t>(kept)))
     session.reset();
-    kept = 0;
-  }
   const size_t room = session.capacity() - tokens.size();
   const size_t wanted = settings.maxTokens - answerIds.size();
   const ModelInfo &info = loaded.model->artifact().model;
@@ -242,14 +240,12 @@ Result<GenerationEnd> Chat::continueFrom(const Prompt &prompt, AnswerText &text)
     follow = [&] { return budget.follow(); };
   Generation generation(*loaded.engine, session, sampler, {}, signals.stopsAnswer, monotonicNs,
                         follow);
-  GenerationRequest request = {.prompt = tokens.subspan(kept),
+  GenerationRequest request = {.prompt = tokens,
                                .maxTokens = static_cast<uint32_t>(std::min(room, wanted)),
                                .endTokens = info.eosTokens,
                                .fillsContext = room < wanted,
-                               .before = tokens.first(kept),
                                .ngramStop = settings.ngramStop};
-  const size_t before = answerIds.size();
-  Result<GenerationEnd> end = generation.run(request, [&](int32_t token) -> Result<bool> {
+  auto end = generation.run(std::move(request), [&](int32_t token) -> Result<bool> {
     answerIds.push_back(token);
     text.add(token);
     MOERT_RETURN_IF_ERROR(screen.status());
@@ -257,9 +253,8 @@ Result<GenerationEnd> Chat::continueFrom(const Prompt &prompt, AnswerText &text)
   });
   numbers = generation.numbers();
   loaded.account = budget.largestAccount();
-  std::vector<int32_t> all(tokens.begin(), tokens.end());
-  all.insert(all.end(), answerIds.begin() + static_cast<ptrdiff_t>(before), answerIds.end());
-  sessionText.set({}, std::move(all)); // The caller has the text once the answer has ended.
+  // The caller has the text once the answer has ended.
+  sessionText.set({}, generation.tokens().tokens());
   return end;
 }
 
