@@ -94,26 +94,4 @@ Result<SampleScore> evaluateAnswer(const EncodedAnswer &item, const AnswerRun &r
   return score;
 }
 
-Result<std::vector<SampleScore>> evaluateAnswers(std::span<const EncodedAnswer> items,
-                                                 LossMetric metric, const AnswerOptions &options,
-                                                 const Tokenizer &tokenizer, uint32_t stepTokens,
-                                                 LogitsSource &artifact, LogitsSource *reference,
-                                                 const EvaluationProgress &progress,
-                                                 const std::atomic<bool> *stop) {
-  MOERT_RETURN_IF_ERROR(checkVocabularies(artifact, reference));
-  std::vector<SampleScore> scores;
-  scores.reserve(items.size());
-  PairedPass pass(stepTokens, artifact, reference, stop);
-  const AnswerRun run = {metric, options, tokenizer, artifact, reference, stop};
-  for (const EncodedAnswer &item : items) {
-    auto score = evaluateAnswer(item, run, pass);
-    if (!score.isOk())
-      return score.status().withContext(strCat("item ", scores.size() + 1, " of ", items.size()));
-    scores.push_back(*score);
-    if (progress)
-      progress(scores.size(), items.size());
-  }
-  return scores;
-}
-
 } // namespace moert

@@ -3,6 +3,7 @@
 #include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
+#include "runtime/text/answer/ToolTypes.h"
 #include "tools/moert/Numbers.h"
 #include "tools/moert/chat/HeldKeys.h"
 
@@ -74,9 +75,7 @@ Result<Chat::Next> Chat::take(const InputMessage &message) {
 Result<Chat::Next> Chat::execute(std::string_view command) {
   const size_t end = std::min(command.find_first_of(kSpace), command.size());
   const std::string_view name = command.substr(0, end);
-  std::string_view argument = command.substr(end);
-  argument.remove_prefix(std::min(argument.find_first_not_of(kSpace), argument.size()));
-  argument = argument.substr(0, argument.find_last_not_of(kSpace) + 1);
+  const std::string_view argument = trimmed(command.substr(end));
 
   const bool takesArgument = name == "/system" || name == "/save" || name == "/memory";
   if (!takesArgument && !argument.empty()) {
