@@ -12,7 +12,7 @@
 #include "runtime/base/ThreadPool.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/evaluation/TextWindows.h"
-#include "runtime/generation/Sampler.h"
+#include "runtime/text/sampling/Sampler.h"
 
 #include <algorithm>
 #include <array>

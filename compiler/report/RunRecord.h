@@ -4,8 +4,8 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/engine/StepParts.h"
-#include "runtime/generation/RunProfile.h"
 #include "runtime/policy/Prefetches.h"
+#include "runtime/serving/RunProfile.h"
 
 #include <cstdint>
 #include <string>

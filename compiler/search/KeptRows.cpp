@@ -1,5 +1,7 @@
 #include "compiler/search/KeptRows.h"
 
+#include "runtime/base/DeterministicMath.h"
+
 #include <algorithm>
 #include <cstring>
 #include <fcntl.h>
@@ -51,7 +53,9 @@ double KeptRows::choose(std::span<const float> logits, double logSum) {
   const auto top = order.begin() + kTopTokens;
   std::nth_element(order.begin(), top, order.end(), isBefore);
   std::sort(order.begin(), top, isBefore);
-  const auto probability = [&](uint32_t token) { return exp64(double(logits[token]) - logSum); };
+  const auto probability = [&](uint32_t token) {
+    return deterministicWeight(double(logits[token]) - logSum);
+  };
   tails.assign(width, 1);
   for (uint32_t i = 0; i < kTopTokens; ++i)
     tails[order[i]] = 0;
@@ -108,17 +112,17 @@ Result<RowScore> KeptRows::replay(uint64_t row, std::span<const float> logits, i
     const double logQ = double(logits[packed.tokens[i]]) - logSum;
     const double difference = logP - logQ;
     if (i < kTopTokens) {
-      const double p = exp64(logP);
+      const double p = deterministicExp(logP);
       sum += p;
       top += p * difference;
-      ofCandidate += exp64(logQ);
+      ofCandidate += deterministicExp(logQ);
     } else {
-      rest += difference - 1 + exp64(-difference);
+      rest += difference - 1 + deterministicExp(-difference);
     }
   }
   const double scale = (1 - packed.tail) / sum;
   score.referenceLossNats = packed.lossNats;
-  score.klNats = scale * (top + log64(scale) * sum) + packed.tail - (1 - ofCandidate) +
+  score.klNats = scale * (top + deterministicLog(scale) * sum) + packed.tail - (1 - ofCandidate) +
                  packed.tail * rest / kTailTokens;
   const auto best = static_cast<size_t>(packed.tokens[0]);
   score.agrees =

@@ -75,6 +75,8 @@ DoubleDouble logarithm(double x) {
 /// e^(high + low) = 2^k * e^r, |r| <= ln(2)/2, by the Taylor series up to r^14/14!.
 double exponential(DoubleDouble x) {
   constexpr double kInverseLn2 = 1.4426950408889634;
+  if (x.high != x.high)
+    return x.high;
   if (x.high > 709.78)
     return std::numeric_limits<double>::infinity();
   if (x.high < -708.39) // The result would be subnormal.

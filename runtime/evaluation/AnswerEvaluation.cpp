@@ -1,8 +1,8 @@
 #include "runtime/evaluation/AnswerEvaluation.h"
 
 #include "runtime/evaluation/AnswerScore.h"
-#include "runtime/generation/GeneratedText.h"
-#include "runtime/generation/Sampler.h"
+#include "runtime/text/answer/GeneratedText.h"
+#include "runtime/text/sampling/Sampler.h"
 
 #include <algorithm>
 
@@ -92,28 +92,6 @@ Result<SampleScore> evaluateAnswer(const EncodedAnswer &item, const AnswerRun &r
   score.unit = item.line;
   score.items = 1;
   return score;
-}
-
-Result<std::vector<SampleScore>> evaluateAnswers(std::span<const EncodedAnswer> items,
-                                                 LossMetric metric, const AnswerOptions &options,
-                                                 const Tokenizer &tokenizer, uint32_t stepTokens,
-                                                 LogitsSource &artifact, LogitsSource *reference,
-                                                 const EvaluationProgress &progress,
-                                                 const std::atomic<bool> *stop) {
-  MOERT_RETURN_IF_ERROR(checkVocabularies(artifact, reference));
-  std::vector<SampleScore> scores;
-  scores.reserve(items.size());
-  PairedPass pass(stepTokens, artifact, reference, stop);
-  const AnswerRun run = {metric, options, tokenizer, artifact, reference, stop};
-  for (const EncodedAnswer &item : items) {
-    auto score = evaluateAnswer(item, run, pass);
-    if (!score.isOk())
-      return score.status().withContext(strCat("item ", scores.size() + 1, " of ", items.size()));
-    scores.push_back(*score);
-    if (progress)
-      progress(scores.size(), items.size());
-  }
-  return scores;
 }
 
 } // namespace moert

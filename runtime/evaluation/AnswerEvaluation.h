@@ -56,12 +56,4 @@ struct AnswerRun {
 Result<SampleScore> evaluateAnswer(const EncodedAnswer &item, const AnswerRun &run,
                                    PairedPass &pass);
 
-/// A score per item; metric is kRouge2 or kExact.
-Result<std::vector<SampleScore>> evaluateAnswers(std::span<const EncodedAnswer> items,
-                                                 LossMetric metric, const AnswerOptions &options,
-                                                 const Tokenizer &tokenizer, uint32_t stepTokens,
-                                                 LogitsSource &artifact, LogitsSource *reference,
-                                                 const EvaluationProgress &progress = {},
-                                                 const std::atomic<bool> *stop = nullptr);
-
 } // namespace moert

@@ -1,6 +1,7 @@
 #include "runtime/evaluation/ChoiceEvaluation.h"
 
 #include "runtime/evaluation/RowScore.h"
+#include "runtime/text/answer/ToolTypes.h"
 
 #include <algorithm>
 
@@ -17,16 +18,8 @@ static char letterOf(size_t choice) {
   return static_cast<char>('A' + choice);
 }
 
-/// Without white space at both ends, as in the harness.
-static std::string_view stripped(std::string_view text) {
-  constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
-  const size_t begin = text.find_first_not_of(kWhiteSpace);
-  if (begin == std::string_view::npos)
-    return {};
-  return text.substr(begin, text.find_last_not_of(kWhiteSpace) + 1 - begin);
-}
-
 std::string choicePrompt(const ChoiceItem &item, ChoiceBy by) {
+  const std::string_view question = trimmed(item.question, " \t\r\n\v\f"); // As the harness.
   std::string prompt;
   if (!item.subject.empty()) {
     std::string subject = item.subject;
@@ -35,8 +28,8 @@ std::string choicePrompt(const ChoiceItem &item, ChoiceBy by) {
                     ".\n\n");
   }
   if (by == ChoiceBy::kText)
-    return strCat(prompt, "Question: ", stripped(item.question), "\nAnswer:");
-  prompt += stripped(item.question);
+    return strCat(prompt, "Question: ", question, "\nAnswer:");
+  prompt += question;
   for (size_t i = 0; i < item.choices.size(); ++i)
     prompt += strCat("\n", letterOf(i), ". ", item.choices[i]);
   return prompt + "\nAnswer:";
@@ -159,26 +152,6 @@ private:
 Result<SampleScore> evaluateChoice(const EncodedChoice &item, PairedPass &pass) {
   MOERT_RETURN_IF_ERROR(pass.beginUnit());
   return ChoiceRun(pass, item).run();
-}
-
-Result<std::vector<SampleScore>> evaluateChoices(std::span<const EncodedChoice> items,
-                                                 uint32_t stepTokens, LogitsSource &artifact,
-                                                 LogitsSource *reference,
-                                                 const EvaluationProgress &progress,
-                                                 const std::atomic<bool> *stop) {
-  MOERT_RETURN_IF_ERROR(checkVocabularies(artifact, reference));
-  std::vector<SampleScore> scores;
-  scores.reserve(items.size());
-  PairedPass pass(stepTokens, artifact, reference, stop);
-  for (const EncodedChoice &item : items) {
-    auto score = evaluateChoice(item, pass);
-    if (!score.isOk())
-      return score.status().withContext(strCat("item ", scores.size() + 1, " of ", items.size()));
-    scores.push_back(*score);
-    if (progress)
-      progress(scores.size(), items.size());
-  }
-  return scores;
 }
 
 } // namespace moert

@@ -50,15 +50,8 @@ std::string choicePrompt(const ChoiceItem &item, ChoiceBy by);
 /// Fails where the tokenizer fails.
 Result<EncodedChoice> encodeChoice(const ChoiceItem &item, ChoiceBy by, const Tokenizer &tokenizer);
 
-/// The score of one item.
+/// The score of one item. Choices of one token each, as letters are, cost one pass, others one per
+/// choice.
 Result<SampleScore> evaluateChoice(const EncodedChoice &item, PairedPass &pass);
-
-/// A score per item. Choices of one token each, as letters are, cost one pass per item, others one
-/// per choice.
-Result<std::vector<SampleScore>> evaluateChoices(std::span<const EncodedChoice> items,
-                                                 uint32_t stepTokens, LogitsSource &artifact,
-                                                 LogitsSource *reference,
-                                                 const EvaluationProgress &progress = {},
-                                                 const std::atomic<bool> *stop = nullptr);
 
 } // namespace moert

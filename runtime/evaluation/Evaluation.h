@@ -27,6 +27,13 @@ Status checkEvaluation(const EvaluationOptions &options);
 
 using EvaluationProgress = std::function<void(uint64_t doneSamples, uint64_t samples)>;
 
+/// A score for each of `count` samples, which messages call `name`. Ends at the first error.
+Result<std::vector<SampleScore>>
+evaluateEach(uint64_t count, const char *name, uint32_t stepTokens, LogitsSource &artifact,
+             LogitsSource *reference, const EvaluationProgress &progress,
+             const std::atomic<bool> *stop,
+             const std::function<Result<SampleScore>(uint64_t sample, PairedPass &pass)> &score);
+
 /// The scores of all windows, text after text; the texts' windows have options.windowTokens. Both
 /// sources get the same tokens in steps, so at most stepTokens rows are held. Ends with
 /// kInterrupted between steps once *stop is set.

@@ -3,7 +3,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
 #include "runtime/base/JsonWriter.h"
-#include "runtime/generation/StopText.h"
+#include "runtime/text/answer/StopText.h"
 
 #include <algorithm>
 
@@ -233,11 +233,11 @@ Result<std::vector<SampleScore>> EvaluationSet::evaluate(LogitsSource &artifact,
                                                          const std::atomic<bool> *stop) const {
   const uint32_t stepTokens =
       stepTokensOf(longestTokens, vocabularySize, reference != nullptr, artifact.wholeTokens());
-  if (metric == LossMetric::kChoice)
-    return evaluateChoices(choiceItems, stepTokens, artifact, reference, progress, stop);
   if (isOfItems(metric))
-    return evaluateAnswers(answerItems, metric, answers, *tokenizer, stepTokens, artifact,
-                           reference, progress, stop);
+    return evaluateEach(samples(), "item", stepTokens, artifact, reference, progress, stop,
+                        [&](uint64_t item, PairedPass &pass) {
+                          return scoreItem(item, artifact, reference, pass, stop);
+                        });
   EvaluationOptions options = windows;
   options.stepTokens = stepTokens;
   return moert::evaluate(texts, options, artifact, reference, progress, stop);
@@ -260,6 +260,12 @@ Result<SampleScore> EvaluationSet::evaluateItem(uint64_t item, LogitsSource &art
   PairedPass pass(
       stepTokensOf(longestTokens, vocabularySize, reference != nullptr, artifact.wholeTokens()),
       artifact, reference, stop);
+  return scoreItem(item, artifact, reference, pass, stop);
+}
+
+Result<SampleScore> EvaluationSet::scoreItem(uint64_t item, LogitsSource &artifact,
+                                             LogitsSource *reference, PairedPass &pass,
+                                             const std::atomic<bool> *stop) const {
   if (metric == LossMetric::kChoice)
     return evaluateChoice(choiceItems[item], pass);
   return evaluateAnswer(answerItems[item], {metric, answers, *tokenizer, artifact, reference, stop},

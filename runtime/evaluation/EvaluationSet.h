@@ -104,6 +104,9 @@ private:
   Status addChoices(std::string_view text, const std::string &name, uint32_t file);
   Status addAnswers(std::string_view text, const std::string &name, uint32_t file);
   Status takeLength(uint64_t tokens, const std::string &place);
+  /// evaluateItem() with a pass of the sources.
+  Result<SampleScore> scoreItem(uint64_t item, LogitsSource &artifact, LogitsSource *reference,
+                                PairedPass &pass, const std::atomic<bool> *stop) const;
 
   LossMetric metric = LossMetric::kPerplexity;
   EvaluationOptions windows;

@@ -1,5 +1,6 @@
 #include "runtime/evaluation/LossBound.h"
 
+#include "runtime/base/DeterministicMath.h"
 #include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
@@ -51,7 +52,7 @@ std::optional<double> lossUpperBound(std::span<const SampleScore> samples, LossM
   if (!bound)
     return std::nullopt;
   if (metric == LossMetric::kPerplexity)
-    bound = exp64(*bound) - 1;
+    bound = deterministicExp(*bound) - 1;
   else if (metric != LossMetric::kKl)
     bound = std::min(*bound, 1.0);
   if (isOfItems(metric))
@@ -87,7 +88,9 @@ std::string heavyUnitText(const HeavyUnit &heavy, const std::string &textName,
 double leastBound(std::span<const SampleScore> items, double confidence) {
   const auto count = std::count_if(
       items.begin(), items.end(), [](const SampleScore &item) { return item.referencePoints > 0; });
-  return count == 0 ? 1 : 1 - exp64(log64(1 - confidence) / static_cast<double>(count));
+  return count == 0
+             ? 1
+             : 1 - deterministicExp(deterministicLog(1 - confidence) / static_cast<double>(count));
 }
 
 uint64_t lossBoundMemoryBytes(size_t samples) {

@@ -1,5 +1,6 @@
 #include "runtime/evaluation/LossQuantile.h"
 
+#include "runtime/base/DeterministicMath.h"
 #include "runtime/evaluation/UnitSpread.h"
 
 #include <algorithm>
@@ -11,19 +12,20 @@ std::optional<uint64_t> quantileRank(uint64_t units, double fraction, double con
   // The probability that `rank` or more of the units are below the quantile, from the last rank
   // downwards. In logarithms, since the first terms of many units are below the range of a double.
   const double count = static_cast<double>(units), error = 1 - confidence;
-  double logTerm = count * log64(fraction), above = 0;
+  double logTerm = count * deterministicLog(fraction), above = 0;
   for (uint64_t rank = units; rank > 0; --rank) {
-    above += exp64(logTerm);
+    above += deterministicExp(logTerm);
     if (above > error)
       return rank == units ? std::nullopt : std::optional(rank + 1);
     const double successes = static_cast<double>(rank);
-    logTerm += log64(successes / (count - successes + 1)) + log64((1 - fraction) / fraction);
+    logTerm += deterministicLog(successes / (count - successes + 1)) +
+               deterministicLog((1 - fraction) / fraction);
   }
   return units > 0 ? std::optional<uint64_t>(1) : std::nullopt;
 }
 
 uint64_t leastUnitsOfQuantile(double fraction, double confidence) {
-  auto units = static_cast<uint64_t>(log64(1 - confidence) / log64(fraction));
+  auto units = static_cast<uint64_t>(deterministicLog(1 - confidence) / deterministicLog(fraction));
   units = std::max<uint64_t>(units, 2) - 1; // Rounding may have raised it.
   while (!quantileRank(units, fraction, confidence))
     ++units;

@@ -23,7 +23,7 @@ constexpr double kReportedFraction = 0.9;
 struct QuantileLoss {
   double fraction = 0; // Above 0, below 1.
   double loss = 0;     // In the metric's unit.
-  friend bool operator==(const QuantileLoss &, const QuantileLoss &) = default;
+  bool operator==(const QuantileLoss &) const = default;
 };
 
 /// The fewest units for such a statement: with 0.9 and 95%, 29; with 99.99%, 88.

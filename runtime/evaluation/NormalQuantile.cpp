@@ -1,6 +1,6 @@
 #include "runtime/evaluation/NormalQuantile.h"
 
-#include "runtime/evaluation/RowScore.h"
+#include "runtime/base/DeterministicMath.h"
 
 #include <array>
 #include <cassert>
@@ -72,7 +72,7 @@ double upperNormalQuantile(double probability) {
   const double offset = probability - 0.5;
   if (offset <= 0.425)
     return nearMiddle(offset);
-  const double root = std::sqrt(-log64(1 - probability));
+  const double root = std::sqrt(-deterministicLog(1 - probability));
   return root <= 5 ? inTail(root) : farInTail(root);
 }
 

@@ -1,7 +1,7 @@
 #include "runtime/evaluation/RatioBound.h"
 
+#include "runtime/base/DeterministicMath.h"
 #include "runtime/evaluation/NormalQuantile.h"
-#include "runtime/evaluation/RowScore.h"
 
 #include <algorithm>
 #include <cassert>
@@ -108,11 +108,11 @@ public:
     const Point point = saddlepoint();
     double cumulant = 0;
     for (double term : terms)
-      cumulant -= log64(1 - point.t * term);
+      cumulant -= deterministicLog(1 - point.t * term);
     const double r = std::sqrt(std::max(-2 * cumulant, 0.0));
     if (r < 1e-3) // Where the correction is a difference of rounding errors. No bound is near it.
       return r;
-    return r + log64(point.t * std::sqrt(point.second) / r) / r;
+    return r + deterministicLog(point.t * std::sqrt(point.second) / r) / r;
   }
 
 private:
@@ -207,12 +207,13 @@ static double lognormalTail(std::span<const double> ascending) {
   if (above <= below)
     return 0;
   const double atDecile = upperNormalQuantile(kDecile);
-  const double sigma =
-      below * 1e9 < above ? kMostSigma : std::min(log64(above / below) / atDecile, kMostSigma);
-  const double scale = above / (exp64(sigma * atDecile) - 1);
+  const double sigma = below * 1e9 < above
+                           ? kMostSigma
+                           : std::min(deterministicLog(above / below) / atDecile, kMostSigma);
+  const double scale = above / (deterministicExp(sigma * atDecile) - 1);
   const double units = static_cast<double>(ascending.size());
   const double atTail = upperNormalQuantile(1 - 1 / (3 * units + 100));
-  return median + scale * (exp64(sigma * atTail) - 1);
+  return median + scale * (deterministicExp(sigma * atTail) - 1);
 }
 
 // Normal units of equal size give the largest square about (2 log n) / n of the sum, which is where
@@ -240,7 +241,7 @@ static TailCheck tailOf(std::span<const Excess> excesses) {
   tail.part = squareOf(largest) / squares;
   const double units = static_cast<double>(ratios.size());
   const double effective = std::max(squareOf(sizes2) / sizes4, 2.0);
-  const double overNormal = tail.part * effective / (2 * log64(effective));
+  const double overNormal = tail.part * effective / (2 * deterministicLog(effective));
   const double begun = std::clamp((overNormal - 1) / 0.5, 0.0, 1.0);
   if (begun == 0)
     return tail;
@@ -274,7 +275,8 @@ static Excess unseenUnit(std::span<const Excess> excesses, double ratio, double 
   const double largest = std::max(excesses[tail.unit].amount, 0.0);
   const double reach =
       (1 + kReach / effectiveUnits) * upperNormalQuantile(confidence) / kQuantileAt95;
-  const double fewUnits = log64(1 - confidence) / log64(1 - kUnseenFraction) / effectiveUnits;
+  const double fewUnits =
+      deterministicLog(1 - confidence) / deterministicLog(1 - kUnseenFraction) / effectiveUnits;
   const double rare = (kUnseenRatio - 1) * std::min(1.0, squareOf(squareOf(fewUnits))) *
                       std::max(ratio, 0.0) * unseen.size;
   unseen.amount = std::max(reach * tail.widening * largest, rare);

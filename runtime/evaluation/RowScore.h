@@ -1,5 +1,5 @@
-// Scores of rows of logits in double, the same on every machine: with its own exp and log, and sums
-// in a fixed order.
+// Scores of rows of logits in double, the same on every machine: with the project's own exp and log
+// (DeterministicMath.h), and sums in a fixed order.
 //
 // Sums over a vocabulary are 8 partial sums, element i into i mod 8, then the tree 4-2-1; vectors
 // of any width give the same bits.
@@ -11,14 +11,6 @@
 #include <span>
 
 namespace moert {
-
-/// e^x within 2 units in the last place; 0 where the result is below the normal range, infinity
-/// where it is above it.
-double exp64(double x);
-
-/// The natural logarithm of a normal x > 0, within 2 units in the last place (absolutely 2^-52
-/// beside 1).
-double log64(double x);
 
 /// How well one row of an artifact, and of its reference, predicts the next token.
 struct RowScore {

@@ -101,7 +101,8 @@ std::optional<double> lossOf(const SampleScore &score, LossMetric metric) {
   case LossMetric::kTop1:
     return 1 - score.agreement();
   default:
-    return exp64((score.lossNats - score.referenceLossNats) / static_cast<double>(score.tokens)) -
+    return deterministicExp((score.lossNats - score.referenceLossNats) /
+                            static_cast<double>(score.tokens)) -
            1;
   }
 }

@@ -5,6 +5,7 @@
 // and sample by sample: the same logits give the same numbers on every machine.
 #pragma once
 
+#include "runtime/base/DeterministicMath.h"
 #include "runtime/evaluation/RowScore.h"
 
 #include <cstdint>
@@ -29,9 +30,9 @@ struct SampleScore {
   void add(const RowScore &row);
   void add(const SampleScore &other);
 
-  double perplexity() const { return exp64(lossNats / static_cast<double>(tokens)); }
+  double perplexity() const { return deterministicExp(lossNats / static_cast<double>(tokens)); }
   double referencePerplexity() const {
-    return exp64(referenceLossNats / static_cast<double>(tokens));
+    return deterministicExp(referenceLossNats / static_cast<double>(tokens));
   }
   double kl() const { return klNats / static_cast<double>(tokens); }
   double agreement() const { return static_cast<double>(agreeing) / static_cast<double>(tokens); }

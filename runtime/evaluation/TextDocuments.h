@@ -36,7 +36,7 @@ struct TextDocument {
 /// ends as nothing. A document of nothing but ids is known by these.
 struct DocumentId {
   uint64_t begin = 0, end = 0; // XXH3-64.
-  friend auto operator<=>(const DocumentId &, const DocumentId &) = default;
+  auto operator<=>(const DocumentId &) const = default;
 };
 
 /// More than what documents of one kind have in common at their beginning, such as a license.

@@ -2,9 +2,9 @@
 #include "moert/moert.h"
 
 #include "runtime/base/SystemLimits.h"
-#include "runtime/generation/GeneratedText.h"
-#include "runtime/generation/Generation.h"
 #include "runtime/library/Boundary.h"
+#include "runtime/serving/Generation.h"
+#include "runtime/text/answer/GeneratedText.h"
 
 #include <algorithm>
 #include <memory>
@@ -174,14 +174,16 @@ Status generateInto(moert_session &session, std::span<const int32_t> prompt,
   const uint64_t most = room - prompt.size() + 1;
   Generation generation(*engine.engine, *session.session, sampler, {}, engine.stop);
   GenerationRequest request;
-  request.prompt = prompt;
+  request.prompt.assign(prompt.begin(), prompt.end());
+  request.firstPosition = session.session->length();
   request.maxTokens = static_cast<uint32_t>(std::min<uint64_t>(given.max_tokens, most));
   request.fillsContext = given.max_tokens > most;
   if (!given.ignore_end_tokens)
     request.endTokens = info.eosTokens;
-  MOERT_ASSIGN_OR_RETURN(
-      const GenerationEnd end,
-      generation.run(request, [&](int32_t token) -> Result<bool> { return taker.pass(token); }));
+  MOERT_ASSIGN_OR_RETURN(const GenerationEnd end,
+                         generation.run(std::move(request), [&](int32_t token) -> Result<bool> {
+                           return taker.pass(token);
+                         }));
   taker.finish();
   if (end == GenerationEnd::kInterrupted)
     return Status(StatusCode::kInterrupted, "interrupted");

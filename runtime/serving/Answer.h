@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
-#include "runtime/generation/Sampler.h"
+#include "runtime/text/sampling/Sampler.h"
 
 #include <atomic>
 #include <chrono>

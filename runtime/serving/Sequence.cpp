@@ -42,7 +42,12 @@ Status outOfMemory() {
 
 Sequence::Sequence(const Model &used, AnswerRequest request, std::shared_ptr<Answer> answer,
                    StopText stops)
-    : model(used), asked(std::move(request)), shared(std::move(answer)), all(asked.prompt) {
+    : model(used), asked(std::move(request)),
+      sequence({.prompt = std::move(asked.prompt),
+                .maxTokens = asked.maxTokens,
+                .endTokens = asked.ignoresEndTokens ? std::span<const int32_t>()
+                                                    : used.artifact().model.eosTokens}),
+      shared(std::move(answer)) {
   if (used.tokenizer())
     text.emplace(*used.tokenizer(), std::move(stops), asked.shownTokens);
 }
@@ -64,7 +69,7 @@ Result<std::unique_ptr<Sequence>> Sequence::create(const Model &model, AnswerReq
 }
 
 Status Sequence::begin(std::unique_ptr<Session> created, SharedChoices &shares) {
-  assert(created->length() < all.size());
+  assert(created->length() < tokens().size());
   ownSession = std::move(created);
   heldLogits.clear(); // They are computed again.
   if (std::exchange(hasBegun, true))
@@ -76,7 +81,7 @@ Status Sequence::begin(std::unique_ptr<Session> created, SharedChoices &shares) 
     constraint.emplace(shares.matchers.matcherOf(asked.grammar, *asked.tokenTexts),
                        model.artifact().model.eosTokens);
   shared->setCachedTokens(ownSession->length());
-  sampler->addPrompt(asked.prompt);
+  sampler->addPrompt(tokens());
   return {};
 }
 
@@ -87,18 +92,14 @@ SessionTokens Sequence::part(uint32_t most) {
         {most, ownSession->capacity() - ownSession->length(), asked.maxTokens - generatedTokens()});
     ahead = constraint->forcedTokens(room - 1);
     if (!ahead.empty()) {
-      ahead.insert(ahead.begin(), all.back());
+      ahead.insert(ahead.begin(), tokens().back());
       return {ownSession.get(), ahead, LogitsWanted::kAll, false};
     }
   }
-  const uint32_t count = std::min(most, rest());
-  LogitsWanted wanted = LogitsWanted::kNowhere;
+  SessionTokens next = sequence.part(*ownSession, most);
   if (asked.scoresPrompt && generatedTokens() == 0)
-    wanted = LogitsWanted::kAll;
-  else if (count == rest() && asked.maxTokens > 0)
-    wanted = LogitsWanted::kLast;
-  return {ownSession.get(), std::span(all).subspan(ownSession->length(), count), wanted,
-          isPrefilling()};
+    next.wanted = LogitsWanted::kAll;
+  return next;
 }
 
 Result<std::optional<int32_t>> Sequence::sampleAllowed(uint64_t steps) {
@@ -132,7 +133,7 @@ Status Sequence::takeToken(int32_t token, std::span<const float> logits) {
     MOERT_ASSIGN_OR_RETURN(score, scoreToken(logits, token, *asked.topScores));
   }
   sampled.push_back({token, std::move(score)});
-  if (isEndToken(token))
+  if (sequence.isEndToken(token))
     return {};
   sampler->addGenerated(token);
   if (constraint)
@@ -148,18 +149,18 @@ void Sequence::fail(Status status, AnswerEnd how, uint32_t position) {
 }
 
 bool Sequence::isNext(uint32_t position) const {
-  const size_t row = position + 1 - all.size();
+  const size_t row = position + 1 - tokens().size();
   return asked.maxTokens > 0 && !isChoosing() && row == confirmedAhead() &&
          (row == 0 || !constraint->hasEnded());
 }
 
 void Sequence::takeLogits(uint32_t position, std::span<const float> logits) {
-  const bool isInPrompt = position + 1 < asked.prompt.size();
+  const bool isInPrompt = position + 1 < sequence.promptTokens();
   auto take = [&]() -> Status {
     if (!isInPrompt && !isNext(position))
       return {};
     if (isInPrompt) {
-      MOERT_ASSIGN_OR_RETURN(TokenScore scored, scoreToken(logits, asked.prompt[position + 1],
+      MOERT_ASSIGN_OR_RETURN(TokenScore scored, scoreToken(logits, tokens()[position + 1],
                                                            asked.topScores.value_or(0)));
       shared->addPromptScore(std::move(scored));
       return {};
@@ -207,11 +208,6 @@ void Sequence::endChoice() {
   needsAll = false;
 }
 
-bool Sequence::isEndToken(int32_t token) const {
-  const auto &ends = model.artifact().model.eosTokens;
-  return !asked.ignoresEndTokens && std::find(ends.begin(), ends.end(), token) != ends.end();
-}
-
 AnswerEnd Sequence::end(AnswerEnd ended) {
   AnswerPiece rest;
   // Text that was held back can complete a stop text.
@@ -232,15 +228,15 @@ size_t Sequence::confirmedAhead() const {
 }
 
 std::optional<AnswerEnd> Sequence::pass(int32_t token, std::optional<TokenScore> score) {
-  if (isEndToken(token))
-    return end(AnswerEnd::kStop);
-  all.push_back(token);
-  AnswerPiece piece = {token, {}, std::move(score)};
-  const bool isStopped = text && text->take(token, piece.text);
-  shared->addPiece(std::move(piece));
-  if (isStopped || generatedTokens() == asked.maxTokens)
-    return end(isStopped ? AnswerEnd::kStop : AnswerEnd::kLength);
-  return std::nullopt;
+  const auto ended = sequence.take(token, [&](int32_t passed) -> Result<bool> {
+    AnswerPiece piece = {passed, {}, std::move(score)};
+    const bool isStopped = text && text->take(passed, piece.text);
+    shared->addPiece(std::move(piece));
+    return !isStopped;
+  });
+  if (!*ended)
+    return std::nullopt;
+  return end(**ended == GenerationEnd::kLength ? AnswerEnd::kLength : AnswerEnd::kStop);
 }
 
 std::optional<AnswerEnd> Sequence::finishStep() {
@@ -250,11 +246,11 @@ std::optional<AnswerEnd> Sequence::finishStep() {
   }
   if (!ahead.empty()) {
     [[maybe_unused]] const bool isRewound =
-        ownSession->rewind(static_cast<uint32_t>(all.size() + confirmedAhead()));
+        ownSession->rewind(static_cast<uint32_t>(tokens().size() + confirmedAhead()));
     assert(isRewound);
     ahead.clear();
   }
-  if (sampled.empty() && !isChoosing() && rest() == 0)
+  if (sampled.empty() && !isChoosing() && sequence.rest(*ownSession) == 0)
     return end(AnswerEnd::kLength);
   const bool isAny = !sampled.empty();
   std::optional<AnswerEnd> ended;
@@ -267,8 +263,8 @@ std::optional<AnswerEnd> Sequence::finishStep() {
 }
 
 std::vector<int32_t> Sequence::computedTokens() const {
-  const size_t computed = std::min<size_t>(all.size(), ownSession ? ownSession->length() : 0);
-  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(computed)};
+  const size_t computed = std::min<size_t>(tokens().size(), ownSession ? ownSession->length() : 0);
+  return {tokens().begin(), tokens().begin() + static_cast<std::ptrdiff_t>(computed)};
 }
 
 } // namespace moert

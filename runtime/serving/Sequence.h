@@ -3,10 +3,11 @@
 #pragma once
 
 #include "runtime/engine/Engine.h"
-#include "runtime/generation/GeneratedText.h"
-#include "runtime/generation/Sampler.h"
 #include "runtime/serving/Answer.h"
+#include "runtime/serving/TokenSequence.h"
+#include "runtime/text/answer/GeneratedText.h"
 #include "runtime/text/grammar/TokenConstraint.h"
+#include "runtime/text/sampling/Sampler.h"
 
 #include <cstdint>
 #include <memory>
@@ -49,15 +50,14 @@ public:
   };
   Place place;
 
+  /// Without the prompt.
   const AnswerRequest &request() const { return asked; }
   Answer &answer() { return *shared; }
 
   /// Tokens that it has at most, and so needs room for at its end.
-  uint32_t mostTokens() const {
-    return static_cast<uint32_t>(asked.prompt.size()) + asked.maxTokens;
-  }
+  uint32_t mostTokens() const { return sequence.mostTokens(); }
   /// The prompt, and what was generated.
-  const std::vector<int32_t> &tokens() const { return all; }
+  const std::vector<int32_t> &tokens() const { return sequence.tokens(); }
 
   /// Call before the first part. The session has the first tokens if they were computed before, for
   /// this or for another sequence. Call again, with another session, to continue a sequence that
@@ -71,7 +71,7 @@ public:
   std::unique_ptr<Session> releaseSession() { return std::move(ownSession); }
 
   /// Whether its next part is of tokens that it has, and not the last generated one.
-  bool isPrefilling() const { return rest() > 1 || generatedTokens() == 0; }
+  bool isPrefilling() const { return sequence.isPrefilling(*ownSession); }
 
   /// The next tokens, at most that many, and which logits it needs of them. Valid until the step is
   /// over. Not while it is choosing.
@@ -104,17 +104,12 @@ public:
 
   /// The tokens that the session has, or a prefix of them.
   std::vector<int32_t> computedTokens() const;
-  uint32_t generatedTokens() const {
-    return static_cast<uint32_t>(all.size() - asked.prompt.size());
-  }
+  uint32_t generatedTokens() const { return sequence.generatedTokens(); }
 
 private:
   Sequence(const Model &used, AnswerRequest request, std::shared_ptr<Answer> answer,
            StopText stops);
 
-  /// Tokens that its session lacks.
-  uint32_t rest() const { return static_cast<uint32_t>(all.size()) - ownSession->length(); }
-  bool isEndToken(int32_t token) const;
   /// Samples among the tokens that the grammar allows: top-k, top-p and min-p cut these alone. No
   /// value: about so many steps did not suffice. Asks for the tokens that matter first; where these
   /// leave it open, or few bytes may come next, for all, also after the session was given up: the
@@ -134,7 +129,8 @@ private:
   AnswerEnd end(AnswerEnd end);
 
   const Model &model;
-  AnswerRequest asked;
+  AnswerRequest asked; // Without the prompt.
+  TokenSequence sequence;
   // Shared with the client's thread.
   std::shared_ptr<Answer> shared;
   std::optional<Sampler> sampler;    // Once it has begun.
@@ -155,7 +151,6 @@ private:
   std::vector<int32_t> ahead;   // The last token, and those ahead of it; empty if there are none.
   Status error;
   AnswerEnd errorEnd = AnswerEnd::kFailed; // How the error ends the sequence.
-  std::vector<int32_t> all;                // The prompt's and generated tokens.
 };
 
 /// The error of an allocation that failed.

@@ -7,9 +7,9 @@
 // mostly not allowed. Tokens with a quote are less likely, so that strings are long. Prints the
 // median and the longest processor time of a token, and how often the likely tokens left it open.
 #include "runtime/base/RandomStream.h"
-#include "runtime/generation/Sampler.h"
 #include "runtime/text/grammar/JsonSchema.h"
 #include "runtime/text/grammar/TokenConstraint.h"
+#include "runtime/text/sampling/Sampler.h"
 #include "tests/unit/grammar/LargeVocabulary.h"
 
 #include <algorithm>

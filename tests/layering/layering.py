@@ -41,6 +41,7 @@ ONLY = {
     "runtime/text/answer/": ("runtime/text/answer/", "runtime/text/tokenizer/", "runtime/base/"),
     "runtime/text/chat/": ("runtime/text/chat/", "runtime/base/"),
     "runtime/text/grammar/": ("runtime/text/", "runtime/base/"),
+    "runtime/text/sampling/": ("runtime/text/sampling/", "runtime/format/", "runtime/base/"),
     "runtime/": ("runtime/", "moert/"),
     "compiler/plan/": ("compiler/plan/", "runtime/base/", "runtime/memory/", "runtime/policy/"),
     "compiler/session/": ("compiler/session/", "runtime/base/"),
@@ -63,9 +64,9 @@ NEVER = {
 for part in ("plan", "import", "quantize"):
     NEVER[f"compiler/{part}/"] += HEAVY
 
-# What an artifact is made from must not depend on libm's version: DeterministicMath.h.
-LIBM = re.compile(r"\bstd::(exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt)\(")
-WITHOUT_LIBM = ("compiler/plan/", "compiler/import/", "compiler/quantize/")
+# Neither what an artifact is made from nor what a run computes may depend on libm's version: DeterministicMath.h.
+LIBM = re.compile(r"\bstd::(exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|sin|cos|tan|tanh|erf|lgamma)f?\(")
+WITHOUT_LIBM = ("runtime/", "compiler/plan/", "compiler/import/", "compiler/quantize/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

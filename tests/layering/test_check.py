@@ -239,8 +239,8 @@ class IdiomTest(unittest.TestCase):
 
 
 class LibmTest(unittest.TestCase):
-    def test_what_differs_by_libm_is_refused_where_artifacts_are_made(self):
-        for folder, status in (("compiler/plan", 1), ("compiler/picture", 0)):
+    def test_what_differs_by_libm_is_refused_in_the_runtime_and_where_artifacts_are_made(self):
+        for folder, status in (("compiler/plan", 1), ("runtime/evaluation", 1), ("compiler/picture", 0)):
             with self.subTest(folder), tempfile.TemporaryDirectory() as root:
                 tree = Tree(root)
                 tree.write(f"{folder}/Made.cpp", "// What this file is for.\n#include <cmath>\n\n"

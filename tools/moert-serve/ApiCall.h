@@ -2,9 +2,9 @@
 #pragma once
 
 #include "runtime/engine/Engine.h"
-#include "runtime/generation/SamplingOptions.h"
 #include "runtime/serving/Answer.h"
 #include "runtime/text/grammar/TokenConstraint.h"
+#include "runtime/text/sampling/SamplingOptions.h"
 #include "tools/moert-serve/ChatFormat.h"
 #include "tools/moert-serve/Fields.h"
 

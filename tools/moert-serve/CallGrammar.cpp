@@ -2,6 +2,7 @@
 
 #include "runtime/base/Excerpt.h"
 #include "runtime/text/grammar/JsonRules.h"
+#include "runtime/text/grammar/SchemaParts.h"
 
 #include <algorithm>
 #include <array>
@@ -41,19 +42,11 @@ struct TextKinds {
 
 /// A reference's schema, or the schema itself. Null if there is none at that place.
 const Json *resolved(const Json &schema, const Json &root) {
-  const auto reference = schema.is_object() ? schema.find("$ref") : schema.end();
-  if (!schema.is_object() || reference == schema.end())
+  if (!schema.is_object() || !schema.contains("$ref"))
     return &schema;
-  if (!reference->is_string())
-    return nullptr;
-  std::string_view place = reference->get_ref<const std::string &>();
-  for (const char *list : {"$defs", "definitions"})
-    if (const std::string prefix = std::string("#/") + list + "/";
-        place.starts_with(prefix) && root.contains(list)) {
-      const auto found = root[list].find(std::string(place.substr(prefix.size())));
-      return found == root[list].end() ? nullptr : &*found;
-    }
-  return nullptr;
+  UnenforcedKeywords unenforced;
+  const auto place = SchemaPartFinder(root, unenforced).placeOf({&schema, "#"});
+  return place.isOk() ? *place : nullptr;
 }
 
 void addType(const Json &type, TextKinds &kinds) {
@@ -124,27 +117,28 @@ public:
     if (const std::optional<Grammar::Fault> fault = grammar.findFault())
       return invalidInput("the tools' schemas: ", fault->reason);
     grammar.shrink();
-    return SchemaGrammar{std::move(grammar), std::move(unenforced)};
+    return SchemaGrammar{std::move(grammar), unenforced.list()};
   }
 
 private:
   Result<Sequence> callOf(const FunctionSchema &function) {
     static const Json kNone = {
         {"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
-    place = strCat("function '", excerpt(function.name), "': ");
-    if (!isPlainName(function.name))
-      return invalidInput("function '", excerpt(function.name), "': its name has other characters");
+    const std::string context = strCat("function '", excerpt(function.name), "'");
+    place = context + ": ";
+    const bool isQuoted = writing.beforeName.ends_with('"');
+    if (!isQuoted && !isPlainName(function.name))
+      return invalidInput(context, ": its name has other characters");
+    const std::string name = jsonString(function.name); // Within quotes.
     const Json &parameters = function.parameters ? *function.parameters : kNone;
-    Sequence arguments;
-    if (writing.hasJsonArguments()) {
-      MOERT_ASSIGN_OR_RETURN(const uint32_t object, schemaRule(parameters, parameters));
-      arguments = one(object);
-    } else {
-      MOERT_ASSIGN_OR_RETURN(const uint32_t list, listRule(function.name, parameters));
-      arguments = one(list);
-    }
-    return join({text(writing.beforeName), text(function.name), afterName(), arguments,
-                 text(writing.afterArguments)});
+    const Result<uint32_t> arguments = writing.hasJsonArguments()
+                                           ? schemaRule(parameters, parameters)
+                                           : listRule(function.name, parameters);
+    if (!arguments.isOk())
+      return Status(arguments.status()).withContext(context);
+    return join({text(writing.beforeName),
+                 text(isQuoted ? std::string_view(name).substr(1, name.size() - 2) : function.name),
+                 afterName(), one(*arguments), text(writing.afterArguments)});
   }
 
   Sequence afterName() {
@@ -186,7 +180,7 @@ private:
     if (grammar.size() + values.grammar.size() > Grammar::kMostElements)
       return invalidInput("the tools' schemas are too large");
     for (const std::string &keyword : values.unenforced)
-      unenforced.push_back(strCat(place, keyword));
+      unenforced.add(place + keyword);
     return grammar.append(values.grammar);
   }
 
@@ -306,7 +300,7 @@ private:
 
   const CallWriting &writing;
   const ToolTypes &types;
-  std::vector<std::string> unenforced;     // Keywords of parameters.
+  UnenforcedKeywords unenforced;
   std::string place;                       // The schema that is read has it.
   std::map<std::string, uint32_t> schemas; // By the parameter's text.
   std::optional<uint32_t> untilMark;       // The form's only one.

@@ -1,6 +1,6 @@
 #include "tools/moert-serve/ChatFormat.h"
 
-#include "runtime/text/chat/ContentParts.h"
+#include "runtime/serving/ChatTemplates.h"
 #include "tools/moert-serve/GenericTools.h"
 
 namespace moert::serve {
@@ -33,29 +33,19 @@ ChatFormat::ChatFormat(const std::optional<Chat> &chat, const Json &arguments)
     fault = load(*chat, arguments);
 }
 
-// "default" is for conversations and "tool_use" for those with tools.
 Status ChatFormat::load(const Chat &chat, const Json &arguments) {
-  const NamedTemplate *first = &chat.templates.front(), *tools = nullptr;
-  for (const NamedTemplate &one : chat.templates) {
-    if (one.name == "default")
-      first = &one;
-    if (one.name == "tool_use")
-      tools = &one;
-  }
+  const NamedTemplate *first = templateOf(chat), *tools = templateOf(chat, "tool_use");
+  first = first ? first : &chat.templates.front();
   tools = tools ? tools : first;
-  MOERT_ASSIGN_OR_RETURN(plain, ChatTemplate::compile(first->text, first->name));
-  MOERT_ASSIGN_OR_RETURN(withTools, ChatTemplate::compile(tools->text, tools->name));
+  Json variables = templateVariables(chat);
+  for (const auto &argument : arguments.items())
+    variables[argument.key()] = argument.value();
+  MOERT_ASSIGN_OR_RETURN(plain, ConversationTemplate::compile(first->text, first->name, variables));
+  MOERT_ASSIGN_OR_RETURN(withTools,
+                         ConversationTemplate::compile(tools->text, tools->name, variables));
   hasOwnTools = answerFormat.calls() && tools->text.find("tools") != std::string::npos;
   if (first->text.find(kEnd) != std::string::npos)
     stops = {kEnd};
-  for (const auto &[name, text] : chat.specialTokens)
-    variables[name] = text;
-  variables["documents"] = nullptr;
-  for (const auto &argument : arguments.items())
-    variables[argument.key()] = argument.value();
-  Json context = variables;
-  context["tools"] = nullptr;
-  takesParts = takesOnlyParts(*plain, context);
   return {};
 }
 
@@ -65,15 +55,9 @@ Result<std::string> ChatFormat::render(const ChatInput &input) const {
   if (!isOwn)
     return renderChatMl(messages);
   MOERT_RETURN_IF_ERROR(fault);
-  Json context = variables;
-  for (const auto &variable : input.variables.items())
-    context[variable.key()] = variable.value();
-  context["messages"] = messages;
-  if (takesParts)
-    splitIntoParts(context["messages"]);
-  context["tools"] = hasOwnTools ? input.tools : Json();
-  context["add_generation_prompt"] = true;
-  return (context["tools"].is_null() ? plain : withTools)->render(context);
+  Json further = input.variables;
+  further["tools"] = hasOwnTools ? input.tools : Json();
+  return (further["tools"].is_null() ? plain : withTools)->render(messages, further);
 }
 
 } // namespace moert::serve

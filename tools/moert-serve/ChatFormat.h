@@ -4,7 +4,7 @@
 
 #include "runtime/format/Artifact.h"
 #include "runtime/text/answer/AnswerFormat.h"
-#include "runtime/text/chat/ChatTemplate.h"
+#include "runtime/text/chat/ConversationTemplate.h"
 #include "tools/moert-serve/ApiError.h"
 
 #include <optional>
@@ -54,11 +54,9 @@ private:
   Status load(const Chat &chat, const Json &arguments);
 
   bool isOwn = false; // The artifact has templates.
-  std::optional<ChatTemplate> plain, withTools;
+  std::optional<ConversationTemplate> plain, withTools;
   Status fault;
-  Json variables = Json::object();
   AnswerFormat answerFormat;
-  bool takesParts = false;  // Contents of messages only as lists of parts.
   bool hasOwnTools = false; // The template writes tools, and calls in a form that is known.
   std::vector<std::string> stops;
 };

@@ -3,10 +3,8 @@
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Utf8.h"
-#include "tools/moert-serve/ParseJson.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace moert::serve {
 
@@ -19,60 +17,19 @@ ApiError badJson(const std::string &reason) {
   return error;
 }
 
-/// What brackets and commas outside of strings add up to; not whether they match.
-struct JsonSize {
-  uint32_t depth = 0;
-  uint64_t values = 1;
-  uint64_t members = 0; // Members of the largest object.
-};
-
-JsonSize sizeOf(std::string_view text, const JsonLimits &limits) {
-  JsonSize size;
-  uint32_t depth = 0;
-  std::vector<uint64_t> colons(limits.depth + 1, 0); // Those of the object or array at each depth.
-  bool isInString = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (isInString) {
-      i += c == '\\';
-      isInString = c != '"';
-      continue;
-    }
-    isInString = c == '"';
-    if (c == '[' || c == '{') {
-      size.depth = std::max(size.depth, ++depth);
-      if (depth < colons.size())
-        colons[depth] = 0;
-    } else if (c == ':' && depth < colons.size())
-      size.members = std::max(size.members, ++colons[depth]);
-    else if ((c == ']' || c == '}') && depth > 0)
-      --depth;
-    size.values += c == ',' || c == '[' || c == '{';
-  }
-  return size;
-}
-
 } // namespace
 
 std::optional<ApiError> parseBody(std::string_view text, const JsonLimits &limits, Json &parsed) {
   if (!isValidUtf8(text))
     return badJson("it is not valid UTF-8");
-  const JsonSize size = sizeOf(text, limits);
-  if (size.depth > limits.depth)
-    return badJson(
-        strCat("it is nested ", size.depth, " levels deep, expected at most ", limits.depth));
-  if (size.values > limits.values)
-    return badJson(
-        strCat("it has about ", size.values, " values, expected at most ", limits.values));
-  if (size.members > limits.members)
-    return badJson(strCat("an object has about ", size.members, " members, expected at most ",
-                          limits.members));
-  if (const std::optional<size_t> fault = parseJson(text, parsed)) {
-    const std::string_view before = text.substr(0, *fault);
+  if (const std::optional<JsonFault> fault = parseJson(text, limits, parsed)) {
+    if (!fault->limit.empty())
+      return badJson(fault->limit);
+    const std::string_view before = text.substr(0, fault->bytes);
     const auto lines = std::count(before.begin(), before.end(), '\n');
     // Columns are bytes; rfind() returns -1 on the first line.
     return badJson(strCat("it is not valid JSON at line ", lines + 1, ", column ",
-                          before.size() - (before.rfind('\n') + 1), ", byte ", *fault, " of ",
+                          before.size() - (before.rfind('\n') + 1), ", byte ", fault->bytes, " of ",
                           text.size()));
   }
   if (!parsed.is_object())

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tools/moert-serve/ApiError.h"
+#include "tools/moert-serve/ParseJson.h"
 
 #include <cstdint>
 #include <initializer_list>
@@ -13,17 +14,7 @@
 
 namespace moert::serve {
 
-/// Limits of a request's JSON, apart from its bytes.
-struct JsonLimits {
-  uint32_t depth = 64;
-  uint32_t values = 200'000;
-  /// Most members of one object: they are searched one after the other for each name that a call
-  /// or a schema has.
-  uint32_t members = 8192;
-};
-
-/// Parses a body that has to be a JSON object in UTF-8. The limits are checked before any memory
-/// is allocated for values.
+/// Parses a body that has to be a JSON object in UTF-8.
 std::optional<ApiError> parseBody(std::string_view text, const JsonLimits &limits, Json &parsed);
 
 /// Used by one thread; the object must outlive it. A member that is null counts as absent. After a

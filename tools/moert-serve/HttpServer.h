@@ -44,6 +44,8 @@ public:
   /// Requests other than calls that wait for their thread. Beyond them connections are closed: the
   /// budget counts what each one that waits has received.
   static constexpr uint32_t kMostOthers = 64;
+  static constexpr int kTooLarge = 413; // The HTTP status.
+  static constexpr const char *kJson = "application/json";
 
   HttpServer(HttpOptions httpOptions, ServingLoop &servingLoop, Ledger &requestLedger,
              ServedModelInfo modelInfo);

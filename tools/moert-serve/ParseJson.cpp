@@ -1,5 +1,7 @@
 #include "tools/moert-serve/ParseJson.h"
 
+#include "runtime/base/Status.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
@@ -52,7 +54,7 @@ void mergeRepeated(Members &members) {
 /// element of the one around it, which does not change meanwhile.
 class JsonBuilder : public nlohmann::json_sax<Json> {
 public:
-  explicit JsonBuilder(Json &built) : root(built) {}
+  JsonBuilder(Json &built, const JsonLimits &jsonLimits) : root(built), limits(jsonLimits) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -76,43 +78,56 @@ public:
     return true;
   }
   bool parse_error(size_t position, const std::string &, const Json::exception &) override {
-    fault = position;
+    fault.bytes = position;
     return false;
   }
 
-  size_t fault = 0;
+  JsonFault fault;
 
 private:
-  Json &place(Json value) {
+  bool exceeds(size_t count, uint32_t most, const char *before, const char *after) {
+    if (count > most)
+      fault.limit = strCat(before, " more than ", most, after);
+    return count > most;
+  }
+  /// Returns the value in its place; nullptr beyond a limit.
+  Json *place(Json value) {
+    if (exceeds(++values, limits.values, "it has", " values"))
+      return nullptr;
     if (opened.empty())
-      return root = std::move(value);
+      return &(root = std::move(value));
     Json &around = *opened.back();
-    if (around.is_object())
-      return membersOf(around).emplace_back(std::move(name), std::move(value)).second;
-    around.push_back(std::move(value));
-    return around.back();
+    if (!around.is_object()) {
+      around.push_back(std::move(value));
+      return &around.back();
+    }
+    if (exceeds(around.size() + 1, limits.members, "an object has", " members"))
+      return nullptr;
+    return &membersOf(around).emplace_back(std::move(name), std::move(value)).second;
   }
-  bool add(Json value) {
-    place(std::move(value));
-    return true;
-  }
+  bool add(Json value) { return place(std::move(value)) != nullptr; }
   bool open(Json value) {
-    opened.push_back(&place(std::move(value)));
-    return true;
+    if (exceeds(opened.size() + 1, limits.depth, "it is nested", " levels deep"))
+      return false;
+    opened.push_back(place(std::move(value)));
+    return opened.back() != nullptr;
   }
 
   Json &root;
+  const JsonLimits &limits;
+  size_t values = 0;
   std::vector<Json *> opened;
   std::string name; // The next member has it.
 };
 
 } // namespace
 
-std::optional<size_t> parseJson(std::string_view text, Json &parsed) {
-  JsonBuilder builder(parsed);
+std::optional<JsonFault> parseJson(std::string_view text, const JsonLimits &limits, Json &parsed) {
+  JsonBuilder builder(parsed, limits);
   if (Json::sax_parse(text, &builder))
     return {};
-  return std::min(builder.fault, text.size());
+  builder.fault.bytes = std::min(builder.fault.bytes, text.size());
+  return std::move(builder.fault);
 }
 
 } // namespace moert::serve

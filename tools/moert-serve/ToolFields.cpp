@@ -93,15 +93,16 @@ void readToolSchemas(const Json &tools, const ToolChoice &choice, Fields &fields
         invalidField(strCat("Tool choice '", excerpt(choice.name.value_or("required")),
                             "' not found in 'tools' parameter."),
                      "tool_choice"));
+  const bool allowsSeveral = call.allowsCalls && !choice.name;
   const CallWriting *writing = &info.chatFormat->callWriting();
-  Result<SchemaGrammar> made =
-      choice.isRequired
-          ? grammarOfCalls(*writing, functions, call.toolTypes, call.allowsCalls && !choice.name)
-          : grammarOfCall(functions);
+  const CallForm &generic = AnswerFormat::genericCalls();
+  if (!choice.isRequired)
+    writing = &generic.writings[0];
+  Result<SchemaGrammar> made = grammarOfCalls(*writing, functions, call.toolTypes, allowsSeveral);
   if (!made.isOk() && choice.isRequired) {
-    call.toolCalls = &AnswerFormat::genericCalls();
-    writing = &call.toolCalls->writings[0];
-    made = grammarOfCall(functions);
+    call.toolCalls = &generic;
+    writing = &generic.writings[0];
+    made = grammarOfCalls(*writing, functions, call.toolTypes, allowsSeveral);
   }
   std::optional<Grammar> grammar =
       readGrammarOf(std::move(made), isStrict, "", fields, "tools", call);

@@ -1,7 +1,7 @@
 // moert bench: speed on this machine, as medians over several prompts, with the slow tail.
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/InputText.h"
-#include "runtime/generation/Generation.h"
+#include "runtime/serving/Generation.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
@@ -86,7 +86,8 @@ GenerationRequest requestOf(const BenchOptions &options, const Material &materia
   const uint64_t turn = prompt / material.size();
   const uint64_t place = perText < parts ? turn * parts / perText : turn % parts;
   auto part = text.subspan(place * options.partTokens(), options.partTokens());
-  return {.prompt = part.first(options.promptTokens),
+  const auto beginning = part.first(options.promptTokens);
+  return {.prompt = {beginning.begin(), beginning.end()},
           .maxTokens = options.tokens + 1,
           .endTokens = {},
           .given = part.subspan(options.promptTokens)};
@@ -151,6 +152,7 @@ Status bench(const BenchOptions &options) {
   engine.extraBytes = materialTokens * sizeof(int32_t) +
                       uint64_t(options.tokens) * options.repeats * sizeof(uint64_t) +
                       options.repeats * sizeof(GenerationNumbers) +
+                      TokenSequence::memoryBytes(options.promptTokens, options.tokens + 1) +
                       Sampler::memoryBytes(sampling, info.vocabularySize);
   MOERT_ASSIGN_OR_RETURN(LoadedModel loaded,
                          loadModel(std::move(model), engine, options.engine.notices,

@@ -1,7 +1,7 @@
 // The results of a bench, as text and as JSON.
 #pragma once
 
-#include "runtime/generation/Generation.h"
+#include "runtime/serving/Generation.h"
 #include "tools/moert/LoadedModel.h"
 
 #include <cstdint>

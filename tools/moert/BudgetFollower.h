@@ -3,8 +3,8 @@
 #pragma once
 
 #include "runtime/engine/Engine.h"
-#include "runtime/generation/RunProfile.h"
 #include "runtime/memory/MemoryFollower.h"
+#include "runtime/serving/RunProfile.h"
 
 #include <cstdint>
 #include <optional>

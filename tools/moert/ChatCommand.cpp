@@ -1,6 +1,7 @@
 // moert chat: a conversation with a model, rendered with the chat template of its checkpoint.
 #include "runtime/base/InputText.h"
 #include "runtime/format/Quality.h"
+#include "runtime/serving/ChatTemplates.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"
@@ -20,7 +21,6 @@ namespace moert::cli {
 
 namespace {
 
-constexpr std::string_view kDefaultTemplate = "default";
 /// Memory of libedit and its history, of the locale and of what does not grow with the context.
 constexpr uint64_t kFixedBytes = uint64_t(4) << 20;
 /// Per token of the context: ids, and the conversation's text in messages, rendered, and in copies.
@@ -64,32 +64,27 @@ Result<NamedTemplate> chosenTemplate(const ChatOptions &options, const Model &mo
         model.path(), " has no chat template, expected the one of its checkpoint "
                       "(tokenizer_config.json or chat_template.jinja); --template FILE gives one, "
                       "and moert run continues plain text");
-  if (!options.templateName && chat->templates.size() == 1)
-    return chat->templates.front();
-  const std::string_view wanted =
-      options.templateName ? std::string_view(*options.templateName) : kDefaultTemplate;
+  if (const NamedTemplate *found = templateOf(*chat, options.templateName))
+    return *found;
   std::string names;
-  for (const NamedTemplate &named : chat->templates) {
-    if (named.name == wanted)
-      return named;
+  for (const NamedTemplate &named : chat->templates)
     names += (names.empty() ? "" : ", ") + named.name;
-  }
-  return invalidInput(model.path(), " has no chat template '", wanted,
+  return invalidInput(model.path(), " has no chat template '",
+                      options.templateName.value_or(std::string(kDefaultTemplate)),
                       "', expected --template-name with one of: ", names);
 }
 
 /// Renders a first message, so that a template that cannot be used is refused before loading.
 Status startConversation(const ChatOptions &options, PreparedChat &prepared) {
-  const auto &chat = prepared.model->artifact().chat;
   MOERT_ASSIGN_OR_RETURN(NamedTemplate named, chosenTemplate(options, *prepared.model));
   prepared.templateTitle = named.name;
   prepared.settings.answers = AnswerFormat(named.text);
-  MOERT_ASSIGN_OR_RETURN(ChatTemplate parsed,
-                         ChatTemplate::compile(std::move(named.text), named.name));
-  nlohmann::ordered_json variables = templateVariables(chat ? &*chat : nullptr);
+  nlohmann::ordered_json variables = templateVariables(prepared.model->artifact().chat);
   MOERT_RETURN_IF_ERROR(addTemplateArguments(options.chatTemplate, variables));
-  Conversation &conversation =
-      prepared.conversation.emplace(std::move(parsed), std::move(variables));
+  MOERT_ASSIGN_OR_RETURN(
+      ConversationTemplate chosen,
+      ConversationTemplate::compile(std::move(named.text), named.name, std::move(variables)));
+  Conversation &conversation = prepared.conversation.emplace(std::move(chosen));
   MOERT_RETURN_IF_ERROR(checkUtf8(options.system, "--system"));
   conversation.setSystem(options.system);
   conversation.addUser("Hello");
@@ -144,8 +139,7 @@ EngineOptions engineOptions(const ChatOptions &options, const PreparedChat &prep
   engine.extraBytes =
       kFixedBytes + prepared.contextTokens * kTextBytesPerToken +
       prepared.settings.templateLimits.steps * kBytesPerStep +
-      Sampler::memoryBytes(prepared.sampling, prepared.model->artifact().model.vocabularySize) +
-      NgramStop::memoryBytes(prepared.settings.ngramStop, prepared.contextTokens);
+      Sampler::memoryBytes(prepared.sampling, prepared.model->artifact().model.vocabularySize);
   return engine;
 }
 

@@ -1,6 +1,6 @@
 // moert logits: computes the logits of given tokens and writes them to a file as tensors.
 #include "runtime/base/InputText.h"
-#include "runtime/generation/TokenIds.h"
+#include "runtime/text/tokenizer/TokenIds.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"

@@ -125,20 +125,7 @@ void writeMachine(JsonWriter &json, const LoadedModel &loaded, const LoadedModel
 }
 
 static void writeTotals(JsonWriter &json, const LayerTotals &totals) {
-  json.key("compute_ns").number(totals.computeNs);
-  json.key("wait_ns").number(totals.waitNs);
-  json.key("bytes_read").number(totals.bytesRead);
-  json.key("hits").number(totals.hits);
-  json.key("misses").number(totals.misses);
-  json.key("ready").number(totals.ready);
-  json.key("stalled").number(totals.stalled);
-  json.key("useful").number(totals.useful);
-  json.key("cancelled").number(totals.cancelled);
-  json.key("prefetch_bytes").number(totals.prefetchBytes);
-  json.key("lowered").number(totals.lowered);
-  json.key("skipped").number(totals.skipped);
-  json.key("substituted").number(totals.substituted);
-  json.key("promoted").number(totals.promoted);
+  forEachColumn([&](const char *name, auto, auto ofSum) { json.key(name).number(totals.*ofSum); });
 }
 
 void writeNumbers(JsonWriter &json, const GenerationNumbers &numbers, const LoadedModel &loaded) {

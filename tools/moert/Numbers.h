@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/base/JsonWriter.h"
-#include "runtime/generation/Generation.h"
+#include "runtime/serving/Generation.h"
 #include "tools/moert/LoadedModel.h"
 
 #include <string>

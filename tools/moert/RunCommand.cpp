@@ -6,8 +6,8 @@
 #include "runtime/base/SystemLimits.h"
 #include "runtime/engine/Footprint.h"
 #include "runtime/format/WeightsChecksum.h"
-#include "runtime/generation/TextStream.h"
-#include "runtime/generation/TokenIds.h"
+#include "runtime/serving/TextStream.h"
+#include "runtime/text/tokenizer/TokenIds.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
@@ -147,11 +147,11 @@ EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
   // Generated tokens come one per step.
   if (engine.prefillChunk)
     engine.prefillChunk = std::min(*engine.prefillChunk, static_cast<uint32_t>(run.prompt.size()));
-  engine.extraBytes = run.promptTextBytes + run.prompt.size() * sizeof(int32_t) +
-                      TextStream::memoryBytes(run.length.maxTokens) +
-                      (options.asJson ? 2 * TextStream::memoryBytes(run.length.maxTokens) : 0) +
+  const uint64_t textBytes = TextStream::memoryBytes(run.length.maxTokens);
+  const uint64_t tokenBytes = TokenSequence::memoryBytes(0, run.length.maxTokens);
+  engine.extraBytes = run.promptTextBytes + run.prompt.size() * sizeof(int32_t) + textBytes +
+                      tokenBytes + (options.asJson ? 2 * (textBytes + tokenBytes) : 0) +
                       Sampler::memoryBytes(run.sampling, info.vocabularySize) +
-                      NgramStop::memoryBytes(options.sampling.ngramStop, run.length.maxTokens) +
                       RunProfile::memoryBytes(profileSteps(options, run), info.layers) +
                       RouteRecord::memoryBytes(run.model->artifact(), profileSteps(options, run));
   return engine;
@@ -258,16 +258,16 @@ Status writeProfile(const std::string &path, const RunFacts &facts, const RunRec
 }
 
 Status printJson(const TextStream &text, bool hasTokenizer, const char *end, uint64_t seed,
-                 const GenerationNumbers &numbers, const LoadedModel &loaded) {
+                 const Generation &generation, const LoadedModel &loaded) {
   std::string out;
   JsonWriter json(out);
   json.beginObject();
   if (hasTokenizer)
     json.key("text").string(text.text());
-  json.key("ids").numbers(text.ids());
+  json.key("ids").numbers(generation.tokens().generated());
   json.key("end").string(end);
   json.key("seed").number(seed);
-  writeNumbers(json, numbers, loaded);
+  writeNumbers(json, generation.numbers(), loaded);
   json.endObject();
   out += '\n';
   return writeOutput(out);
@@ -290,8 +290,7 @@ Status finishRun(const RunOptions &options, const PreparedRun &run, const Loaded
         writeProfile(*options.profilePath,
                      factsOf(options, run, loaded, budgets, generation.numbers(), end), records));
   if (shown.isOk() && options.asJson)
-    shown = printJson(text, run.tokenizer != nullptr, end, run.sampling.seed, generation.numbers(),
-                      loaded);
+    shown = printJson(text, run.tokenizer != nullptr, end, run.sampling.seed, generation, loaded);
   MOERT_RETURN_IF_ERROR(shown);
   const std::string endText =
       strCat(end, run.sampling.temperature > 0 ? strCat(", seed ", run.sampling.seed) : "");
@@ -343,7 +342,7 @@ Status runModel(const RunOptions &options) {
   if (options.profilePath)
     generation.recordRoutes(records.routes);
   GenerationRequest request = {
-      .prompt = run.prompt,
+      .prompt = std::move(run.prompt),
       .maxTokens = run.length.maxTokens,
       .endTokens = {},
       .fillsContext = run.length.isContextBound,
@@ -351,7 +350,7 @@ Status runModel(const RunOptions &options) {
   };
   if (!options.ignoresEos)
     request.endTokens = info.eosTokens;
-  Result<GenerationEnd> ended = generate(generation, request, text);
+  Result<GenerationEnd> ended = generate(generation, std::move(request), text);
   loaded.account = follower.largestAccount();
   return finishRun(options, run, loaded, records, follower.changes(), generation, text, ended);
 }

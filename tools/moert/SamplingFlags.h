@@ -1,8 +1,8 @@
 // The options of every command that samples tokens.
 #pragma once
 
-#include "runtime/generation/NgramStop.h"
-#include "runtime/generation/SamplingOptions.h"
+#include "runtime/serving/NgramStop.h"
+#include "runtime/text/sampling/SamplingOptions.h"
 
 #include <cstdint>
 #include <optional>

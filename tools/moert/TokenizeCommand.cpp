@@ -1,6 +1,6 @@
 // moert tokenize: converts text to token ids, or back.
 #include "runtime/base/InputText.h"
-#include "runtime/generation/TokenIds.h"
+#include "runtime/text/tokenizer/TokenIds.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moert/Command.h"

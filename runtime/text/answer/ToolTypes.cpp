@@ -109,12 +109,11 @@ std::string jsonString(std::string_view text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t first = text.find_first_not_of(kSpace);
+std::string_view trimmed(std::string_view text, std::string_view space) {
+  const size_t first = text.find_first_not_of(space);
   if (first == std::string_view::npos)
     return {};
-  return text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
+  return text.substr(first, text.find_last_not_of(space) + 1 - first);
 }
 
 } // namespace moert

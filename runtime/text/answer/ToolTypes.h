@@ -31,6 +31,6 @@ private:
 std::string jsonString(std::string_view text);
 
 /// Without white space at both ends.
-std::string_view trimmed(std::string_view text);
+std::string_view trimmed(std::string_view text, std::string_view space = " \t\r\n");
 
 } // namespace moert

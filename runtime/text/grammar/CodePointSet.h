@@ -15,7 +15,7 @@ public:
   static constexpr uint32_t kLast = 0x10FFFF;
   struct Range {
     uint32_t first, last;
-    friend auto operator<=>(const Range &, const Range &) = default;
+    auto operator<=>(const Range &) const = default;
   };
 
   CodePointSet() = default;
@@ -34,7 +34,7 @@ public:
   /// Ascending, with code points between them that are not in the set.
   const std::vector<Range> &ranges() const { return sorted; }
 
-  friend auto operator<=>(const CodePointSet &, const CodePointSet &) = default;
+  auto operator<=>(const CodePointSet &) const = default;
 
 private:
   /// Joins sorted ranges that touch.

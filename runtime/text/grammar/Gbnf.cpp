@@ -3,9 +3,9 @@
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/text/grammar/CodePointSet.h"
+#include "runtime/text/grammar/Quantifier.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,7 +23,7 @@ constexpr uint32_t kMostGroups = 64;  // Within each other.
 constexpr size_t kMostRanges = 4096;  // In a class.
 constexpr size_t kMostClasses = 4096; // That differ.
 constexpr size_t kMostRules = 16'384; // With names.
-constexpr uint32_t kUnbounded = UINT32_MAX;
+constexpr uint32_t kUnbounded = Quantifier::kUnbounded;
 
 class GbnfReader {
 public:
@@ -279,39 +279,16 @@ private:
     return known->second = {Grammar::ruleOf(rule)};
   }
 
-  /// After '{': a number, or none.
-  std::optional<uint32_t> readCount() {
-    uint32_t count = 0;
-    skipSpace(false);
-    const char *const begin = text.data() + position;
-    const auto [end, fault] = std::from_chars(begin, text.data() + text.size(), count);
-    position += static_cast<size_t>(end - begin);
-    skipSpace(false);
-    if (fault == std::errc::invalid_argument)
-      return {};
-    return fault == std::errc::result_out_of_range ? kUnbounded - 1 : count;
-  }
-
   Status readQuantifier(Sequence &item) {
     const size_t begin = position;
-    uint32_t least = 0, most = kUnbounded;
-    if (accept("+")) {
-      least = 1;
-    } else if (accept("?")) {
-      most = 1;
-    } else if (accept("{")) {
-      const std::optional<uint32_t> first = readCount();
-      const std::optional<uint32_t> last = accept(",") ? readCount() : first;
-      least = first.value_or(0);
-      most = last.value_or(kUnbounded);
-      if (!accept("}") || (!first && !last) || most < least)
-        return errorAt(begin, "expected a quantifier as {2}, {2,} or {2,5}");
-      if (least > kMostCount || (most != kUnbounded && most > kMostCount))
-        return errorAt(begin, "a count of more than ", kMostCount);
-    } else if (!accept("*")) {
+    const std::optional<Quantifier> times = takeQuantifier(text, position, true);
+    if ((!times && accept("{")) || (times && times->most < times->least))
+      return errorAt(begin, "expected a quantifier as {2}, {2,} or {2,5}");
+    if (!times)
       return {};
-    }
-    repeat(item, least, most);
+    if (times->least > kMostCount || (times->most != kUnbounded && times->most > kMostCount))
+      return errorAt(begin, "a count of more than ", kMostCount);
+    repeat(item, times->least, times->most);
     return {};
   }
 

@@ -150,13 +150,6 @@ uint64_t Grammar::memoryBytes() const {
          alternatives.capacity() * sizeof(Alternative) + sets.capacity() * sizeof(ByteSet);
 }
 
-bool Grammar::anyAlternative(uint32_t rule, const std::function<bool(uint32_t)> &isFound) const {
-  for (uint32_t i = rules[rule].first; i != kNoAlternative; i = alternatives[i].next)
-    if (isFound(alternatives[i].element))
-      return true;
-  return false;
-}
-
 // A rule can begin with those before its first element that cannot be empty. Rules are taken once
 // all that they can begin with are; what is left begins with itself.
 Grammar::Order Grammar::orderOfBeginnings() const {

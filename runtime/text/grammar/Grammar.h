@@ -7,7 +7,6 @@
 #include <array>
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,7 +24,7 @@ public:
   /// The byte of a set that has no other.
   std::optional<unsigned char> only() const;
 
-  friend auto operator<=>(const ByteSet &, const ByteSet &) = default;
+  auto operator<=>(const ByteSet &) const = default;
 
 private:
   std::array<uint64_t, 4> words{};
@@ -75,9 +74,18 @@ public:
   void shrink();
   uint64_t memoryBytes() const;
 
-private:
-  friend class GrammarAutomaton;
+  // Reading. The elements of an alternative follow each other up to one of kind kEnd.
+  const Element &element(uint32_t index) const { return elements[index]; }
+  const std::vector<ByteSet> &byteSets() const { return sets; }
+  /// Calls isFound(first element) for each alternative, until it returns true.
+  template <class IsFound> bool anyAlternative(uint32_t rule, const IsFound &isFound) const {
+    for (uint32_t i = rules[rule].first; i != kNoAlternative; i = alternatives[i].next)
+      if (isFound(alternatives[i].element))
+        return true;
+    return false;
+  }
 
+private:
   static constexpr uint32_t kNoAlternative = UINT32_MAX;
   struct Rule {
     uint32_t first = kNoAlternative, last = kNoAlternative;
@@ -88,8 +96,6 @@ private:
   };
 
   void append(Rule &rule, uint32_t alternative);
-  /// Calls back with the first element of each alternative, until one returns true.
-  bool anyAlternative(uint32_t rule, const std::function<bool(uint32_t)> &isFound) const;
   /// Rules with an alternative all of whose elements are such rules, or bytes if they may be there.
   struct Closure {
     std::vector<bool> rules;

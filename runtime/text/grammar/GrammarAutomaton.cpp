@@ -37,7 +37,7 @@ static uint32_t &slotOf(std::vector<uint32_t> &table, uint64_t hash, const Same 
 GrammarAutomaton::GrammarAutomaton(const Grammar &matched) : grammar(&matched) {
   // Each set divides the classes so far into what it has and what it lacks.
   classes = 1;
-  for (const ByteSet &set : grammar->sets) {
+  for (const ByteSet &set : grammar->byteSets()) {
     std::array<int, 512> parts;
     parts.fill(-1);
     classes = 0;
@@ -114,7 +114,7 @@ void GrammarAutomaton::beginExpansion() {
 
 void GrammarAutomaton::reach(uint32_t element, uint32_t parent) {
   using Kind = Grammar::Element::Kind;
-  for (; grammar->elements[element].kind == Kind::kEnd; parent = nodes[parent].parent) {
+  for (; grammar->element(element).kind == Kind::kEnd; parent = nodes[parent].parent) {
     if (parent == kTextEnd) {
       foundEnd = true;
       return;
@@ -125,13 +125,15 @@ void GrammarAutomaton::reach(uint32_t element, uint32_t parent) {
     return;
   const uint32_t node = nodeOf(element, parent);
   if (std::exchange(nodes[node].lastSeen, expansion) != expansion)
-    (grammar->elements[element].kind == Kind::kBytes ? found : pending).push_back(node);
+    (grammar->element(element).kind == Kind::kBytes ? found : pending).push_back(node);
 }
 
 void GrammarAutomaton::reachRule(uint32_t rule, uint32_t parent) {
-  for (uint32_t i = grammar->rules[rule].first; i != Grammar::kNoAlternative && tries <= kMostTries;
-       i = grammar->alternatives[i].next)
-    reach(grammar->alternatives[i].element, parent);
+  grammar->anyAlternative(rule, [&](uint32_t first) {
+    if (tries <= kMostTries)
+      reach(first, parent);
+    return tries > kMostTries;
+  });
 }
 
 bool GrammarAutomaton::isTooLarge() {
@@ -156,10 +158,10 @@ GrammarAutomaton::State GrammarAutomaton::endExpansion() {
     const Node node = nodes[pending.back()];
     pending.pop_back();
     // After the last element of an alternative there is nothing to come back to.
-    const bool isLast = grammar->elements[node.element + 1].kind == Grammar::Element::Kind::kEnd;
+    const bool isLast = grammar->element(node.element + 1).kind == Grammar::Element::Kind::kEnd;
     const uint32_t parent = isLast ? node.parent : nodeOf(node.element + 1, node.parent);
     if (nodes[parent].depth < kMostDepth)
-      reachRule(grammar->elements[node.element].index, parent);
+      reachRule(grammar->element(node.element).index, parent);
   }
   stepCount += tries;
   if (isTooLarge()) {
@@ -179,7 +181,7 @@ GrammarAutomaton::State GrammarAutomaton::next(State state, unsigned char byte) 
   beginExpansion();
   for (uint32_t i = 0; i < entry.wayCount; ++i) {
     const Node way = nodes[ways[entry.firstWay + i]];
-    if (grammar->sets[grammar->elements[way.element].index].has(byte))
+    if (grammar->byteSets()[grammar->element(way.element).index].has(byte))
       reach(way.element + 1, way.parent);
   }
   return followers[place] = endExpansion();
@@ -190,12 +192,12 @@ std::optional<unsigned char> GrammarAutomaton::onlyByte(State state) const {
   const StateEntry &entry = states[state];
   std::optional<uint32_t> set;
   for (uint32_t i = 0; i < entry.wayCount; ++i) {
-    const uint32_t index = grammar->elements[nodes[ways[entry.firstWay + i]].element].index;
+    const uint32_t index = grammar->element(nodes[ways[entry.firstWay + i]].element).index;
     if (set.value_or(index) != index)
       return std::nullopt;
     set = index;
   }
-  return set && !entry.ends ? grammar->sets[*set].only() : std::nullopt;
+  return set && !entry.ends ? grammar->byteSets()[*set].only() : std::nullopt;
 }
 
 bool GrammarAutomaton::hasMoreBytes(State state, size_t most) const {
@@ -203,7 +205,7 @@ bool GrammarAutomaton::hasMoreBytes(State state, size_t most) const {
   std::bitset<256> bytes;
   for (uint32_t i = 0; i < entry.wayCount && bytes.count() <= most; ++i) {
     const ByteSet &set =
-        grammar->sets[grammar->elements[nodes[ways[entry.firstWay + i]].element].index];
+        grammar->byteSets()[grammar->element(nodes[ways[entry.firstWay + i]].element).index];
     if (const std::optional<unsigned char> only = set.only())
       bytes.set(*only);
     else

@@ -13,7 +13,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -33,15 +32,5 @@ struct SchemaGrammar {
 
 /// The schema is untrusted; its depth must be bounded. Errors name the place and the keyword.
 Result<SchemaGrammar> grammarOfSchema(const nlohmann::ordered_json &schema);
-
-/// A function that a model may call.
-struct FunctionSchema {
-  std::string name;
-  /// The schema of its arguments, an object; nullptr: it has none. References stay within it.
-  const nlohmann::ordered_json *parameters = nullptr;
-};
-
-/// One call of one of the functions: {"name": "f", "arguments": {...}}. Errors name the function.
-Result<SchemaGrammar> grammarOfCall(std::span<const FunctionSchema> functions);
 
 } // namespace moert

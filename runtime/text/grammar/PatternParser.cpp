@@ -2,10 +2,10 @@
 // lookaheads, which have no characters of their own, are met where they are.
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Utf8.h"
+#include "runtime/text/grammar/Quantifier.h"
 #include "runtime/text/grammar/StringRules.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <utility>
 #include <vector>
@@ -168,60 +168,23 @@ private:
     return ahead;
   }
 
-  /// A number, or none.
-  std::optional<uint32_t> count() {
-    uint32_t value = 0;
-    const char *const begin = text.data() + position;
-    const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
-    if (end == begin)
-      return {};
-    position += static_cast<size_t>(end - begin);
-    return error == std::errc() ? value : UINT32_MAX;
-  }
-
-  /// "{2}", "{2,}" or "{2,5}"; anything else is text.
-  std::optional<StringSets::Lengths> counts() {
-    const size_t begin = position;
-    if (accept("{"))
-      if (const std::optional<uint32_t> least = count()) {
-        if (accept("}"))
-          return StringSets::Lengths{*least, *least};
-        if (accept(",}"))
-          return StringSets::Lengths{*least, StringSets::kUnbounded};
-        if (accept(","))
-          if (const std::optional<uint32_t> most = count(); most && accept("}"))
-            return StringSets::Lengths{*least, std::min(*most, StringSets::kUnbounded - 1)};
-      }
-    position = begin;
-    return {};
-  }
-
   Result<Part> quantified(Part part) {
-    StringSets::Lengths times = {1, 1};
-    if (accept("*"))
-      times = {0, StringSets::kUnbounded};
-    else if (accept("+"))
-      times = {1, StringSets::kUnbounded};
-    else if (accept("?"))
-      times = {0, 1};
-    else if (const auto counted = counts())
-      times = *counted;
-    else
+    const std::optional<Quantifier> times = takeQuantifier(text, position, false);
+    if (!times)
       return part;
     accept("?"); // Whether it matches more or less changes no set.
-    const bool isUnbounded = times.most == StringSets::kUnbounded;
-    if (times.least > kMostCount || (!isUnbounded && times.most > kMostCount))
+    const auto [least, most] = *times;
+    if (least > kMostCount || (most != StringSets::kUnbounded && most > kMostCount))
       return invalidInput("has a count of more than ", kMostCount);
-    if (times.most < times.least)
-      return invalidInput("has a quantifier of at least ", times.least, " and at most ",
-                          times.most);
+    if (most < least)
+      return invalidInput("has a quantifier of at least ", least, " and at most ", most);
     if (part.kind == Part::Kind::kSet)
-      return Part{Part::Kind::kSet, sets.repetition(part.set, times.least, times.most)};
-    if (times.most != 1)
+      return Part{Part::Kind::kSet, sets.repetition(part.set, least, most)};
+    if (most != 1)
       return invalidInput("repeats a group with an anchor or a lookahead");
     std::vector<Part> choice;
     choice.push_back(std::move(part));
-    if (times.least == 0)
+    if (least == 0)
       choice.push_back({Part::Kind::kSet});
     return joined(Part::Kind::kAlternatives, std::move(choice));
   }

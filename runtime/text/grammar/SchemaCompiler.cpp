@@ -3,7 +3,6 @@
 #include "runtime/base/Excerpt.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace moert {
 
@@ -11,8 +10,6 @@ using Json = SchemaJson;
 
 constexpr uint32_t kMostPlaces = 50'000; // Compiled, some of them several times.
 constexpr uint32_t kMostNesting = 64;
-constexpr uint64_t kMostItems = 1024;    // Largest bound of a length or a number of items.
-constexpr size_t kMostDistinct = 8;      // Values of items that are all different.
 constexpr size_t kMostAlternatives = 64; // In a oneOf that is checked.
 
 Result<uint32_t> SchemaCompiler::compile() {
@@ -25,7 +22,6 @@ Result<uint32_t> SchemaCompiler::compile() {
     grammar.addAlternative(next.rule, JsonRules::one(found));
     notePlace(first, next.path);
   }
-  shared.tops.emplace_back(top, emptyReason.empty() ? "#: no value fits the schema" : emptyReason);
   return top;
 }
 
@@ -43,7 +39,6 @@ Result<uint32_t> SchemaCompiler::ruleOf(SchemaParts parts, const Places &at,
 
 // The innermost part of the schema comes first.
 void SchemaCompiler::notePlace(uint32_t firstRule, const std::string &path) {
-  RulePlace *const wanted = shared.wanted;
   if (wanted && wanted->path.empty() && wanted->rule >= firstRule &&
       wanted->rule < grammar.ruleCount())
     wanted->path = path;
@@ -53,7 +48,7 @@ Result<uint32_t> SchemaCompiler::ruleWithin(SchemaParts parts, const Places &at,
                                             const std::string &path) {
   if (grammar.size() > Grammar::kMostElements || ++placeCount > kMostPlaces)
     return invalidInput(path, ": the schema is too large");
-  if (shared.strings.sets.tookTooLong())
+  if (strings.sets.tookTooLong())
     return invalidInput(path, ": the schema takes too long to translate");
   bool isReference = false;
   for (const SchemaPlace &place : at) {
@@ -92,7 +87,7 @@ Result<uint32_t> SchemaCompiler::constrained(const SchemaParts &parts, const std
       if (!isChosen && parts[i].find(keyword))
         return chosen(parts, i, keyword);
     }
-  shared.strings.makeRoom();
+  strings.makeRoom();
   MOERT_ASSIGN_OR_RETURN(const auto texts, valuesOf(parts));
   if (!texts)
     return typed(parts, path);
@@ -174,8 +169,8 @@ Result<SchemaCompiler::Texts> SchemaCompiler::valuesOf(const SchemaParts &parts)
   if (lists.empty())
     return texts;
   MOERT_ASSIGN_OR_RETURN(const NumberRange range, rangeOf(parts));
-  MOERT_ASSIGN_OR_RETURN(const StringSets::Set strings, stringsOf(parts, true));
-  StringSets &sets = shared.strings.sets;
+  MOERT_ASSIGN_OR_RETURN(const StringSets::Set allowed, stringsOf(parts, true));
+  StringSets &sets = strings.sets;
   std::vector<std::set<std::string>> types;
   for (const SchemaPart &part : parts) {
     MOERT_ASSIGN_OR_RETURN(const auto some, typesOf(part));
@@ -193,7 +188,7 @@ Result<SchemaCompiler::Texts> SchemaCompiler::valuesOf(const SchemaParts &parts)
     const std::optional<Decimal> decimal =
         value.is_number() ? Decimal::of(value.dump()) : std::nullopt;
     if (value.is_string())
-      return sets.has(strings, value.get_ref<const std::string &>()) || sets.isFull();
+      return sets.has(allowed, value.get_ref<const std::string &>()) || sets.isFull();
     return !decimal || range.has(*decimal);
   };
   texts.emplace();
@@ -267,278 +262,16 @@ Result<uint32_t> SchemaCompiler::ofType(const std::string &type, const SchemaPar
   return type == "boolean" ? rules.boolean : rules.null;
 }
 
-Result<NumberRange> SchemaCompiler::rangeOf(const SchemaParts &parts) {
-  NumberRange range;
-  for (const SchemaPart &part : parts)
-    for (const char *keyword :
-         {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"}) {
-      const Json *found = part.find(keyword);
-      const std::string_view name = keyword;
-      if (!found || found->is_boolean()) // Draft 4: whether the bound is excluded.
-        continue;
-      const std::optional<Decimal> value =
-          found->is_number() ? Decimal::of(found->dump()) : std::nullopt;
-      if (!value || (name == "multipleOf" && !(Decimal() < *value)))
-        return invalidInput(part.pathOf(keyword), ": ", excerpt(found->dump()), ", expected a ",
-                            name == "multipleOf" ? "number above 0" : "number");
-      auto isExcluded = [&](const char *flag) {
-        const Json *excluded = part.find(flag);
-        return name.starts_with("exclusive") || (excluded && *excluded == true);
-      };
-      if (name.ends_with("inimum"))
-        range.addLeast({*value, isExcluded("exclusiveMinimum")});
-      else if (name.ends_with("aximum"))
-        range.addMost({*value, isExcluded("exclusiveMaximum")});
-      else if (!range.addMultiple(*value))
-        leaveOut(part, keyword, "too many digits");
-    }
-  return range;
-}
-
-Result<uint32_t> SchemaCompiler::number(bool isInteger, const SchemaParts &parts,
-                                        const std::string &path) {
-  MOERT_ASSIGN_OR_RETURN(NumberRange range, rangeOf(parts));
-  if (!range.least && !range.most && !range.multiple)
-    return isInteger ? rules.integer : rules.number;
-  const Decimal one = {false, "1", ""};
-  if (isInteger && !range.addMultiple(one)) {
-    leaveOut(parts, "multipleOf");
-    range.multiple = {1, 0};
-  }
-  if (range.least && range.most && range.most->value < range.least->value)
-    return never(path + ": the maximum is below the minimum");
-  std::optional<uint32_t> rule = ruleOfNumbers(rules, range);
-  if (!rule) {
-    leaveOut(parts, "multipleOf");
-    range.multiple.reset();
-    if (isInteger)
-      range.multiple = {1, 0};
-    rule = ruleOfNumbers(rules, range);
-  }
-  if (!rule)
-    return invalidInput(path, ": the bounds have too many digits");
-  return *rule;
-}
-
-Result<SchemaCompiler::Bounds> SchemaCompiler::boundsOf(const SchemaParts &parts, const char *least,
-                                                        const char *most) {
-  Bounds bounds;
-  for (const SchemaPart &part : parts)
-    for (const char *keyword : {least, most}) {
-      const Json *found = part.find(keyword);
-      if (!found)
-        continue;
-      const double size = found->is_number() ? found->get<double>() : -1;
-      if (!(size >= 0) || (size < UINT32_MAX && size != static_cast<uint32_t>(size)))
-        return invalidInput(part.pathOf(keyword), ": ", excerpt(found->dump()),
-                            ", expected a whole number");
-      const uint32_t value = size < UINT32_MAX ? static_cast<uint32_t>(size) : UINT32_MAX;
-      if (keyword == least)
-        bounds.least = std::max(bounds.least, value);
-      else
-        bounds.most = std::min(bounds.most.value_or(value), value);
-    }
-  return bounds;
-}
-
-Result<SchemaCompiler::Bounds> SchemaCompiler::smallBoundsOf(const SchemaParts &parts,
-                                                             const char *least, const char *most) {
-  MOERT_ASSIGN_OR_RETURN(Bounds bounds, boundsOf(parts, least, most));
-  if (bounds.least > kMostItems) {
-    leaveOut(parts, least);
-    bounds.least = 0;
-  }
-  if (bounds.most.value_or(0) > kMostItems) {
-    leaveOut(parts, most);
-    bounds.most.reset();
-  }
-  return bounds;
-}
-
-Result<StringSets::Set> SchemaCompiler::spellingsOf(const SchemaPart &part) {
-  StringSets &sets = shared.strings.sets;
-  std::vector<StringSets::Set> all;
-  for (const char *keyword : {"pattern", "format"}) {
-    const Json *found = part.find(keyword);
-    if (!found)
-      continue;
-    if (!found->is_string())
-      return invalidInput(part.pathOf(keyword), ": ", excerpt(found->dump()),
-                          ", expected a string");
-    std::optional<std::string> pattern = found->get<std::string>();
-    if (keyword[0] == 'f')
-      pattern = patternOfFormat(*pattern);
-    if (!pattern) {
-      leaveOut(part, keyword, "unknown");
-      continue;
-    }
-    Result<StringSets::Set> set = setOfPattern(sets, *pattern);
-    if (set.isOk())
-      all.push_back(*set);
-    else
-      leaveOut(part, keyword, set.status().message());
-  }
-  return sets.intersection(std::move(all));
-}
-
-Result<StringSets::Set> SchemaCompiler::stringsOf(const SchemaParts &parts, bool withLengths) {
-  StringSets &sets = shared.strings.sets;
-  std::vector<StringSets::Set> all;
-  for (const SchemaPart &part : parts) {
-    MOERT_ASSIGN_OR_RETURN(const StringSets::Set set, spellingsOf(part));
-    all.push_back(set);
-  }
-  const StringSets::Set spellings = sets.intersection(std::move(all));
-  MOERT_ASSIGN_OR_RETURN(Bounds bounds, boundsOf(parts, "minLength", "maxLength"));
-  const StringSets::Lengths lengths = sets.lengthsOf(spellings);
-  uint32_t most = bounds.most.value_or(StringSets::kUnbounded);
-  if (!withLengths || (bounds.least <= lengths.least && most >= lengths.most))
-    return spellings;
-  MOERT_ASSIGN_OR_RETURN(bounds, smallBoundsOf(parts, "minLength", "maxLength"));
-  most = bounds.most.value_or(StringSets::kUnbounded);
-  return most < bounds.least ? StringSets::kNone
-                             : sets.intersection({spellings, sets.ofLength(bounds.least, most)});
-}
-
-// Keywords whose automaton is too large are left out, first the lengths.
-Result<uint32_t> SchemaCompiler::string(const SchemaParts &parts) {
-  for (const bool withLengths : {true, false}) {
-    shared.strings.makeRoom();
-    MOERT_ASSIGN_OR_RETURN(const StringSets::Set set, stringsOf(parts, withLengths));
-    if (const std::optional<uint32_t> rule = shared.strings.ruleOf(set))
-      return *rule;
-    for (const char *keyword :
-         {withLengths ? "minLength" : "pattern", withLengths ? "maxLength" : "format"})
-      leaveOut(parts, keyword);
-  }
-  return rules.string;
-}
-
-Result<uint32_t> SchemaCompiler::array(const SchemaParts &parts, const std::string &path) {
-  MOERT_ASSIGN_OR_RETURN(Bounds bounds, smallBoundsOf(parts, "minItems", "maxItems"));
-  std::vector<Places> first; // Schemas of the first items.
-  Places rest;
-  bool mayFollow = true; // Items after the first ones.
-  for (const SchemaPart &part : parts) {
-    const Json *items = part.find("items");
-    const char *const prefix = items && items->is_array() ? "items" : "prefixItems";
-    const char *const further = prefix[0] == 'i' ? "additionalItems" : "items";
-    const Json *list = part.find(prefix);
-    if (list && !list->is_array())
-      return invalidInput(part.pathOf(prefix), ": expected an array");
-    const size_t listed = list ? list->size() : 0;
-    if (listed > kMostItems)
-      return invalidInput(part.pathOf(prefix), ": ", listed, " items, expected at most ",
-                          kMostItems);
-    const Json *other = part.find(further);
-    if (first.size() < listed)
-      first.resize(listed, rest);
-    for (size_t i = 0; i < first.size(); ++i) {
-      if (i < listed)
-        first[i].push_back(part.at(prefix, i));
-      else if (other)
-        first[i].push_back(part.at(further));
-    }
-    if (other)
-      rest.push_back(part.at(further));
-    mayFollow = mayFollow && (!list || other) && !(other && *other == false);
-  }
-  const auto listed = static_cast<uint32_t>(first.size());
-  if (!mayFollow)
-    bounds.most = std::min(bounds.most.value_or(UINT32_MAX), std::max(bounds.least, listed));
-  if (bounds.most && *bounds.most < bounds.least)
-    return never(
-        strCat(path, ": 'maxItems' ", *bounds.most, " is below 'minItems' ", bounds.least));
-  for (const SchemaPart &part : parts) {
-    const Json *unique = part.find("uniqueItems");
-    if (!unique || *unique != true || (bounds.most && *bounds.most < 2))
-      continue;
-    MOERT_ASSIGN_OR_RETURN(const auto values, fewValues(rest));
-    if (values && first.empty())
-      return distinct(*values, bounds);
-    leaveOut(part, "uniqueItems");
-  }
-  return listOf(first, rest, bounds, path);
-}
-
-Result<uint32_t> SchemaCompiler::listOf(const std::vector<Places> &first, const Places &rest,
-                                        const Bounds &bounds, const std::string &path) {
-  const auto listed = static_cast<uint32_t>(first.size());
-  const uint32_t last = bounds.most.value_or(std::max({bounds.least, listed, uint32_t(1)}));
-  std::vector<uint32_t> items;
-  for (uint32_t i = 0; i < std::min(listed, last); ++i) {
-    MOERT_ASSIGN_OR_RETURN(uint32_t item, ruleOf({}, first[i], strCat(path, "/prefixItems/", i)));
-    items.push_back(item);
-  }
-  uint32_t other = rules.value;
-  if (last > listed || !bounds.most) {
-    MOERT_ASSIGN_OR_RETURN(other, ruleOf({}, rest, path + "/items"));
-  }
-  auto nextOf = [&](uint32_t i, uint32_t after) {
-    return JsonRules::join({i == 0 ? Sequence() : comma(),
-                            JsonRules::one(i < items.size() ? items[i] : other),
-                            JsonRules::one(after)});
-  };
-  // after: what may come after i items.
-  uint32_t after = rules.newRule({{}});
-  if (!bounds.most)
-    grammar.addAlternative(after, nextOf(last, after));
-  for (uint32_t i = last; i-- > 0;) {
-    const Sequence more = nextOf(i, after);
-    after = i < bounds.least ? rules.newRule({more}) : rules.newRule({more, {}});
-  }
-  return wrapped("[", after, "]");
-}
-
-Result<SchemaCompiler::Texts> SchemaCompiler::fewValues(const Places &at) {
-  SchemaParts parts;
-  Texts values;
-  for (const SchemaPlace &place : at)
-    MOERT_RETURN_IF_ERROR(finder.add(place, parts).status());
-  for (const SchemaPart &part : parts)
-    if (part.schema->is_boolean() || part.find("anyOf") || part.find("oneOf"))
-      return values;
-  MOERT_ASSIGN_OR_RETURN(values, valuesOf(parts));
-  if (!values && parts.size() == 1 && parts[0].find("type") && *parts[0].find("type") == "boolean")
-    values = {"true", "false"};
-  if (values && values->size() > kMostDistinct)
-    values.reset();
-  return values;
-}
-
-// A rule for each set of items that are left.
-uint32_t SchemaCompiler::distinct(const std::vector<std::string> &items,
-                                  const Bounds &bounds) const {
-  const uint32_t all = (1u << items.size()) - 1;
-  std::vector<uint32_t> after(all + 1), rulesOfItems;
-  for (const std::string &item : items)
-    rulesOfItems.push_back(rules.newRule({rules.text(item)}));
-  for (uint32_t used = all + 1; used-- > 0;) {
-    const auto count = static_cast<uint32_t>(std::popcount(used));
-    after[used] = grammar.addRule();
-    if (count >= bounds.least)
-      grammar.addAlternative(after[used], {});
-    for (size_t i = 0; i < items.size(); ++i)
-      if ((used >> i & 1) == 0 && count < bounds.most.value_or(UINT32_MAX))
-        grammar.addAlternative(
-            after[used],
-            JsonRules::join({count == 0 ? Sequence() : comma(), JsonRules::one(rulesOfItems[i]),
-                             JsonRules::one(after[used | 1u << i])}));
-  }
-  return wrapped("[", after[0], "]");
-}
-
 uint32_t SchemaCompiler::never(const std::string &reason) {
-  if (emptyReason.empty())
-    emptyReason = reason;
+  if (firstEmpty.empty())
+    firstEmpty = reason;
   return rules.newRule({});
 }
 
 void SchemaCompiler::leaveOut(const SchemaPart &part, const char *keyword,
                               const std::string &reason) {
   if (part.find(keyword))
-    shared.unenforced.add(
-        strCat(part.path, ": ", keyword, reason.empty() ? "" : " (" + reason + ")"));
+    unenforced.add(strCat(part.path, ": ", keyword, reason.empty() ? "" : " (" + reason + ")"));
 }
 
 void SchemaCompiler::leaveOut(const SchemaParts &parts, const char *keyword) {

@@ -21,29 +21,22 @@ struct RulePlace {
   std::string path = {};
 };
 
-/// What the schemas of one grammar have in common.
-struct SchemaRules {
-  explicit SchemaRules(Grammar &built) : grammar(built), json(built), strings(json) {}
-
-  Grammar &grammar;
-  JsonRules json;
-  StringRules strings;
-  UnenforcedKeywords unenforced;
-  /// Rules of whole schemas, and what is wrong where no value fits one.
-  std::vector<std::pair<uint32_t, std::string>> tops;
-  RulePlace *wanted = nullptr; // Gets its place. nullptr: none.
-};
-
 /// References are compiled after the place that needs them, so that schemas can refer to
 /// themselves. A place that no value fits has a rule without alternatives.
 class SchemaCompiler {
 public:
-  SchemaCompiler(const SchemaJson &schema, SchemaRules &schemaRules)
-      : root(schema), shared(schemaRules), grammar(shared.grammar), rules(shared.json),
-        finder(schema, shared.unenforced) {}
+  /// wantedPlace: gets the path of its rule; nullptr: none.
+  SchemaCompiler(const SchemaJson &schema, Grammar &built, RulePlace *wantedPlace)
+      : root(schema), grammar(built), rules(built), strings(rules), wanted(wantedPlace),
+        finder(schema, unenforced) {}
 
   /// The rule of the schema's values.
   Result<uint32_t> compile();
+  /// Why no value fits the schema, where none does.
+  std::string emptyReason() const {
+    return firstEmpty.empty() ? "#: no value fits the schema" : firstEmpty;
+  }
+  std::vector<std::string> unenforcedKeywords() const { return unenforced.list(); }
 
 private:
   using Sequence = Grammar::Sequence;
@@ -114,15 +107,19 @@ private:
   };
   using ReferenceKey = std::vector<std::pair<const SchemaJson *, int>>;
 
+  static constexpr uint64_t kMostItems = 1024; // Largest bound of a length or a number of items.
+
   const SchemaJson &root;
-  SchemaRules &shared;
   Grammar &grammar;
-  const JsonRules &rules;
+  const JsonRules rules;
+  StringRules strings;
+  UnenforcedKeywords unenforced;
+  RulePlace *const wanted;
   SchemaPartFinder finder;
   std::map<ReferenceKey, uint32_t> references;
   std::deque<Reference> pending;
   std::deque<SchemaJson> added; // Schemas that others imply.
-  std::string emptyReason;      // The first place that no value fits; empty: unknown.
+  std::string firstEmpty;       // The first place that no value fits; empty: unknown.
   uint32_t depth = 0, placeCount = 0;
 };
 

@@ -40,7 +40,7 @@ struct SchemaCompiler::ObjectSchema {
 };
 
 Result<uint32_t> SchemaCompiler::object(const SchemaParts &parts, const std::string &path) {
-  shared.strings.makeRoom();
+  strings.makeRoom();
   MOERT_ASSIGN_OR_RETURN(const ObjectSchema schema, readObject(parts));
   MOERT_ASSIGN_OR_RETURN(Bounds bounds, smallBoundsOf(parts, "minProperties", "maxProperties"));
   // All sets are used before rules of values are made, which forget them.
@@ -48,9 +48,9 @@ Result<uint32_t> SchemaCompiler::object(const SchemaParts &parts, const std::str
   std::vector<std::string> names;
   for (const std::string &name : schema.names) {
     Places places;
-    bool isAllowed = shared.strings.sets.has(schema.allowedNames, name);
+    bool isAllowed = strings.sets.has(schema.allowedNames, name);
     for (const ObjectSchema::Part &part : schema.parts)
-      isAllowed = part.addValues(shared.strings.sets, name, places) && isAllowed;
+      isAllowed = part.addValues(strings.sets, name, places) && isAllowed;
     if (!isAllowed && schema.required.contains(name))
       return never(strCat(path, "/required: '", excerpt(name),
                           "' is not among the properties, and no others are allowed"));
@@ -59,7 +59,7 @@ Result<uint32_t> SchemaCompiler::object(const SchemaParts &parts, const std::str
     names.push_back(name);
     values.push_back(std::move(places));
   }
-  if (shared.strings.sets.isFull())
+  if (strings.sets.isFull())
     return invalidInput(path, ": 'patternProperties' and 'propertyNames' are too large");
   const std::vector<FurtherProperties> further = furtherOf(schema);
   const size_t counted = std::max({1u, bounds.least, bounds.most.value_or(0)}) + size_t(1);
@@ -113,7 +113,7 @@ Result<SchemaCompiler::ObjectSchema> SchemaCompiler::readObject(const SchemaPart
             object.names.push_back(member.key());
           continue;
         }
-        const Result<StringSets::Set> names = setOfPattern(shared.strings.sets, member.key());
+        const Result<StringSets::Set> names = setOfPattern(strings.sets, member.key());
         if (names.isOk())
           read.patterns.emplace_back(*names, place);
         else
@@ -123,7 +123,7 @@ Result<SchemaCompiler::ObjectSchema> SchemaCompiler::readObject(const SchemaPart
     if (part.find("additionalProperties"))
       read.further = part.at("additionalProperties");
     MOERT_ASSIGN_OR_RETURN(const StringSets::Set names, namesOf(part));
-    object.allowedNames = shared.strings.sets.intersection({object.allowedNames, names});
+    object.allowedNames = strings.sets.intersection({object.allowedNames, names});
     if (const Json *required = part.find("required"); required && !required->is_boolean()) {
       if (!required->is_array() || !std::all_of(required->begin(), required->end(),
                                                 [](const Json &one) { return one.is_string(); }))
@@ -150,7 +150,7 @@ Result<StringSets::Set> SchemaCompiler::namesOf(const SchemaPart &part) {
     return StringSets::kAll;
   SchemaParts parts;
   MOERT_RETURN_IF_ERROR(finder.add(part.at("propertyNames"), parts).status());
-  StringSets &sets = shared.strings.sets;
+  StringSets &sets = strings.sets;
   for (const SchemaPart &name : parts) {
     if (name.schema->is_boolean())
       return StringSets::kNone;
@@ -171,7 +171,7 @@ Result<StringSets::Set> SchemaCompiler::namesOf(const SchemaPart &part) {
 // Names that fit several patterns, or the sets of which are too large, are not generated.
 std::vector<SchemaCompiler::FurtherProperties>
 SchemaCompiler::furtherOf(const ObjectSchema &object) {
-  StringSets &sets = shared.strings.sets;
+  StringSets &sets = strings.sets;
   std::vector<FurtherProperties> all;
   std::vector<StringSets::Set> others = {object.allowedNames}, patterns;
   bool isOpen = false, isClosed = false;
@@ -199,7 +199,7 @@ SchemaCompiler::furtherOf(const ObjectSchema &object) {
     if (value)
       some.values.push_back(*value);
     names.insert(names.end(), others.begin(), others.end());
-    const std::optional<uint32_t> rule = shared.strings.ruleOf(sets.intersection(std::move(names)));
+    const std::optional<uint32_t> rule = strings.ruleOf(sets.intersection(std::move(names)));
     if (!rule)
       return;
     some.names = *rule;

@@ -70,14 +70,13 @@ bool SchemaPart::restricts() const {
 }
 
 void UnenforcedKeywords::add(const std::string &keyword) {
-  const std::string added = context + keyword;
-  if (areMore || keywords.contains(added))
+  if (areMore || keywords.contains(keyword))
     return;
-  areMore = bytes + added.size() > kMostBytes;
+  areMore = bytes + keyword.size() > kMostBytes;
   if (areMore)
     return;
-  bytes += added.size();
-  keywords.insert(added);
+  bytes += keyword.size();
+  keywords.insert(keyword);
 }
 
 std::vector<std::string> UnenforcedKeywords::list() const {

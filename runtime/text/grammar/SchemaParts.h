@@ -54,8 +54,6 @@ public:
   /// In their order, and "and others" if there are.
   std::vector<std::string> list() const;
 
-  std::string context; // Comes before each that is added.
-
 private:
   std::set<std::string> keywords;
   size_t bytes = 0;
@@ -72,13 +70,14 @@ public:
   /// Adds what the schema consists of: itself, what it refers to, and the members of its allOf.
   /// Returns whether it refers to anything.
   Result<bool> add(const SchemaPlace &place, SchemaParts &parts);
+  /// What the "$ref" of a schema refers to.
+  Result<const SchemaJson *> placeOf(const SchemaPlace &place);
   /// Counts members that are compared. Fails where there are very many.
   Status count(uint64_t members, const std::string &path);
 
 private:
   Status add(const SchemaPlace &place, SchemaParts &parts, std::vector<const SchemaJson *> &active);
   Status checkKeywords(const SchemaPlace &place);
-  Result<const SchemaJson *> placeOf(const SchemaPlace &place);
 
   const SchemaJson &root;
   UnenforcedKeywords &unenforced;

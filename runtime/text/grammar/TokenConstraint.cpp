@@ -122,7 +122,7 @@ void GrammarMatcher::makeRoom(State &from) {
   }
   known = std::move(stillKnown);
   from = kept.back();
-  ++compactions;
+  ++compactionCount;
 }
 
 GrammarMatcher::State GrammarMatcher::next(State from, char byte) {
@@ -131,13 +131,22 @@ GrammarMatcher::State GrammarMatcher::next(State from, char byte) {
   return automaton.next(from, static_cast<unsigned char>(byte));
 }
 
+const GrammarMatcher::TokenSet *GrammarMatcher::knownTokens(State state) const {
+  const auto found = known.find(state);
+  return found == known.end() ? nullptr : &found->second;
+}
+
+void GrammarMatcher::remember(State state, TokenSet tokens) {
+  if (known.size() == kMostKnown)
+    known.clear();
+  known.emplace(state, std::move(tokens));
+}
+
 std::shared_ptr<GrammarMatcher>
 GrammarMatchers::matcherOf(const std::shared_ptr<const Grammar> &grammar, const TokenTexts &texts) {
   std::erase_if(matchers, [](const auto &matcher) { return matcher.expired(); });
   for (const auto &weak : matchers)
-    if (const auto matcher = weak.lock(); matcher->grammar == grammar &&
-                                          &matcher->texts == &texts &&
-                                          matcher->users.size() < GrammarMatcher::kMostUsers)
+    if (const auto matcher = weak.lock(); matcher->isOf(*grammar, texts) && matcher->hasRoom())
       return matcher;
   auto matcher = std::make_shared<GrammarMatcher>(grammar, texts); // Shared by its constraints.
   matchers.push_back(matcher);
@@ -147,13 +156,13 @@ GrammarMatchers::matcherOf(const std::shared_ptr<const Grammar> &grammar, const 
 TokenConstraint::TokenConstraint(std::shared_ptr<GrammarMatcher> sharedMatcher,
                                  std::vector<int32_t> endTokens)
     : matcher(std::move(sharedMatcher)), ends(std::move(endTokens)),
-      state(matcher->automaton.start()) {
-  assert(matcher->users.size() < GrammarMatcher::kMostUsers);
-  matcher->users.push_back(&state);
+      state(matcher->states().start()) {
+  assert(matcher->hasRoom());
+  matcher->addUser(state);
 }
 
 TokenConstraint::~TokenConstraint() {
-  std::erase(matcher->users, &state);
+  matcher->removeUser(state);
 }
 
 uint64_t TokenConstraint::memoryBytes(uint32_t vocabularySize) {
@@ -166,9 +175,9 @@ bool TokenConstraint::isEndToken(int32_t token) const {
 
 bool TokenConstraint::allows(int32_t token) {
   if (isEndToken(token))
-    return matcher->automaton.canEnd(state);
-  ++matcher->visited;
-  const std::string_view text = matcher->texts.textOf(token);
+    return matcher->states().canEnd(state);
+  matcher->visit();
+  const std::string_view text = matcher->texts().textOf(token);
   State tried = state;
   for (size_t i = 0; i < text.size() && tried != GrammarAutomaton::kNone; ++i)
     tried = matcher->next(tried, text[i]);
@@ -176,14 +185,14 @@ bool TokenConstraint::allows(int32_t token) {
 }
 
 bool TokenConstraint::isNarrow() const {
-  return !matcher->automaton.hasMoreBytes(state, kMostNarrow);
+  return !matcher->states().hasMoreBytes(state, kMostNarrow);
 }
 
 std::vector<int32_t> TokenConstraint::forcedTokens(size_t most) {
   std::string text;
   State after = state;
   while (text.size() < kMostForced && most > 0) {
-    const std::optional<unsigned char> byte = matcher->automaton.onlyByte(after);
+    const std::optional<unsigned char> byte = matcher->states().onlyByte(after);
     if (!byte)
       break;
     text += static_cast<char>(*byte);
@@ -192,19 +201,19 @@ std::vector<int32_t> TokenConstraint::forcedTokens(size_t most) {
   std::vector<int32_t> tokens;
   std::string_view rest = text;
   while (tokens.size() < most) {
-    const std::optional<int32_t> token = matcher->texts.longestBeginning(rest);
+    const std::optional<int32_t> token = matcher->texts().longestBeginning(rest);
     if (!token)
       break;
     tokens.push_back(*token);
-    rest.remove_prefix(matcher->texts.textOf(*token).size());
+    rest.remove_prefix(matcher->texts().textOf(*token).size());
   }
   return tokens;
 }
 
 void TokenConstraint::renewPath(State last) {
-  if (search->compactions == matcher->compactions)
+  if (search->compactions == matcher->compactions())
     return;
-  search->compactions = matcher->compactions;
+  search->compactions = matcher->compactions();
   std::fill(search->path.begin(), search->path.end(), kForgotten);
   search->path.back() = last;
   search->path.front() = state;
@@ -212,15 +221,15 @@ void TokenConstraint::renewPath(State last) {
 
 // Texts that share more bytes with the last one than it could be matched for do not fit either.
 void TokenConstraint::matchNext() {
-  const TokenTexts &texts = matcher->texts;
+  const TokenTexts &texts = matcher->texts();
   const size_t index = search->next++;
-  ++matcher->visited;
-  search->common = std::min<size_t>(search->common, texts.shared[index]);
+  matcher->visit();
+  search->common = std::min<size_t>(search->common, texts.sharedBytes(index));
   if (search->common > search->failed) {
     search->next = texts.endOfEqual(index, search->failed + 1);
     return;
   }
-  const int32_t token = texts.sorted[index];
+  const int32_t token = texts.inOrder()[index];
   const std::string_view text = texts.textOf(token);
   std::vector<State> &path = search->path;
   renewPath(kForgotten);
@@ -243,39 +252,37 @@ void TokenConstraint::matchNext() {
 }
 
 bool TokenConstraint::findAllowed(uint64_t most) {
-  if (matcher->known.contains(state))
+  if (matcher->knownTokens(state))
     return true;
   if (!search) {
     search.emplace();
     search->path = {state};
-    search->allowed.resize(divideUp(matcher->texts.tokens(), uint64_t(64)));
-    search->compactions = matcher->compactions;
+    search->allowed.resize(divideUp(matcher->texts().tokens(), uint64_t(64)));
+    search->compactions = matcher->compactions();
   }
   const uint64_t end = steps() + most;
-  while (search->next < matcher->texts.sorted.size()) {
+  while (search->next < matcher->texts().inOrder().size()) {
     if (steps() >= end)
       return false;
     matchNext();
   }
   for (int32_t token : ends)
-    if (matcher->automaton.canEnd(state) && static_cast<uint64_t>(token) < matcher->texts.tokens())
+    if (matcher->states().canEnd(state) && static_cast<uint64_t>(token) < matcher->texts().tokens())
       setBit(search->allowed, token);
-  if (matcher->known.size() == kMostKnown)
-    matcher->known.clear();
-  matcher->known.emplace(state, std::move(search->allowed));
+  matcher->remember(state, std::move(search->allowed));
   search.reset();
   return true;
 }
 
 Status TokenConstraint::listAllowed(std::vector<int32_t> &tokens) const {
   tokens.clear();
-  const TokenSet &allowed = matcher->known.at(state);
+  const TokenSet &allowed = *matcher->knownTokens(state);
   for (size_t i = 0; i < allowed.size(); ++i)
     for (uint64_t rest = allowed[i]; rest != 0; rest &= rest - 1)
       tokens.push_back(static_cast<int32_t>(i * 64 + static_cast<size_t>(std::countr_zero(rest))));
   if (!tokens.empty())
     return {};
-  return matcher->automaton.hasLostWays()
+  return matcher->states().hasLostWays()
              ? invalidInput("the format has too many ways to continue the text, expected fewer "
                             "alternatives that begin alike")
              : invalidInput("no token of the vocabulary continues the text as its format requires");
@@ -286,7 +293,7 @@ void TokenConstraint::take(int32_t token) {
     return;
   search.reset(); // It was for the text before.
   State taken = state;
-  for (char byte : matcher->texts.textOf(token))
+  for (char byte : matcher->texts().textOf(token))
     taken = matcher->next(taken, byte);
   state = taken;
 }

@@ -31,49 +31,73 @@ public:
   /// The token of the longest text that a text begins with.
   std::optional<int32_t> longestBeginning(std::string_view text) const;
 
-private:
-  friend class TokenConstraint;
-
+  /// The tokens with a text, by its bytes.
+  std::span<const int32_t> inOrder() const { return sorted; }
+  /// Bytes that the text of entry `index` of these shares with the one before it.
+  uint32_t sharedBytes(size_t index) const { return shared[index]; }
   /// The first index after `index` of a text that has not the same first `count` bytes.
   size_t endOfEqual(size_t index, size_t count) const;
+
+private:
   void sort();
   void append(std::string_view text);
 
   std::string bytes; // All texts, by token.
   std::vector<uint32_t> begins;
-  std::vector<int32_t> sorted;  // Tokens with a text, by its bytes.
-  std::vector<uint32_t> shared; // Bytes that entry i of `sorted` shares with the one before.
+  std::vector<int32_t> sorted;
+  std::vector<uint32_t> shared; // By entry of `sorted`.
 };
 
 /// What sequences with the same grammar find out together: the states of its texts, and the tokens
 /// that are allowed in some of them. Used by one thread. The texts must outlive it.
 class GrammarMatcher {
 public:
+  using State = GrammarAutomaton::State;
+  using TokenSet = std::vector<uint64_t>; // Bit i % 64 of entry i / 64: token i.
   /// Sequences that share one: the automaton keeps a state of each, and one that is looked at.
   static constexpr size_t kMostUsers = GrammarAutomaton::kMostKept - 1;
 
-  GrammarMatcher(std::shared_ptr<const Grammar> textGrammar, const TokenTexts &tokenTexts)
-      : grammar(std::move(textGrammar)), texts(tokenTexts), automaton(*grammar) {}
+  GrammarMatcher(std::shared_ptr<const Grammar> textGrammar, const TokenTexts &texts)
+      : grammar(std::move(textGrammar)), tokenTexts(texts), automaton(*grammar) {}
 
-private:
-  friend class TokenConstraint;
-  friend class GrammarMatchers;
-  using State = GrammarAutomaton::State;
-  using TokenSet = std::vector<uint64_t>; // Bit i % 64 of entry i / 64: token i.
+  bool isOf(const Grammar &wanted, const TokenTexts &wantedTexts) const {
+    return grammar.get() == &wanted && &tokenTexts == &wantedTexts;
+  }
+  const TokenTexts &texts() const { return tokenTexts; }
+  const GrammarAutomaton &states() const { return automaton; }
+
+  /// Whether another sequence may share it.
+  bool hasRoom() const { return users.size() < kMostUsers; }
+  /// A sequence's state, which gets new numbers with the others.
+  void addUser(State &state) { users.push_back(&state); }
+  void removeUser(State &state) { std::erase(users, &state); }
 
   /// The state after a byte. Makes room before, so that all states but the constraints' own and the
   /// result may have new numbers, or none. Throws std::bad_alloc, and then all states are as they
   /// were.
   State next(State from, char byte);
+  /// Times that states got new numbers.
+  uint64_t compactions() const { return compactionCount; }
+
+  /// Allowed tokens of a sequence's state; nullptr: not known.
+  const TokenSet *knownTokens(State state) const;
+  void remember(State state, TokenSet tokens);
+
+  /// Counts a token that was looked at.
+  void visit() { ++visited; }
+  /// Steps since its start.
+  uint64_t steps() const { return automaton.steps() + visited; }
+
+private:
   void makeRoom(State &from);
 
   const std::shared_ptr<const Grammar> grammar; // Shared by a request's sequences.
-  const TokenTexts &texts;
+  const TokenTexts &tokenTexts;
   GrammarAutomaton automaton;
   std::vector<State *> users;      // The constraints' states.
   std::map<State, TokenSet> known; // Most texts are in few states, most of them inside strings.
   uint64_t visited = 0;            // Tokens, by constraints.
-  uint64_t compactions = 0;        // Times that states got new numbers.
+  uint64_t compactionCount = 0;
 };
 
 /// The matchers of a thread's sequences.
@@ -123,10 +147,10 @@ public:
   std::vector<int32_t> forcedTokens(size_t most);
   /// Whether the text has ended: nothing may follow.
   bool hasEnded() const {
-    return matcher->automaton.canEnd(state) && !matcher->automaton.canContinue(state);
+    return matcher->states().canEnd(state) && !matcher->states().canContinue(state);
   }
   /// Steps of the matcher since its start.
-  uint64_t steps() const { return matcher->automaton.steps() + matcher->visited; }
+  uint64_t steps() const { return matcher->steps(); }
 
 private:
   using State = GrammarMatcher::State;

@@ -65,26 +65,25 @@ Regex::~Regex() {
   pcre2_code_free(code);
 }
 
-Result<RegexMatch> Regex::find(std::string_view text, size_t from, RegexScratch &scratch) const {
-  if (!scratch.matchData || !scratch.matchContext)
+Result<RegexMatch> RegexScratch::find(const pcre2_code *code, std::string_view text, size_t from) {
+  if (!matchData || !matchContext)
     return failed("no memory for a regular expression");
   // Every published pattern needs a few steps per byte and start; the rest is a wide margin.
   uint64_t limit = 100000 + 100 * (uint64_t{text.size()} - from);
-  pcre2_set_match_limit(scratch.matchContext,
-                        static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX)));
+  pcre2_set_match_limit(matchContext, static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX)));
   auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   auto match = [&](uint32_t options) {
-    return pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK | options,
-                       scratch.matchData, scratch.matchContext);
+    return pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK | options, matchData,
+                       matchContext);
   };
   int count = match(0);
-  if (count == PCRE2_ERROR_JIT_STACKLIMIT && !scratch.jitStack) {
+  if (count == PCRE2_ERROR_JIT_STACKLIMIT && !jitStack) {
     // A repeated intersection of classes needs some bytes for each character of a word; the
     // interpreter would need 300.
     constexpr size_t kFirstBytes = 32 << 10;
     constexpr size_t kMaxBytes = 256 << 20;
-    scratch.jitStack = pcre2_jit_stack_create(kFirstBytes, kMaxBytes, nullptr);
-    pcre2_jit_stack_assign(scratch.matchContext, nullptr, scratch.jitStack);
+    jitStack = pcre2_jit_stack_create(kFirstBytes, kMaxBytes, nullptr);
+    pcre2_jit_stack_assign(matchContext, nullptr, jitStack);
     count = match(0);
   }
   if (count == PCRE2_ERROR_JIT_STACKLIMIT)
@@ -93,7 +92,7 @@ Result<RegexMatch> Regex::find(std::string_view text, size_t from, RegexScratch 
     return RegexMatch();
   if (count < 0)
     return invalidInput("the text cannot be split into words: PCRE2 failed with code ", count);
-  const PCRE2_SIZE *bounds = pcre2_get_ovector_pointer(scratch.matchData);
+  const PCRE2_SIZE *bounds = pcre2_get_ovector_pointer(matchData);
   return RegexMatch{bounds[1] > bounds[0], bounds[0], bounds[1]};
 }
 

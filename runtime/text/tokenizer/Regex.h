@@ -27,6 +27,12 @@ extern const std::string_view kNumericPattern;
 extern const std::string_view kWhiteSpacePattern;
 extern const std::string_view kWordPattern;
 
+struct RegexMatch {
+  bool found = false;
+  size_t begin = 0;
+  size_t end = 0; // Above begin if there is a match.
+};
+
 /// The scratch memory of matching. One per thread.
 class RegexScratch {
 public:
@@ -35,17 +41,13 @@ public:
   RegexScratch(const RegexScratch &) = delete;
   RegexScratch &operator=(const RegexScratch &) = delete;
 
+  /// Regex::find() of a compiled pattern.
+  Result<RegexMatch> find(const pcre2_real_code_8 *code, std::string_view text, size_t from);
+
 private:
-  friend class Regex;
   pcre2_real_match_data_8 *matchData;
   pcre2_real_match_context_8 *matchContext;
   pcre2_real_jit_stack_8 *jitStack = nullptr; // Created when the default one is too small.
-};
-
-struct RegexMatch {
-  bool found = false;
-  size_t begin = 0;
-  size_t end = 0; // Above begin if there is a match.
 };
 
 /// A compiled pattern. Movable; find() may be called from many threads, each with its own scratch.
@@ -62,7 +64,9 @@ public:
   /// The leftmost match that starts at `from` or later. text must be valid UTF-8 and must not
   /// change while it is searched from match to match. Fails if the work exceeds what real text
   /// needs.
-  Result<RegexMatch> find(std::string_view text, size_t from, RegexScratch &scratch) const;
+  Result<RegexMatch> find(std::string_view text, size_t from, RegexScratch &scratch) const {
+    return scratch.find(code, text, from);
+  }
 
   uint64_t memoryBytes() const;
 

@@ -268,7 +268,7 @@ std::string Tokenizer::bytesOf(int32_t id) const {
 StreamingDecoder::StreamingDecoder(const Tokenizer &source, bool skipSpecial)
     : StreamingDecoder(
           source, skipSpecial,
-          std::make_unique<DecoderChain>(source.state->table.pipeline, ByteRows::kStreamed)) {}
+          std::make_unique<DecoderChain>(source.parts().table.pipeline, ByteRows::kStreamed)) {}
 StreamingDecoder::StreamingDecoder(const Tokenizer &source, bool skipSpecial,
                                    std::unique_ptr<DecoderChain> decoders)
     : tokenizer(&source), chain(std::move(decoders)), skipSpecialTokens(skipSpecial) {}
@@ -277,11 +277,11 @@ StreamingDecoder &StreamingDecoder::operator=(StreamingDecoder &&) noexcept = de
 StreamingDecoder::~StreamingDecoder() = default;
 
 std::string_view StreamingDecoder::feed(int32_t id) {
-  const VocabularyView &vocabulary = tokenizer->state->table.vocabulary;
+  const VocabularyView &vocabulary = tokenizer->parts().table.vocabulary;
   text.clear();
   bool isSkipped = skipSpecialTokens && tokenizer->isSpecial(id);
   if (vocabulary.hasId(id) && !vocabulary.token(id).empty() && !isSkipped)
-    chain->take(tokenizer->state->contentOf(id), text);
+    chain->take(tokenizer->parts().contentOf(id), text);
   return text;
 }
 

@@ -61,8 +61,10 @@ public:
   /// if the id has no token.
   std::string bytesOf(int32_t id) const;
 
+  /// What it was loaded as, for StreamingDecoder.
+  const TokenizerState &parts() const { return *state; }
+
 private:
-  friend class StreamingDecoder;
   explicit Tokenizer(std::unique_ptr<TokenizerState> loadedState);
 
   std::unique_ptr<TokenizerState> state;
@@ -83,6 +85,9 @@ class DecoderChain;
 class StreamingDecoder {
 public:
   StreamingDecoder(const Tokenizer &source, bool skipSpecial);
+  /// With the tokenizer's decoders in another form.
+  StreamingDecoder(const Tokenizer &source, bool skipSpecial,
+                   std::unique_ptr<DecoderChain> decoders);
   StreamingDecoder(StreamingDecoder &&) noexcept;
   StreamingDecoder &operator=(StreamingDecoder &&) noexcept;
   ~StreamingDecoder();
@@ -97,10 +102,6 @@ public:
   bool holdsText() const;
 
 private:
-  friend class Tokenizer;
-  StreamingDecoder(const Tokenizer &source, bool skipSpecial,
-                   std::unique_ptr<DecoderChain> decoders);
-
   const Tokenizer *tokenizer;
   std::unique_ptr<DecoderChain> chain;
   std::string text; // The last result.

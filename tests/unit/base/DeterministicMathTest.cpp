@@ -61,7 +61,15 @@ TEST_CASE("exp is within 1.2e-16 of libm's") {
   CHECK(moert::deterministicExp(0) == 1);
 }
 
-TEST_CASE("exp overflows to infinity and underflows to 0") {
+TEST_CASE("a weight is within 2 units in the last place of e^x, and of no effect below e^-700") {
+  for (double x = -700; x <= 0; x += 0.037)
+    CHECK(moert::deterministicWeight(x) == doctest::Approx(std::exp(x)).epsilon(4.5e-16));
+  CHECK(moert::deterministicWeight(0) == 1);
+  CHECK(moert::deterministicWeight(-1000) < 1e-300);
+}
+
+TEST_CASE("exp overflows to infinity and underflows to 0, and keeps what is no number") {
+  CHECK(std::isnan(moert::deterministicExp(std::nan(""))));
   CHECK(moert::deterministicExp(710) == std::numeric_limits<double>::infinity());
   CHECK(moert::deterministicExp(-710) == 0);
   CHECK(relativeError(moert::deterministicExp(709.7), std::exp(static_cast<long double>(709.7))) <

@@ -1,7 +1,7 @@
 // What callers see: errors with their places, variables, the clock, and what is refused by name.
 #include "tests/unit/chat/ChatTestData.h"
 
-#include "runtime/text/chat/ContentParts.h"
+#include "runtime/text/chat/ConversationTemplate.h"
 
 #include <sstream>
 #include <tuple>
@@ -146,21 +146,27 @@ TEST_CASE("a variable of the context hides a global function, supported or not")
   CHECK(renderText("{{ range }}{{ cycler }}", {{"range", 5}, {"cycler", 6}}).value() == "56");
 }
 
-TEST_CASE("a template that shows only lists of parts is recognized") {
-  const auto takesParts = [](const std::string &content) {
+TEST_CASE("a template that shows only lists of parts gets texts as such") {
+  const auto shown = [](const std::string &content, const Json &messages) {
     const std::string source = "{% for m in messages %}" + content + "{% endfor %}";
-    return takesOnlyParts(ChatTemplate::compile(source, "test").value(), Json::object());
+    const auto compiled = ConversationTemplate::compile(source, "test", Json::object());
+    return compiled.value().render(messages).value();
   };
   const std::string list = "{% for part in m.content %}{{ part.text }}{% endfor %}";
-  CHECK(takesParts(list));
-  CHECK_FALSE(takesParts("{{ m.content }}"));
-  CHECK_FALSE(
-      takesParts("{% if m.content is string %}{{ m.content }}{% else %}" + list + "{% endif %}"));
-  CHECK_FALSE(takesParts("no content"));
-  Json messages = Json::parse(R"([{"role": "user", "content": "a"}, {"role": "tool",
+  const Json message = {{{"role", "user"}, {"content", "a"}}};
+  CHECK(shown(list, message) == "a");
+  CHECK(shown("{{ m.content }}", message) == "a");
+  CHECK(shown("{% if m.content is string %}{{ m.content }}b{% else %}" + list + "{% endif %}",
+              message) == "ab");
+  CHECK(shown("no content", message) == "no content");
+  const Json mixed = Json::parse(R"([{"role": "user", "content": "a"}, {"role": "tool",
       "content": [{"type": "text", "text": "b"}]}, {"role": "assistant", "content": null}])");
-  splitIntoParts(messages);
-  CHECK(messages[0]["content"] == Json::parse(R"([{"type": "text", "text": "a"}])"));
-  CHECK(messages[1]["content"][0]["text"] == "b");
-  CHECK(messages[2]["content"].is_null());
+  CHECK(shown("{% if m.content %}" + list + "{% else %}none{% endif %}", mixed) == "abnone");
+}
+
+TEST_CASE("variables of one rendering replace those of the template") {
+  const auto compiled =
+      ConversationTemplate::compile("{{ a }}{{ b }}", "test", {{"a", 1}, {"b", 2}});
+  CHECK(compiled.value().render(Json::array()).value() == "12");
+  CHECK(compiled.value().render(Json::array(), {{"b", 3}}).value() == "13");
 }

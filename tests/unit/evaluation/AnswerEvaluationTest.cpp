@@ -55,6 +55,16 @@ TEST_CASE("once stop is set the text ends as interrupted") {
             .code() == StatusCode::kInterrupted);
 }
 
+static Result<std::vector<SampleScore>>
+evaluateAnswers(const std::vector<EncodedAnswer> &items, LossMetric metric,
+                const AnswerOptions &options, const Tokenizer &tokenizer, uint32_t stepTokens,
+                LogitsSource &artifact, LogitsSource *reference) {
+  const AnswerRun run = {metric, options, tokenizer, artifact, reference};
+  return evaluateEach(
+      items.size(), "item", stepTokens, artifact, reference, {}, nullptr,
+      [&](uint64_t item, PairedPass &pass) { return evaluateAnswer(items[item], run, pass); });
+}
+
 static EncodedAnswer itemOf(const Tokenizer &tokenizer, std::vector<std::string> answers) {
   auto item = encodeAnswer({7, "a", std::move(answers)}, tokenizer);
   REQUIRE_MESSAGE(item.isOk(), item.status().message());

@@ -11,6 +11,14 @@ static EncodedChoice itemOf(std::vector<std::vector<int32_t>> choices, uint32_t 
   return {0, 1, {0, 1}, std::move(choices), answer};
 }
 
+static Result<std::vector<SampleScore>> evaluateChoices(const std::vector<EncodedChoice> &items,
+                                                        uint32_t stepTokens, LogitsSource &artifact,
+                                                        LogitsSource *reference) {
+  return evaluateEach(
+      items.size(), "item", stepTokens, artifact, reference, {}, nullptr,
+      [&](uint64_t item, PairedPass &pass) { return evaluateChoice(items[item], pass); });
+}
+
 TEST_CASE("the choice with the most likely token after the question is the answer") {
   TableSource source;
   source.prefers[1] = {{2, 3.0f}, {4, 2.0f}};

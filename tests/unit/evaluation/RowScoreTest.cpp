@@ -31,20 +31,6 @@ static std::vector<float> randomRow(size_t size, uint32_t seed) {
   return row;
 }
 
-TEST_CASE("exp and log are within 2 units in the last place of libm's") {
-  for (double x = -700; x < 700; x += 0.37)
-    CHECK(exp64(x) == doctest::Approx(std::exp(x)).epsilon(4.5e-16));
-  for (double x = 1e-300; x < 1e300; x *= 1.7)
-    CHECK(log64(x) == doctest::Approx(std::log(x)).epsilon(4.5e-16));
-  for (double x = 0.5; x < 2; x += 0.001)
-    CHECK(std::fabs(log64(x) - std::log(x)) <= 0x1p-52);
-  CHECK(exp64(0) == 1);
-  CHECK(log64(1) == 0);
-  CHECK(exp64(-1000) == 0);
-  CHECK(std::isinf(exp64(710)));
-  CHECK(std::isnan(exp64(std::nan(""))));
-}
-
 TEST_CASE("a row's loss, the reference's and their divergence are those of the plain sums") {
   for (size_t size : {1, 2, 7, 8, 9, 31, 4096}) {
     auto logits = randomRow(size, 1), reference = randomRow(size, 2);

@@ -1,7 +1,7 @@
 #include "tests/unit/evaluation/SyntheticUnits.h"
 
+#include "runtime/base/DeterministicMath.h"
 #include "runtime/base/Status.h"
-#include "runtime/evaluation/RowScore.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@ static double nextNormal(RandomStream &random) {
     const double x = 2 * random.nextUnit() - 1, y = 2 * random.nextUnit() - 1;
     const double square = x * x + y * y;
     if (square > 0 && square < 1)
-      return x * std::sqrt(-2 * log64(square) / square);
+      return x * std::sqrt(-2 * deterministicLog(square) / square);
   }
 }
 
@@ -26,7 +26,7 @@ static double nextLoss(LossFamily family, RandomStream &random) {
   case LossFamily::kNormal:
     return 1 + kNormalDeviation * nextNormal(random);
   case LossFamily::kLognormal:
-    return exp64(nextNormal(random) - 0.5);
+    return deterministicExp(nextNormal(random) - 0.5);
   default:
     return (random.nextUnit() < kRareFraction ? kRareLoss : 1) / kTwoModeMean;
   }
@@ -37,7 +37,7 @@ static double varianceOf(LossFamily family) {
   case LossFamily::kNormal:
     return kNormalDeviation * kNormalDeviation;
   case LossFamily::kLognormal:
-    return exp64(1) - 1;
+    return deterministicExp(1) - 1;
   default:
     return (kRareFraction * kRareLoss * kRareLoss + 1 - kRareFraction) /
                (kTwoModeMean * kTwoModeMean) -

@@ -1,10 +1,10 @@
 #include "tests/unit/evaluation/TailCoverage.h"
 
+#include "runtime/base/DeterministicMath.h"
 #include "runtime/base/RandomStream.h"
 #include "runtime/evaluation/LossQuantile.h"
 #include "runtime/evaluation/NormalQuantile.h"
 #include "runtime/evaluation/RatioBound.h"
-#include "runtime/evaluation/RowScore.h"
 
 #include <algorithm>
 #include <iterator>
@@ -28,7 +28,7 @@ static double nextNormal(RandomStream &random) {
 
 static double nextLoss(const TailFamily &family, RandomStream &random) {
   if (family.sigma > 0)
-    return exp64(family.sigma * nextNormal(random) - family.sigma * family.sigma / 2);
+    return deterministicExp(family.sigma * nextNormal(random) - family.sigma * family.sigma / 2);
   if (family.deviation > 0)
     return 1 + family.deviation * nextNormal(random);
   const double mean = 1 + family.rareFraction * (family.rareTimes - 1);
@@ -39,7 +39,7 @@ static double nextLoss(const TailFamily &family, RandomStream &random) {
 static double quantileOf(const TailFamily &family) {
   const double normal = upperNormalQuantile(kReportedFraction);
   if (family.sigma > 0)
-    return exp64(family.sigma * normal - family.sigma * family.sigma / 2);
+    return deterministicExp(family.sigma * normal - family.sigma * family.sigma / 2);
   if (family.deviation > 0)
     return 1 + family.deviation * normal;
   const double mean = 1 + family.rareFraction * (family.rareTimes - 1);

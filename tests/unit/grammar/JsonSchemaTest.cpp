@@ -158,28 +158,6 @@ TEST_CASE("without a schema any object is described") {
   CHECK_FALSE(matches(grammar, "[]"));
 }
 
-TEST_CASE("a call names one of the functions and has arguments of its schema") {
-  const Json knots =
-      Json::parse(R"({"type": "object", "properties": {"knots": {"$ref": "#/$defs/n"}},
-      "required": ["knots"], "additionalProperties": false, "$defs": {"n": {"type": "integer"}}})");
-  const FunctionSchema functions[] = {{"sail \"on\"", &knots}, {"wait"}};
-  auto grammar = grammarOfCall(functions);
-  REQUIRE_MESSAGE(grammar.isOk(), grammar.status().message());
-  CHECK(matches(grammar->grammar, R"({"name": "sail \"on\"", "arguments": {"knots": 7}})"));
-  CHECK(matches(grammar->grammar, R"({"name": "wait", "arguments": {}})"));
-  CHECK_FALSE(matches(grammar->grammar, R"({"name": "wait", "arguments": {"knots": 7}})"));
-  CHECK_FALSE(matches(grammar->grammar, R"({"name": "sail \"on\"", "arguments": {}})"));
-  CHECK_FALSE(matches(grammar->grammar, R"({"name": "stop", "arguments": {}})"));
-
-  const Json faulty = Json::parse(R"({"minLength": "a"})");
-  const FunctionSchema refused[] = {{"wait"}, {"sail", &faulty}};
-  CHECK(grammarOfCall(refused).status().message() ==
-        "function 'sail': #/minLength: \"a\", expected a whole number");
-  const Json loose = Json::parse(R"({"not": {}})");
-  const FunctionSchema named[] = {{"wait"}, {"sail", &loose}};
-  CHECK(grammarOfCall(named)->unenforced == std::vector<std::string>{"function 'sail': #: not"});
-}
-
 TEST_CASE("a part of a schema that begins in too many ways is refused with its place") {
   std::string nested;
   for (int i = 0; i < 40; ++i) {
@@ -193,9 +171,7 @@ TEST_CASE("a part of a schema that begins in too many ways is refused with its p
             (R"({"type": "object", "properties": {"x": {"anyOf": [)" + nested + "]}}}").c_str()) ==
         "#/properties/x: a text can begin in 1640 ways, expected at most 1024; fewer "
         "alternatives or optional properties help");
-  const Json schema = Json::parse("{\"anyOf\": [" + nested + "]}");
-  const FunctionSchema functions[] = {{"wait"}, {"sail", &schema}};
-  CHECK(grammarOfCall(functions).status().message().find("function 'sail': #: a text can") == 0);
+  CHECK(refusalOf(("{\"anyOf\": [" + nested + "]}").c_str()).find("#: a text can") == 0);
   // The same alternative again is no other way.
   std::string same;
   for (int i = 0; i < 2000; ++i)

@@ -123,7 +123,7 @@ ToolTypes typesOf(const Json &parameters) {
 
 Result<Grammar> grammarOf(const CallWriting &writing, const Json &parameters,
                           bool allowsSeveral = true) {
-  const std::vector<FunctionSchema> functions = {{"get_weather", &parameters}, {"now"}};
+  const std::vector<serve::FunctionSchema> functions = {{"get_weather", &parameters}, {"now"}};
   MOERT_ASSIGN_OR_RETURN(
       SchemaGrammar made,
       serve::grammarOfCalls(writing, functions, typesOf(parameters), allowsSeveral));
@@ -258,9 +258,36 @@ TEST_CASE("alternatives that refer to alternatives are read up to a bound") {
 TEST_CASE("keywords of parameters that no grammar keeps are named with their places") {
   const AnswerFormat format("<tool_call>");
   const Json parameters = weather({{"type", "string"}, {"not", {{"const", "Rome"}}}});
-  const std::vector<FunctionSchema> functions = {{"get_weather", &parameters}};
+  const std::vector<serve::FunctionSchema> functions = {{"get_weather", &parameters}};
   const auto made = serve::grammarOfCalls(*format.writing(), functions, typesOf(parameters), false);
   REQUIRE(made.isOk());
   CHECK(made->unenforced ==
         std::vector<std::string>{"function 'get_weather': #/properties/city: not"});
+}
+
+TEST_CASE("a call in the generic form has one of the names, whatever it is, and its arguments") {
+  const Json knots =
+      Json::parse(R"({"type": "object", "properties": {"knots": {"$ref": "#/$defs/n"}},
+      "required": ["knots"], "additionalProperties": false, "$defs": {"n": {"type": "integer"}}})");
+  const CallWriting &writing = AnswerFormat::genericCalls().writings[0];
+  const auto made = [&](const std::vector<serve::FunctionSchema> &functions) {
+    return serve::grammarOfCalls(writing, functions, typesOf(knots), false);
+  };
+  const auto grammar = made({{"sail \"on\"", &knots}, {"wait"}});
+  REQUIRE_MESSAGE(grammar.isOk(), grammar.status().message());
+  const auto has = [&](const std::string &call) {
+    return fits(grammar->grammar, call + "\n</tool_call>");
+  };
+  CHECK(has(R"({"name": "sail \"on\"", "arguments": {"knots": 7}})"));
+  CHECK(has(R"({"name": "wait", "arguments": {}})"));
+  CHECK_FALSE(has(R"({"name": "wait", "arguments": {"knots": 7}})"));
+  CHECK_FALSE(has(R"({"name": "sail \"on\"", "arguments": {}})"));
+  CHECK_FALSE(has(R"({"name": "stop", "arguments": {}})"));
+
+  const Json faulty = Json::parse(R"({"minLength": "a"})");
+  CHECK(made({{"wait"}, {"sail", &faulty}}).status().message() ==
+        "function 'sail': #/minLength: \"a\", expected a whole number");
+  const Json loose = Json::parse(R"({"not": {}})");
+  CHECK(made({{"wait"}, {"sail", &loose}})->unenforced ==
+        std::vector<std::string>{"function 'sail': #: not"});
 }

@@ -24,21 +24,20 @@ std::string refusalOf(std::string_view text, const JsonLimits &limits = {4, 20})
 
 } // namespace
 
-TEST_CASE("bodies within the limits are parsed, others are refused before they take memory") {
+TEST_CASE("bodies within the limits are parsed, others are refused where they exceed them") {
   CHECK(refusalOf(R"({"a": [[[1]]], "b": "[[[[[[[[\"[["})") == "");
-  CHECK(refusalOf(R"({"a": [[[[1]]]]})").find("nested 5 levels deep, expected at most 4") !=
+  CHECK(refusalOf(R"({"a": [[[[1]]]]})").find("nested more than 4 levels deep") !=
         std::string::npos);
   CHECK(refusalOf("{\"a\": [" + repeated("1,", 17) + "1]}") == "");
-  CHECK(
-      refusalOf("{\"a\": [" + repeated("1,", 18) + "1]}").find("21 values, expected at most 20") !=
-      std::string::npos);
-  CHECK(refusalOf(repeated("[", 100'000)).find("nested 100000 levels") != std::string::npos);
+  CHECK(refusalOf("{\"a\": [" + repeated("1,", 18) + "1]}").find("it has more than 20 values") !=
+        std::string::npos);
+  CHECK(refusalOf(repeated("[", 100'000)).find("nested more than 4 levels") != std::string::npos);
   CHECK(refusalOf(repeated("{\"a\":", 100'000)).find("nested") != std::string::npos);
   const JsonLimits fewMembers = {4, 20, 3};
   CHECK(refusalOf(R"([{"a": {"b": 1, "c": 2, "d": ":::"}, "e": 1, "f": 1}])", fewMembers)
             .find("an array, expected an object") != std::string::npos);
   CHECK(refusalOf(R"({"a": {"b": 1, "c": 2}, "d": 3, "e": 4, "f": 5})", fewMembers)
-            .find("about 4 members, expected at most 3") != std::string::npos);
+            .find("an object has more than 3 members") != std::string::npos);
   CHECK(refusalOf("").find("not valid JSON") != std::string::npos);
   CHECK(refusalOf("{\"a\": \"\\").find("not valid JSON") != std::string::npos);
   CHECK(refusalOf("{\"a\": 1e999}").find("not valid JSON") != std::string::npos);

@@ -10,8 +10,8 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/format/WeightsChecksum.h"
 #include "runtime/format/Writer.h"
-#include "runtime/generation/RunProfile.h"
 #include "runtime/policy/CacheAllotment.h"
+#include "runtime/serving/RunProfile.h"
 #include "tests/unit/format/TinyArtifact.h"
 
 #include <algorithm>

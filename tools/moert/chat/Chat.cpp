@@ -3,6 +3,7 @@
 #include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
+#include "runtime/text/answer/ToolTypes.h"
 #include "tools/moert/Numbers.h"
 #include "tools/moert/chat/HeldKeys.h"
 
@@ -74,9 +75,7 @@ Result<Chat::Next> Chat::take(const InputMessage &message) {
 Result<Chat::Next> Chat::execute(std::string_view command) {
   const size_t end = std::min(command.find_first_of(kSpace), command.size());
   const std::string_view name = command.substr(0, end);
-  std::string_view argument = command.substr(end);
-  argument.remove_prefix(std::min(argument.find_first_not_of(kSpace), argument.size()));
-  argument = argument.substr(0, argument.find_last_not_of(kSpace) + 1);
+  const std::string_view argument = trimmed(command.substr(end));
 
   const bool takesArgument = name == "/system" || name == "/save" || name == "/memory";
   if (!takesArgument && !argument.empty()) {
@@ -227,13 +226,11 @@ Result<std::optional<Chat::Prompt>> Chat::fit(std::span<const int32_t> answerSoF
 
 /// Generates until the answer ends or the context is full.
 Result<GenerationEnd> Chat::continueFrom(const Prompt &prompt, AnswerText &text) {
-  const std::span<const int32_t> tokens = prompt.tokens.tokens;
+  const std::vector<int32_t> &tokens = prompt.tokens.tokens;
   // The last token is always computed: its logits are needed.
-  size_t kept = std::min<size_t>({prompt.tokens.kept, session.length(), tokens.size() - 1});
-  if (!session.rewind(static_cast<uint32_t>(kept))) {
+  const size_t kept = std::min<size_t>({prompt.tokens.kept, session.length(), tokens.size() - 1});
+  if (!session.rewind(static_cast<uint32_t>(kept)))
     session.reset();
-    kept = 0;
-  }
   const size_t room = session.capacity() - tokens.size();
   const size_t wanted = settings.maxTokens - answerIds.size();
   const ModelInfo &info = loaded.model->artifact().model;
@@ -242,14 +239,12 @@ Result<GenerationEnd> Chat::continueFrom(const Prompt &prompt, AnswerText &text)
     follow = [&] { return budget.follow(); };
   Generation generation(*loaded.engine, session, sampler, {}, signals.stopsAnswer, monotonicNs,
                         follow);
-  GenerationRequest request = {.prompt = tokens.subspan(kept),
+  GenerationRequest request = {.prompt = tokens,
                                .maxTokens = static_cast<uint32_t>(std::min(room, wanted)),
                                .endTokens = info.eosTokens,
                                .fillsContext = room < wanted,
-                               .before = tokens.first(kept),
                                .ngramStop = settings.ngramStop};
-  const size_t before = answerIds.size();
-  Result<GenerationEnd> end = generation.run(request, [&](int32_t token) -> Result<bool> {
+  auto end = generation.run(std::move(request), [&](int32_t token) -> Result<bool> {
     answerIds.push_back(token);
     text.add(token);
     MOERT_RETURN_IF_ERROR(screen.status());
@@ -257,9 +252,8 @@ Result<GenerationEnd> Chat::continueFrom(const Prompt &prompt, AnswerText &text)
   });
   numbers = generation.numbers();
   loaded.account = budget.largestAccount();
-  std::vector<int32_t> all(tokens.begin(), tokens.end());
-  all.insert(all.end(), answerIds.begin() + static_cast<ptrdiff_t>(before), answerIds.end());
-  sessionText.set({}, std::move(all)); // The caller has the text once the answer has ended.
+  // The caller has the text once the answer has ended.
+  sessionText.set({}, generation.tokens().tokens());
   return end;
 }
 

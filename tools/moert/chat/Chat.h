@@ -2,7 +2,7 @@
 // session's context within its size.
 #pragma once
 
-#include "runtime/generation/Generation.h"
+#include "runtime/serving/Generation.h"
 #include "tools/moert/BudgetFollower.h"
 #include "tools/moert/LoadedModel.h"
 #include "tools/moert/chat/AnswerText.h"

@@ -1,16 +1,10 @@
 #include "tools/moert/chat/Conversation.h"
 
-#include "runtime/text/chat/ContentParts.h"
-
 #include <algorithm>
 
 namespace moert::cli {
 
 using Json = nlohmann::ordered_json;
-
-Conversation::Conversation(ChatTemplate parsed, Json given)
-    : chatTemplate(std::move(parsed)), variables(std::move(given)),
-      takesParts(takesOnlyParts(chatTemplate, variables)) {}
 
 void Conversation::setSystem(std::string text) {
   system = std::move(text);
@@ -74,25 +68,12 @@ static Json withSystem(const std::string &system, const std::vector<Json> &messa
 }
 
 Result<std::string> Conversation::render(const TemplateLimits &limits) const {
-  Json context = variables;
-  context["messages"] = withSystem(system, messages);
-  if (takesParts)
-    splitIntoParts(context["messages"]);
-  context["add_generation_prompt"] = true;
-  return chatTemplate.render(context, limits);
+  return chatTemplate.render(withSystem(system, messages), {}, limits);
 }
 
 std::string Conversation::asJson() const {
   const Json saved = {{"messages", withSystem(system, messages)}};
   return saved.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-Json templateVariables(const Chat *chat) {
-  Json variables = {{"tools", nullptr}, {"documents", nullptr}};
-  if (chat)
-    for (const auto &[name, text] : chat->specialTokens)
-      variables[name] = text;
-  return variables;
 }
 
 } // namespace moert::cli

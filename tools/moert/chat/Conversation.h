@@ -2,10 +2,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
-#include "runtime/format/Artifact.h"
-#include "runtime/text/chat/ChatTemplate.h"
-
-#include <nlohmann/json.hpp>
+#include "runtime/text/chat/ConversationTemplate.h"
 
 #include <string>
 #include <vector>
@@ -15,8 +12,7 @@ namespace moert::cli {
 /// Used by one thread.
 class Conversation {
 public:
-  /// variables: what the template gets besides the messages, an object: special tokens, options.
-  Conversation(ChatTemplate chatTemplate, nlohmann::ordered_json variables);
+  explicit Conversation(ConversationTemplate chosen) : chatTemplate(std::move(chosen)) {}
 
   /// Replaces the system message; an empty text removes it.
   void setSystem(std::string text);
@@ -43,14 +39,9 @@ public:
   std::string asJson() const;
 
 private:
-  ChatTemplate chatTemplate;
-  nlohmann::ordered_json variables;
-  bool takesParts; // The template has contents as lists of parts only.
+  ConversationTemplate chatTemplate;
   std::string system;
   std::vector<nlohmann::ordered_json> messages; // Without the system's.
 };
-
-/// Special tokens' texts and the variables that transformers always passes.
-nlohmann::ordered_json templateVariables(const Chat *chat);
 
 } // namespace moert::cli
