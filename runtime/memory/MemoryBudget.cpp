@@ -93,7 +93,7 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
       {"activations", roundUp(model.arenaBytesPerToken * prefillChunk, 4096) +
                           roundUp(scratch, 4096) * request.threads},
       {"logits", roundUp(model.logitsBytes * request.logitsRows, 4096)},
-      {"prompt and output", request.extraBytes, true},
+      {"prompts and answers", request.extraBytes, true},
       {"I/O", process.ioBytes + process.ioBytesPerPoolMiB * divideUp(poolBytes, kMiB)},
       {"reserve", process.reserveBytes + process.reserveBytesPerThread * request.threads, true},
   };
