@@ -135,22 +135,88 @@ static void sayWritten(const std::string &path, const std::string &plans, const 
                         formatBytes(std::filesystem::file_size(path, ignored)), plans));
 }
 
+/// Quantizes experts at the request's width and writes the artifact at `path`. Returns what its
+/// plans are.
+static Result<std::string> emitAtWidth(const AccurateCompileRequest &request,
+                                       const CompileInputs &inputs,
+                                       const CalibrationProfile &profile, PlanMaterial &planning,
+                                       const std::string &path, MemoryWarnings &warnings,
+                                       WorkDirectory &work, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<PooledArtifacts> artifacts,
+                         PooledArtifacts::create(request, inputs.model, profile,
+                                                 profilePathOf(request, work), work.path(),
+                                                 session));
+  MOERT_ASSIGN_OR_RETURN(planning.learned,
+                         learn(profile, artifacts->fewestExpertBytes(), planning.searchRuns));
+  ChosenWidths chosen;
+  chosen.assignment = uniformAssignment(artifacts->items().input().problem, 0);
+  return emitOutput(request, inputs.hash, *artifacts, planning, std::move(chosen), path, warnings,
+                    work, session);
+}
+
 /// Gives the artifact, which is in the work directory, its quick loss and its name.
-static Status finishWithQuickLoss(const AccurateCompileRequest &request, const ImportedModel &model,
-                                  const CheckpointHash &hash, const std::string &referencePath,
-                                  const std::string &path, const std::string &plans,
-                                  const WorkDirectory &work, const Session &session) {
-  MOERT_ASSIGN_OR_RETURN(
-      const QuickLoss quick,
-      measureQuickLoss(request, model, hash, referencePath, path, work, session));
+static Status finishWithQuickLoss(const QuickLoss &quick, const std::string &path,
+                                  const std::string &outputPath, const std::string &plans,
+                                  const Session &session) {
   MOERT_RETURN_IF_ERROR(addQuickLoss(path, quick));
   std::error_code error;
-  std::filesystem::rename(path, request.outputPath, error);
+  std::filesystem::rename(path, outputPath, error);
   if (error)
-    return failed("cannot rename '", path, "' to '", request.outputPath, "': ", error.message());
-  sayWritten(request.outputPath, plans, session);
-  sayTo(session, strCat("quick loss: ", quickLossText(quick)));
+    return failed("cannot rename '", path, "' to '", outputPath, "': ", error.message());
+  sayWritten(outputPath, plans, session);
+  sayTo(session, strCat("quick loss: ", quickLossText(quick), "; the terms: ", kQualityDocs));
   return {};
+}
+
+/// Everything besides the experts' width that decides a quick loss.
+static std::string quickLossKey(const AccurateCompileRequest &request, const CheckpointHash &hash,
+                                const CalibrationInfo &info) {
+  const mlir::moe::CompileOptions &passes = request.passes;
+  return strCat(formatChecksum(hash.sample), " ",
+                formatChecksum(checksum64(std::as_bytes(std::span(info.tokens)))), " ",
+                request.seed, " ", nameOf(request.method), " ", int(passes.residentBits), " ",
+                int(passes.headBits), " ", int(passes.kvBits));
+}
+
+static std::string missedStep(uint32_t bits) {
+  return strCat("quick-loss-missed-", bits);
+}
+
+/// Without a target: experts of the given width, or of the first whose quick loss meets the aim. A
+/// resumed run does not measure again a width that missed it.
+static Status compileAtWidth(AccurateCompileRequest request, CompileInputs &inputs,
+                             const CalibrationProfile &profile, const std::string &referencePath,
+                             MemoryWarnings &warnings, WorkDirectory &work,
+                             const Session &session) {
+  PlanMaterial planning;
+  planning.device = std::move(inputs.device);
+  // With a profile alone there is no reference, and moec emit has to write the same bytes.
+  if (!request.profilePath.empty()) {
+    MOERT_ASSIGN_OR_RETURN(const std::string plans,
+                           emitAtWidth(request, inputs, profile, planning, request.outputPath,
+                                       warnings, work, session));
+    sayWritten(request.outputPath, plans, session);
+    sayTo(session, kUnmeasuredText);
+    return {};
+  }
+  const std::string path = work.path() + "/unmeasured.moe";
+  const std::string key = quickLossKey(request, inputs.hash, profile.info());
+  while (request.isWidthRaised && work.isMarked(missedStep(*request.bits), key))
+    ++*request.bits;
+  for (;;) {
+    MOERT_ASSIGN_OR_RETURN(const std::string plans, emitAtWidth(request, inputs, profile, planning,
+                                                                path, warnings, work, session));
+    MOERT_ASSIGN_OR_RETURN(
+        const QuickLoss quick,
+        measureQuickLoss(request, inputs.model, inputs.hash, referencePath, path, work, session));
+    const std::optional<uint32_t> wider =
+        request.isWidthRaised ? widthAfter(*request.bits, quick) : std::nullopt;
+    if (!wider)
+      return finishWithQuickLoss(quick, path, request.outputPath, plans, session);
+    MOERT_RETURN_IF_ERROR(work.mark(missedStep(*request.bits), key));
+    sayTo(session, missedAimText(*request.bits, *wider, quick));
+    request.bits = wider;
+  }
 }
 
 /// All stages after the inputs; each takes the results of those before it.
@@ -172,14 +238,14 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
                          completeTexts(request, inputs, referencePath, work, session));
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<CalibrationProfile> profile,
                          calibrateForSearch(request, inputs, texts, referencePath, work, session));
-  std::optional<SearchMaterial> material;
-  AcceptanceTurn turn;
-  if (request.hasTarget()) {
-    MOERT_ASSIGN_OR_RETURN(
-        material, chooseSearchMaterial(request, inputs.hash, texts, profile->info(), session));
-    MOERT_ASSIGN_OR_RETURN(turn, takeAcceptanceLevels(request, inputs.hash, inputs.deviceHash,
-                                                      *material, work, session));
-  }
+  if (!request.hasTarget())
+    return compileAtWidth(request, inputs, *profile, referencePath, warnings, work, session);
+  MOERT_ASSIGN_OR_RETURN(
+      const SearchMaterial material,
+      chooseSearchMaterial(request, inputs.hash, texts, profile->info(), session));
+  MOERT_ASSIGN_OR_RETURN(
+      const AcceptanceTurn turn,
+      takeAcceptanceLevels(request, inputs.hash, inputs.deviceHash, material, work, session));
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<PooledArtifacts> artifacts,
                          PooledArtifacts::create(request, inputs.model, *profile,
                                                  profilePathOf(request, work), work.path(),
@@ -188,32 +254,19 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
   PlanMaterial planning;
   planning.device = std::move(inputs.device);
   // Without a calibration text the search reads what calibration has read.
-  if (material && !texts.calibration.empty())
-    planning.searchRuns = seenBySearch(material->windows, request.amounts.windowTokens).runs();
+  if (!texts.calibration.empty())
+    planning.searchRuns = seenBySearch(material.windows, request.amounts.windowTokens).runs();
   MOERT_ASSIGN_OR_RETURN(planning.learned,
                          learn(*profile, artifacts->fewestExpertBytes(), planning.searchRuns));
-  ChosenWidths chosen;
-  chosen.assignment = uniformAssignment(artifacts->items().input().problem, 0);
-  if (request.hasTarget()) {
-    MOERT_ASSIGN_OR_RETURN(
-        const std::unique_ptr<ArtifactTimes> times,
-        ArtifactTimes::create(planning, *artifacts, request.passes, session.stop));
-    MOERT_ASSIGN_OR_RETURN(chosen,
-                           chooseWidths(request, *material, turn, profile->info(), *artifacts,
-                                        times.get(), referencePath, work, session));
-  }
-  // With a profile alone there is no reference, and moec emit has to write the same bytes.
-  const bool isMeasured = !request.hasTarget() && request.profilePath.empty();
-  const std::string path = isMeasured ? work.path() + "/unmeasured.moe" : request.outputPath;
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactTimes> times,
+                         ArtifactTimes::create(planning, *artifacts, request.passes, session.stop));
+  MOERT_ASSIGN_OR_RETURN(ChosenWidths chosen,
+                         chooseWidths(request, material, turn, profile->info(), *artifacts,
+                                      times.get(), referencePath, work, session));
   MOERT_ASSIGN_OR_RETURN(const std::string plans,
                          emitOutput(request, inputs.hash, *artifacts, planning, std::move(chosen),
-                                    path, warnings, work, session));
-  if (isMeasured)
-    return finishWithQuickLoss(request, inputs.model, inputs.hash, referencePath, path, plans, work,
-                               session);
-  sayWritten(path, plans, session);
-  if (!request.hasTarget())
-    sayTo(session, kUnmeasuredText);
+                                    request.outputPath, warnings, work, session));
+  sayWritten(request.outputPath, plans, session);
   return {};
 }
 
@@ -239,6 +292,8 @@ Status compileAccurately(const AccurateCompileRequest &asked, const Session &ses
   MOERT_ASSIGN_OR_RETURN(
       WorkDirectory work,
       WorkDirectory::open(request.outputPath, leftWorkOf(request.resume, request.restart), beside));
+  for (const std::string &note : request.notes)
+    sayTo(session, note);
   // Files in the work directory are closed when the stages return: some file systems cannot remove
   // a directory whose files are open.
   WholeProgress progress(session.progress,

@@ -108,8 +108,9 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
       !calibratesOnSelfText(request))
     return request.hasTarget()
                ? invalidInput(request.target ? "--accuracy-loss" : "--accuracy-quantile",
-                              " needs --calibration-text, --self-text, or "
-                              "--calibration with --eval-text")
+                              " needs text: --self-text 400 lets the checkpoint write it, "
+                              "--calibration-text FILE takes yours, and so does --calibration "
+                              "PROFILE with --eval-text FILE")
                : invalidInput("--quantizer ", nameOf(request.method),
                               " needs --calibration-text, --self-text or --calibration; nearest "
                               "needs none");

@@ -30,6 +30,7 @@ struct AccurateCompileRequest {
   moert::ChoiceBy choiceBy = moert::ChoiceBy::kLetter;
   moert::AnswerOptions answers;
   std::optional<uint32_t> bits;      // Width of all experts; absent: searched for.
+  bool isWidthRaised = false;        // More than `bits` where the quick loss misses its aim.
   bool areResidentBitsChosen = true; // Otherwise passes.residentBits.
   SolverChoice solver = SolverChoice::kAuto;
   /// On the bundled model, GPTQ has the smallest measured divergence at every width: see README.
@@ -53,7 +54,8 @@ struct AccurateCompileRequest {
   TextAmounts amounts;
   unsigned threads = 1;
   bool resume = false;
-  bool restart = false; // Removes what an interrupted command left; not with resume.
+  bool restart = false;           // Removes what an interrupted command left; not with resume.
+  std::vector<std::string> notes; // Lines for the user, once the inputs have been accepted.
 
   bool hasTarget() const { return target || quantileTarget; }
   AcceptanceTarget acceptanceTarget() const { return {target, quantileTarget}; }

@@ -7,6 +7,7 @@
 #include "runtime/format/Writer.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
 #include <numeric>
@@ -14,6 +15,21 @@
 using namespace moert;
 
 namespace moec {
+
+constexpr uint32_t kWidestTried = 6;
+
+std::optional<uint32_t> widthAfter(uint32_t bits, const QuickLoss &quick) {
+  const bool isMissed = quick.loss > kQuickLossAim && bits < kWidestTried;
+  return isMissed ? std::optional(bits + 1) : std::nullopt;
+}
+
+std::string missedAimText(uint32_t bits, uint32_t wider, const QuickLoss &quick) {
+  char loss[32];
+  std::snprintf(loss, sizeof loss, "%+.2f%%", quick.loss * 100);
+  return strCat("experts of ", bits, " bits change perplexity by ", loss, ", above the aim of ",
+                kQuickLossAim * 100, "%: compiling them with ", wider, " bits; --bits ", bits,
+                " keeps ", bits);
+}
 
 /// The windows of a text that was read, all of them.
 static WindowSet allWindowsOf(const TextWindows &text) {

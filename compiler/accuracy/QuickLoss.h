@@ -9,12 +9,23 @@
 #include "runtime/base/Status.h"
 #include "runtime/format/Artifact.h"
 
+#include <optional>
 #include <string>
 
 namespace moec {
 
 /// 5,100 scored tokens: few, so that the measurement takes less time than the calibration.
 constexpr uint32_t kQuickWindows = 20, kQuickWindowTokens = 256;
+
+/// What a default compile aims at: experts of more bits where the measured perplexity is higher by
+/// more than this (docs/accuracy.md, "The quick loss").
+constexpr double kQuickLossAim = 0.03;
+
+/// The width that the default tries after one that misses the aim: 5 after 4, 6 after 5. nullopt
+/// after 6, and for a loss within the aim.
+std::optional<uint32_t> widthAfter(uint32_t bits, const moert::QuickLoss &quick);
+/// The line for the user where the width missed the aim.
+std::string missedAimText(uint32_t bits, uint32_t wider, const moert::QuickLoss &quick);
 
 /// On documents that calibration has not read: what the checkpoint writes for acceptance tests, of
 /// which a compile with a quick loss has none.

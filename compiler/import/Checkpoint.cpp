@@ -139,16 +139,17 @@ static std::string firstBytesOf(const std::string &path) {
 /// Names what a folder without config.json holds instead.
 static Status checkHasConfig(const std::string &path) {
   MOERT_ASSIGN_OR_RETURN(const bool isThere, hasEntry(path + "/config.json"));
+  if (isThere)
+    return {};
   std::error_code error;
-  if (!isThere)
-    for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
-         entry.increment(error))
-      if (entry->path().extension() == ".gguf")
-        return invalidInput(
-            path, ": found ", entry->path().filename().string(),
-            " and no config.json, expected a checkpoint's folder; to read the file, "
-            "give its own path");
-  return Status();
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error))
+    if (entry->path().extension() == ".gguf")
+      return invalidInput(path, ": found ", entry->path().filename().string(),
+                          " and no config.json, expected a checkpoint's folder; to read the file, "
+                          "give its own path");
+  return invalidInput(path, ": found no config.json, expected the folder of a checkpoint, with "
+                            "config.json and model.safetensors, or a GGUF file");
 }
 
 Status Checkpoint::Impl::openGgufFile(const std::string &path) {

@@ -60,16 +60,15 @@ struct Width {
   ExpertBits value;
 };
 
-constexpr Width kWidths[] = {{"8", 8, ExpertBits::k8},
-                             {"4", 4, ExpertBits::k4},
-                             {"3", 3, ExpertBits::k3},
-                             {"2", 2, ExpertBits::k2}};
+constexpr Width kWidths[] = {{"8", 8, ExpertBits::k8}, {"6", 6, ExpertBits::k6},
+                             {"5", 5, ExpertBits::k5}, {"4", 4, ExpertBits::k4},
+                             {"3", 3, ExpertBits::k3}, {"2", 2, ExpertBits::k2}};
 
 /// Widest first, with the checkpoint's own width where that is one of 4 bits.
 std::vector<Width> widthsOf(const ConfigOnly &config) {
   std::vector<Width> widths(std::begin(kWidths), std::end(kWidths));
   if (config.expertType == StoredType::kMxfp4)
-    widths.insert(widths.begin() + 1, {"source", 4.25, ExpertBits::kSource});
+    widths.insert(widths.begin() + 3, {"source", 4.25, ExpertBits::kSource});
   return widths;
 }
 

@@ -48,19 +48,26 @@ static std::vector<std::string> rowOf(const WidthOutlook &width, const BudgetOut
 
 static std::string budgetText(const Outlook &outlook, size_t index, bool hasSpeed,
                               size_t lineWidth) {
+  const std::string &budget = outlook.widths.front().budgets[index].budget;
+  const Result<Size> size = parseSize(budget);
+  const bool isRelative = size.isOk() && size->fraction; // Other bytes for each width.
   std::vector<TextTable::Column> columns = {{"bits"}, {"in memory"}};
   if (hasSpeed)
     for (const char *heading :
          {"hit rate", "read per token", "time per token", "tokens/s", "tokens/s, all in memory"})
       columns.push_back({heading});
-  TextTable table(columns);
+  std::vector<TextTable::Column> shown = columns;
+  if (isRelative)
+    shown.insert(shown.begin() + 1, {"in all"});
+  TextTable table(shown);
   for (const WidthOutlook &width : outlook.widths) {
     std::vector<std::string> row = rowOf(width, width.budgets[index]);
     row.resize(columns.size());
+    if (isRelative)
+      row.insert(row.begin() + 1, formatBytes(width.budgets[index].budgetBytes));
     table.addRow(row);
   }
-  return strCat("\nwith ", outlook.widths.front().budgets[index].budget, ":\n",
-                table.text(kIndent, lineWidth));
+  return strCat("\nwith ", budget, ":\n", table.text(kIndent, lineWidth));
 }
 
 /// The worst of the speeds' origins; nullopt if no width fits any budget.

@@ -216,18 +216,14 @@ static void addComparison(const RunSimulation &simulation, const TextComparison 
       text.calibration.hitRate, Unit::kFraction);
 }
 
-/// A text with other experts may hit more, and then costs nothing.
 static std::string comparisonText(const TextComparison &text) {
-  const double lostNs = text.run.tokenNs - text.calibration.tokenNs;
   return strCat(
       ". Replayed with this run's disk, plan and start, a token of the calibration text takes ",
       shownText(text.calibration.tokenNs, Unit::kNs), " (hits ",
       shownText(text.calibration.hitRate, Unit::kFraction), "), one of this run ",
       shownText(text.run.tokenNs, Unit::kNs), " (hits ",
       shownText(text.run.hitRate, Unit::kFraction), "), each the mean of ", text.tokens,
-      " decoded tokens: ",
-      lostNs > 0 ? strCat("the difference costs ", shownText(lostNs, Unit::kNs), " per token")
-                 : std::string("this text has other experts but is the easier one"));
+      " decoded tokens: ", differenceText(text));
 }
 
 Result<Section> expertSection(const RunFindings &findings) {

@@ -21,11 +21,12 @@ std::string runCommand(const RunSimulation &simulation, const CommandChange &cha
   const auto isMemory = [](const std::string &word) { return word.starts_with("--memory="); };
   if (change.memoryBytes)
     std::erase_if(words, isMemory);
-  std::string command = strCat(
-      "moert run ", quotedWord(simulation.inputs().artifactPath),
-      facts.promptChecksum ? " -f " : " --ids ", quotedWord(facts.promptFile.value_or("PROMPT")),
-      " -n ", facts.generatedTokens, " --threads ", change.threads.value_or(facts.threads),
-      " --context ", facts.contextTokens, " --preset ", quotedWord(facts.preset));
+  std::string command =
+      strCat("moert run ", quotedWord(simulation.inputs().artifactPath),
+             facts.promptChecksum ? (facts.promptFile ? " -f " : " -p ") : " --ids ",
+             quotedWord(facts.promptFile.value_or("PROMPT")), " -n ", facts.generatedTokens,
+             " --threads ", change.threads.value_or(facts.threads), " --context ",
+             facts.contextTokens, " --preset ", quotedWord(facts.preset));
   // A budget relative to the experts leaves more to other memory than the same bytes would.
   if (std::ranges::none_of(words, isMemory))
     command += strCat(" --memory ", sizeOption(change.memoryBytes.value_or(facts.budgetBytes)));

@@ -356,7 +356,12 @@ private:
 } // namespace
 
 Result<RunRecord> readRunRecord(const std::string &path) {
-  MOERT_ASSIGN_OR_RETURN(const std::string text, readInput(path));
+  Result<std::string> read = readInput(path);
+  if (!read.isOk())
+    return Status(
+        read.status().code(),
+        strCat(read.status().message(), "; moert run OUT.moe ... --profile ", path, " writes one"));
+  const std::string text = std::move(read).value();
   const Json document = Json::parse(text, nullptr, false);
   if (document.is_discarded() || !document.is_object())
     return invalidInput(path, ": found ", text.empty() ? "an empty file" : "no JSON object",

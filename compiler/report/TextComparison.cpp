@@ -1,6 +1,9 @@
 #include "compiler/report/TextComparison.h"
 
+#include "compiler/report/ReportFacts.h"
+
 #include <algorithm>
+#include <cmath>
 
 using namespace moert;
 
@@ -114,6 +117,14 @@ Result<std::optional<TextComparison>> compareTexts(const RunSimulation &simulati
     compared.leastHitRate = std::min(compared.leastHitRate, each.hitRate);
   }
   return std::optional(compared);
+}
+
+std::string differenceText(const TextComparison &text) {
+  const double lostNs = text.run.tokenNs - text.calibration.tokenNs;
+  if (shownText(text.run.tokenNs, Unit::kNs) == shownText(text.calibration.tokenNs, Unit::kNs))
+    return "other experts, but the same time";
+  const std::string difference = shownText(std::abs(lostNs), Unit::kNs);
+  return strCat("the difference ", lostNs > 0 ? "costs " : "saves ", difference, " per token");
 }
 
 } // namespace moec

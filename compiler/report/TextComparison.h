@@ -6,6 +6,7 @@
 #include "compiler/report/RunSimulation.h"
 
 #include <optional>
+#include <string>
 
 namespace moec {
 
@@ -19,5 +20,8 @@ struct TextComparison {
 /// Parts of the text held out from planning, as far as it is long enough. Absent without a
 /// calibration trace.
 moert::Result<std::optional<TextComparison>> compareTexts(const RunSimulation &simulation);
+
+/// What the run's text costs beside the calibration text: it may hit more, and then saves time.
+std::string differenceText(const TextComparison &text);
 
 } // namespace moec

@@ -110,6 +110,9 @@ Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, LeftWor
                                           std::span<const std::string> beside) {
   const std::string directory = pathOf(outputPath);
   std::error_code error;
+  if (std::filesystem::is_directory(outputPath, error))
+    return invalidInput("output '", outputPath,
+                        "' is a directory, expected the name of a file to write");
   const bool isThere = std::filesystem::exists(directory, error);
   if (isThere && !std::filesystem::exists(lockPathOf(directory), error) &&
       !std::filesystem::is_empty(directory, error))
@@ -118,6 +121,9 @@ Result<WorkDirectory> WorkDirectory::open(const std::string &outputPath, LeftWor
                         "the work directory until ",
                         outputPath, " is done");
   std::filesystem::create_directory(directory, error);
+  if (error == std::errc::no_such_file_or_directory)
+    return invalidInput("output '", outputPath, "': there is no directory '",
+                        std::filesystem::path(outputPath).parent_path().string(), "'");
   if (error)
     return openError(error.value(), strCat("cannot make the directory ", directory));
   auto taken = takeLock(directory);

@@ -106,8 +106,7 @@ Result<AccountInput> accountInputOf(const Model &model, const EngineOptions &opt
   return input;
 }
 
-/// The largest items of an account: ": KV cache for 4096 tokens 40.0 MiB, ...".
-static std::string largestItems(const MemoryAccount &account) {
+std::string largestItems(const MemoryAccount &account) {
   constexpr size_t kShown = 4;
   std::vector<MemoryItem> items = account.items;
   std::stable_sort(items.begin(), items.end(),

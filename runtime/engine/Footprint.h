@@ -67,6 +67,9 @@ struct StatePlaces {
 /// One after the other or, where only one layer is executed at a time, those of each layer from 0.
 StatePlaces placeStates(const Artifact &artifact, bool layersShareMemory);
 
+/// The largest items of an account: ": KV cache for 4096 tokens 40.0 MiB, ...".
+std::string largestItems(const MemoryAccount &account);
+
 /// KV memory of a session of that many tokens.
 uint64_t kvBytesOf(const Artifact &artifact, uint32_t contextTokens);
 

@@ -118,7 +118,9 @@ static Status checkIdentity(std::span<const std::byte> page, uint64_t sourceByte
                         kMaxFileBytes);
   if (fileBytes != sourceBytes)
     return invalidInput("the file has ", sourceBytes, " bytes, its first page gives ", fileBytes,
-                        sourceBytes < fileBytes ? ": it is cut short" : ": something follows it");
+                        sourceBytes < fileBytes
+                            ? ": it is cut short, as by an unfinished copy or download"
+                            : ": something follows it");
   return {};
 }
 

@@ -13,10 +13,10 @@ static std::string formatted(const char *format, double value) {
 
 std::string quickLossText(const QuickLoss &quick) {
   return strCat("perplexity ", formatted("%+.2f%%", quick.loss * 100), ", KL ",
-                formatted("%.4f", quick.klNats), ", another likeliest token ",
-                formatted("%.1f%%", quick.topDisagreement * 100), ", on ", quick.windows,
-                " windows of ", quick.windowTokens,
-                " tokens that the checkpoint wrote; without a bound");
+                formatted("%.4f", quick.klNats), " nats, another likeliest token for ",
+                formatted("%.1f%%", quick.topDisagreement * 100),
+                ", all 0 for the checkpoint itself; on ", quick.windows, " windows of ",
+                quick.windowTokens, " tokens that it wrote, without a bound");
 }
 
 bool isExact(const Artifact &artifact) {

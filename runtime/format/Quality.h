@@ -15,6 +15,9 @@ constexpr double kNoticeableKl = 0.15;
 constexpr const char *kUnmeasuredText =
     "loss not measured; moert eval --reference measures it against a compile with --bits source";
 
+/// Where the terms of these lines are explained.
+constexpr const char *kQualityDocs = "docs/accuracy.md, \"The quick loss\"";
+
 /// "perplexity +1.9%, KL 0.0312, ..." with what it was measured on.
 std::string quickLossText(const QuickLoss &quick);
 

@@ -79,7 +79,7 @@ MemoryAccount accountMemory(const ModelFootprint &model, const ProcessFootprint 
       {owners::kStates},
       {owners::kActivations},
       {owners::kLogits},
-      {"prompt and output", request.extraBytes, true},
+      {"prompts and answers", request.extraBytes, true},
       {owners::kIo},
       {"reserve", process.reserveBytes + process.reserveBytesPerThread * request.threads, true},
       {owners::kPageTables},

@@ -3,7 +3,7 @@ import subprocess
 import sys
 
 import cgroups
-from support import DONE, REFUSED, E2eTest, plain_text, pocket, program, run, smallest_budget
+from support import DONE, POCKET, REFUSED, E2eTest, plain_text, pocket, program, run, smallest_budget
 
 STEPS = 10
 
@@ -32,6 +32,17 @@ class BudgetTest(E2eTest):
                 self.assertEqual(group.times_at_limit(), 0, f"peak {group.peak()} of {budget}")
                 self.assertEqual(group.oom_kills(), 0)
                 self.assertEqual(done.stdout.decode(), free.out)
+
+    def test_a_percentage_is_said_in_bytes_with_what_else_is_needed(self):
+        size = r"[\d.]+ [KM]iB"
+        done = self.expect(DONE, "moert", *self.command, "--memory", "25%")
+        self.assertRegex(done.err, rf"budget     25% of the experts: {size}, and {size} for the rest with \d+ tokens of context: program and libraries {size}, .*; {size} in all\n")
+        for arguments in (("--quiet", "--memory", "25%"), ("--memory", "1GiB")):
+            self.assertNotIn("of the experts", self.expect(DONE, "moert", *self.command, *arguments).err)
+        for planned in (POCKET, self.model):
+            said = " ".join(self.expect(DONE, "moec", "plan", planned, "--memory", "25%").out.split())
+            self.assertIn("25% is what moert run needs with 2048 tokens of context. moert chat and moert serve need more", said)
+        self.assertNotIn("what moert run needs", self.expect(DONE, "moec", "plan", POCKET, "--memory", "1GiB").out)
 
     def test_one_byte_below_the_smallest_is_refused_with_the_smallest(self):
         smallest = smallest_budget(*self.command)

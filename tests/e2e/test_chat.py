@@ -204,7 +204,10 @@ class PipeTest(E2eTest):
     def test_the_default_context_shrinks_to_what_the_budget_has_memory_for(self):
         smallest = smallest_budget("chat", model())
         done = self.expect(DONE, "moert", "chat", model(), "--memory", f"{smallest}B", stdin="")
-        self.assertRegex(done.err, r"context +512 tokens, for which the budget has memory")
+        self.assertRegex(done.err, r"context +512 tokens, for which the budget has memory; a larger --memory has room for more\n")
+        for budget, said in ((smallest, True), (2 * smallest, False)):
+            done = self.expect(DONE, "moert", "chat", model(), "--memory", f"{budget}B", "-p", "Hello", "-n", 1)
+            self.assertEqual("context    512 tokens, for which the budget has memory" in done.err, said, done.err)
         self.refused("moert", "chat", model(), "--memory", f"{smallest - 1}B",
                      mention=r"everything else .*\. Each token of context takes \S+ \S+: a smaller --context lowers that")
         self.refused("moert", "chat", model(), "--memory", f"{smallest}B", "--context", 2048, mention="KV cache for 2048 tokens")

@@ -1,5 +1,8 @@
 """moec compile without options: calibrated, error feedback for all matrices, and a quick loss that stays with the artifact."""
+import array
 import json
+import shutil
+import struct
 import unittest
 
 import support
@@ -14,13 +17,45 @@ class DefaultTest(E2eTest):
         model = self.scratch / "pocket.moe"
         done = self.expect(DONE, "moec", "compile", POCKET, "-o", model, *QUICK)
         last = done.err.strip().splitlines()[-1]
-        self.assertRegex(last, r"^quick loss: perplexity [+-]\d+\.\d\d%, KL \d\.\d{4}, .* on 20 windows of 256 tokens that the checkpoint wrote")
+        self.assertRegex(last, r"^quick loss: perplexity [+-]\d+\.\d\d%, KL \d\.\d{4} nats, .* on 20 windows of 256 tokens that it wrote")
         self.assertFalse((self.scratch / "pocket.moe.work").exists())
         self.expect(DONE, "moec", "verify", model)
         quick = sizes(model)["quick_loss"]
         self.assertLess(quick["kl_nats"], 0.01)
         self.assertIn(f"KL {quick['kl_nats']:.4f}", last)
-        self.assertIn(last.removeprefix("quick loss: "), self.expect(DONE, "moec", "inspect", model).out)
+        line = last.removeprefix("quick loss: ").partition("; the terms")[0]
+        self.assertIn(line, self.expect(DONE, "moec", "inspect", model).out)
+
+    def test_a_width_that_misses_the_aim_is_followed_by_a_wider_one(self):
+        checkpoint, model = self.checkpoint_with_outliers(), self.scratch / "wide.moe"
+        done = self.expect(DONE, "moec", "compile", checkpoint, "-o", model, "--quantizer", "nearest", *QUICK)
+        self.assertRegex(done.err, r"experts of 4 bits change perplexity by \+\d+\.\d\d%, above the aim of 3%: compiling them with 5 bits; --bits 4 keeps 4\n")
+        self.assertEqual([total["bits"] for total in sizes(model)["width_totals"]], [5])
+        self.assertLess(sizes(model)["quick_loss"]["loss"], 0.03)
+        self.assertFalse((self.scratch / "wide.moe.work").exists())
+        kept = self.expect(DONE, "moec", "compile", checkpoint, "-o", model, "--quantizer", "nearest", "--bits", 4, *QUICK)
+        self.assertNotIn("above the aim", kept.err)
+        self.assertGreater(sizes(model)["quick_loss"]["loss"], 0.03)
+
+    def checkpoint_with_outliers(self):
+        """The bundled model with every 32nd neuron's up row divided by 16 and its down column multiplied: the same function, but hard to round."""
+        folder = self.scratch / "outliers"
+        shutil.copytree(POCKET, folder, ignore=shutil.ignore_patterns("golden"))
+        data = bytearray((folder / "model.safetensors").read_bytes())
+        (length,) = struct.unpack_from("<Q", data)
+        for name, tensor in json.loads(data[8:8 + length]).items():
+            is_up = name.endswith("up_proj.weight")
+            if ".mlp.experts." not in name or not is_up and not name.endswith("down_proj.weight"):
+                continue
+            begin, end = (8 + length + offset for offset in tensor["data_offsets"])
+            values, columns = array.array("H", data[begin:end]), tensor["shape"][1]
+            for i, value in enumerate(values):
+                neuron = i // columns if is_up else i % columns
+                if neuron % 32 == 0 and (value >> 7 & 255) > 4:  # The exponent of a number that stays normal.
+                    values[i] += -4 * 128 if is_up else 4 * 128
+            data[begin:end] = values.tobytes()
+        (folder / "model.safetensors").write_bytes(data)
+        return folder
 
     def test_a_compile_without_calibration_says_that_nothing_was_measured(self):
         done = self.expect(DONE, "moec", "compile", POCKET, "-o", self.scratch / "pocket.moe", "--no-calibration")

@@ -8,8 +8,9 @@ import re
 import shlex
 import shutil
 import socket
+import subprocess
 
-from support import DATA, POCKET, REFUSED, ROOT, E2eTest, artifact, pocket, run
+from support import DATA, POCKET, REFUSED, ROOT, E2eTest, artifact, pocket, program
 
 GOLDEN = ROOT / "tests/e2e/mistakes.txt"
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
@@ -57,9 +58,9 @@ class MistakesTest(E2eTest):
     def said(self, line, port):
         """What a command says, with numbers that depend on the machine and the build as N."""
         name, *words = shlex.split(line.replace("PORT", str(port)))
-        done = run(name, *words, cwd=self.scratch)
-        self.assertEqual((done.status, done.out), (REFUSED, ""), line + "\n" + done.err)
-        text = done.err.replace(str(port), "PORT").replace(str(self.scratch), "FOLDER")
+        done = subprocess.run([program(name), *words], cwd=self.scratch, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+        self.assertEqual((done.returncode, done.stdout), (REFUSED, ""), line + "\n" + done.stderr)
+        text = done.stderr.replace(str(port), "PORT").replace(str(self.scratch), "FOLDER")
         text = text.replace(f"from 1 to {max(64, 4 * os.cpu_count())}\n", "from 1 to N\n")
         text = re.sub(r"\d+ bytes \([\d.]+ [KMG]iB\)|\b[\d.]+ [KMG]iB\b", "N", text)
         return [line.rstrip() for line in text.splitlines()]

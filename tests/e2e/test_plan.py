@@ -39,7 +39,7 @@ class PlanTest(E2eTest):
 
     def test_fewer_bits_and_more_memory_are_faster(self):
         widths = self.planned("25%", "50%")["widths"]
-        self.assertEqual([width["bits"] for width in widths], [8, 4, 3, 2])
+        self.assertEqual([width["bits"] for width in widths], [8, 6, 5, 4, 3, 2])
         for width in widths:
             quarter, half = width["budgets"]
             self.assertGreater(quarter["token_ns"], half["token_ns"])

@@ -1,6 +1,7 @@
 #include "tools/console/CommandLine.h"
 
 #include "runtime/base/FloatMode.h"
+#include "runtime/base/ShellCommand.h"
 #include "runtime/base/StandardStreams.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <sstream>
 #include <utility>
@@ -26,10 +28,55 @@ static std::string missingArgument(const CLI::App &app) {
   return "";
 }
 
-static std::string reasonOf(const CLI::App &app, const CLI::ParseError &error) {
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError))
+/// "qwen" of "models/qwen.moe" or "models/qwen/".
+static std::string stemOf(const std::string &path) {
+  const std::filesystem::path whole = std::filesystem::path(path).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).stem().string();
+}
+
+/// A value for an option that is missing: a name after the input, a size, or the kind of value.
+static std::string exampleFor(const CLI::Option &option, const std::string &input) {
+  const std::string kind = option.get_type_name();
+  if (kind == "SIZE")
+    return "6GiB";
+  if (option.get_name() != "--output" || input.empty())
+    return kind;
+  const std::string ending =
+      kind.rfind('.') == kind.npos ? ".profile" : kind.substr(kind.rfind('.'));
+  const std::string name = stemOf(input) + ending;
+  return quotedWord(name == std::filesystem::path(input).filename() ? "new-" + name : name);
+}
+
+/// The command's options that are missing, and the typed command with them.
+static std::string missingOptions(const CLI::App &app, std::span<const std::string> typed) {
+  std::string names, command = app.get_name(), further, input;
+  for (const std::string &word : typed)
+    command += " " + quotedWord(word);
+  for (const CLI::App *parsed : app.get_subcommands())
+    for (const CLI::Option *option : parsed->get_options()) {
+      if (option->get_positional() && input.empty() && option->count() > 0)
+        input = option->results().front();
+      if (option->get_positional() || !option->get_required() || option->count() > 0)
+        continue;
+      names += strCat(names.empty() ? "" : " and ", option->get_name());
+      further += strCat(" ",
+                        option->get_snames().empty() ? option->get_name()
+                                                     : "-" + option->get_snames().front(),
+                        " ", exampleFor(*option, input));
+    }
+  return names.empty() ? ""
+                       : strCat(names, names.find(" and ") == names.npos ? " is" : " are",
+                                " required, such as: ", command, further);
+}
+
+static std::string reasonOf(const CLI::App &app, const CLI::ParseError &error,
+                            std::span<const std::string> typed) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError)) {
     if (std::string missing = missingArgument(app); !missing.empty())
       return missing;
+    if (std::string missing = missingOptions(app, typed); !missing.empty())
+      return missing;
+  }
   if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError))
     return error.what();
   std::string reason = "not expected:"; // The exception's own text lists them in reverse order.
@@ -38,17 +85,20 @@ static std::string reasonOf(const CLI::App &app, const CLI::ParseError &error) {
   return reason;
 }
 
-static std::string refusalOf(const CLI::App &app, const CLI::ParseError &error) {
+static std::string refusalOf(const CLI::App &app, const CLI::ParseError &error,
+                             std::span<const std::string> typed) {
   std::string command = app.get_name();
   for (const CLI::App *parsed : app.get_subcommands())
     command += " " + parsed->get_name();
-  return strCat(command, ": ", reasonOf(app, error), "\n", command, " --help lists its options");
+  return strCat(command, ": ", reasonOf(app, error, typed), "\n", command,
+                " --help lists its options");
 }
 
 /// Prints the output of --help or --version, or why the command line is refused.
-static int endUnparsed(const CLI::App &app, const CLI::ParseError &error) {
+static int endUnparsed(const CLI::App &app, const CLI::ParseError &error,
+                       std::span<const std::string> typed) {
   if (error.get_exit_code() != 0) {
-    printError(refusalOf(app, error));
+    printError(refusalOf(app, error, typed));
     return exitCode(invalidInput(error.what()));
   }
   std::ostringstream text;
@@ -97,7 +147,7 @@ int runProgram(const ProgramInfo &program, std::span<AddCommand *const> commands
     std::reverse(words->begin(), words->end()); // As the parser takes them.
     app.parse(std::move(words).value());
   } catch (const CLI::ParseError &error) {
-    return endUnparsed(app, error);
+    return endUnparsed(app, error, typed);
   }
   return endProgram(program.name, chosen());
 }

@@ -259,6 +259,13 @@ private:
   std::vector<std::string> models, others;
 };
 
+/// What most people want to do with an artifact.
+std::string exampleWith(const CLI::App &program, const std::string &file) {
+  const char *command = program.get_name() == "moert" ? " chat " : " inspect ";
+  return file.ends_with(".moe") ? strCat(", such as: ", program.get_name(), command, excerpt(file))
+                                : "";
+}
+
 Status unknownCommand(const CLI::App &program, const std::string &word) {
   const std::string &title = program.get_name();
   if (word.starts_with('-'))
@@ -267,8 +274,8 @@ Status unknownCommand(const CLI::App &program, const std::string &word) {
                         " COMMAND with its options after it\n", title,
                         " --help lists the commands");
   if (word.find_first_of("./") != std::string::npos) // A file.
-    return invalidInput(title, ": '", excerpt(word), "' is not a command, expected one before it\n",
-                        title, " --help lists them");
+    return invalidInput(title, ": '", excerpt(word), "' is not a command, expected one before it",
+                        exampleWith(program, word), "\n", title, " --help lists them");
   Nearest nearest(word);
   for (const CLI::App *command : program.get_subcommands({}))
     nearest.offer(command->get_name(), command->get_name());

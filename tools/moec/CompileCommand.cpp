@@ -1,5 +1,6 @@
 // moec compile, import and emit: from a checkpoint to an artifact; import is compile's first step
 // alone, emit its last.
+#include "compiler/accuracy/QuickLoss.h"
 #include "compiler/commands/Compile.h"
 #include "compiler/commands/EmitModule.h"
 #include "compiler/commands/WriteArtifact.h"
@@ -25,8 +26,8 @@ namespace moec::cli {
 
 namespace {
 
-// Default widths: 4 bits keep most models usable at a quarter of the size; resident weights are too
-// few for fewer than 8 bits to pay.
+// Default widths: 4 bits keep most models usable at a quarter of the size, and more follow where
+// the quick loss misses its aim; resident weights are too few for fewer than 8 bits to pay.
 constexpr const char *kAuto = "auto", *kSame = "same";
 constexpr uint32_t kAutoBits = 4;
 constexpr uint32_t kAutoResidentBits = 8;
@@ -125,16 +126,15 @@ static Status runAccurately(const CompileFlags &flags) {
     request.bits = uint32_t(std::stoul(flags.bits));
   else if (!request.hasTarget())
     request.bits = kAutoBits;
+  request.isWidthRaised = flags.bits == kAuto && !request.hasTarget();
   request.areResidentBitsChosen = flags.residentBits == kAuto;
   if (request.hasTarget() && request.areResidentBitsChosen && flags.headBits != kSame)
     return invalidInput("--head-bits ", flags.headBits, " with ", flags.accuracy.askedBy(),
                         " also needs --resident-bits source, 16, 8 or 4: both widths are given, or "
                         "both are chosen");
+  request.notes = flags.request.notes;
   StepProgress progress;
-  const Session session = sessionWith(progress);
-  for (const std::string &note : flags.request.notes)
-    sayTo(session, note);
-  return compileAccurately(request, session);
+  return compileAccurately(request, sessionWith(progress));
 }
 
 static Status runCompile(CompileFlags &flags) {
@@ -186,7 +186,8 @@ static void addWidthOptions(CLI::App &command, CompileFlags &flags) {
           "--bits", flags.bits,
           strCat("Width of the experts: auto, source (as in the checkpoint), 8, 6, 5, 4, 3 or 2 "
                  "(default: ",
-                 flags.bits, ": what --accuracy-loss allows, otherwise ", kAutoBits, ")"))
+                 flags.bits, ": what --accuracy-loss allows, otherwise ", kAutoBits,
+                 ", or 5 or 6 where the quick loss is above ", kQuickLossAim * 100, "%)"))
       ->check(oneOf({"auto", "source", "8", "6", "5", "4", "3", "2"}))
       ->type_name("BITS");
   command
@@ -287,10 +288,10 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
   addAccuracyFlags(*command, flags->accuracy);
   addRunning(*command, request.threads, &request.resume, &request.restart);
   command->footer(exampleFooter(
-      "moec compile ./qwen -o qwen.moe                                       # good\n"
-      "  moec compile ./qwen -o qwen.moe --resident-bits 4 --head-bits 8       # smaller\n"
-      "  moec compile ./qwen -o qwen.moe --bits source --resident-bits source  # exact\n"
-      "  moec compile ./qwen -o qwen.moe --accuracy-loss 2% --self-text 400    # proven"));
+      "moec compile ./qwen -o qwen.moe                                           # good\n"
+      "  moec compile ./qwen -o qwen.moe --bits 4 --resident-bits 4 --head-bits 8  # smaller\n"
+      "  moec compile ./qwen -o qwen.moe --bits source --resident-bits source      # exact\n"
+      "  moec compile ./qwen -o qwen.moe --accuracy-loss 2% --self-text 400        # proven"));
   command->callback([flags, &chosen] { chosen = [flags] { return runCompile(*flags); }; });
 }
 

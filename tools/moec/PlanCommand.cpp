@@ -1,21 +1,25 @@
 // moec plan: a forecast for a model before it is compiled, or for an artifact under other plans.
 #include "compiler/import/gguf/GgufCheckpoint.h"
 #include "compiler/inspection/InspectSections.h"
+#include "compiler/inspection/TextTable.h"
 #include "compiler/planning/Outlook.h"
 #include "compiler/planning/PicturePlan.h"
 #include "compiler/planning/Replan.h"
 #include "profiles/DeviceFile.h"
 #include "runtime/base/JsonWriter.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/base/Size.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/OutputStream.h"
 #include "tools/moec/Command.h"
 #include "tools/moec/Options.h"
 #include "tools/moec/StepProgress.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 
 using namespace moert;
 using moert::cli::exampleFooter;
@@ -35,6 +39,22 @@ struct PlanFlags {
 };
 
 } // namespace
+
+/// For which command a percentage holds: others need other memory beside the same experts.
+static std::string percentText(std::span<const std::string> budgets, uint32_t contextTokens) {
+  const auto isRelative = [](const std::string &budget) {
+    const Result<Size> size = parseSize(budget);
+    return size.isOk() && size->fraction.has_value();
+  };
+  const auto relative = std::ranges::find_if(budgets, isRelative);
+  if (relative == budgets.end())
+    return "";
+  return "\n" + paragraph(strCat(*relative, " is what moert run needs with ", contextTokens,
+                                 " tokens of context. moert chat and moert serve need more beside "
+                                 "the same experts, for a longer context, and serve for its "
+                                 "sequences and requests. Each prints the sum."),
+                          "", outputWidth());
+}
 
 //===-- A checkpoint --------------------------------------------------------------------------===//
 
@@ -62,7 +82,8 @@ static Status planCheckpoint(const PlanFlags &flags) {
   StepProgress progress;
   MOERT_ASSIGN_OR_RETURN(Outlook outlook, outlookOf(request, sessionWith(progress)));
   return writeOutput(flags.isJson ? outlookJson(outlook, request)
-                                  : outlookText(outlook, request, outputWidth()));
+                                  : outlookText(outlook, request, outputWidth()) +
+                                        percentText(flags.budgets, outlook.contextTokens));
 }
 
 //===-- An artifact ---------------------------------------------------------------------------===//
@@ -96,8 +117,10 @@ static Status planCompiled(const PlanFlags &flags) {
     MOERT_RETURN_IF_ERROR(writePlanPicture(planned, flags.modelPath, flags.picturePath));
     session.say(strCat("wrote ", flags.picturePath));
   }
-  return writeOutput(flags.isJson ? plansJson(planned.artifact, flags.modelPath)
-                                  : describePlans(planned.artifact));
+  return writeOutput(
+      flags.isJson ? plansJson(planned.artifact, flags.modelPath)
+                   : describePlans(planned.artifact) +
+                         percentText(flags.budgets, planned.artifact.plans.front().contextTokens));
 }
 
 static Status runPlan(const PlanFlags &flags) {

@@ -229,7 +229,9 @@ Status serveModel(ServeOptions options) {
   MOERT_ASSIGN_OR_RETURN(
       cli::LoadedModel loaded,
       cli::loadModel(std::move(model), engine, notices,
-                     {.levers = "a smaller --context, --kv-tokens or --sessions"}));
+                     {.levers = "a smaller --context, --kv-tokens or --sessions",
+                      .furtherLevers = "; fewer --connections (0.5 MiB each) lower what requests "
+                                       "take"}));
 
   const TokenTexts tokenTexts(*loaded.model->tokenizer());
   std::optional<TokenTexts> callTexts;

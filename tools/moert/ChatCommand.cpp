@@ -175,11 +175,16 @@ void fitContext(const ChatOptions &options, PreparedChat &prepared) {
   prepared.isContextReduced = prepared.contextTokens < wanted;
 }
 
+std::string contextText(const PreparedChat &prepared, uint32_t capacity) {
+  return strCat("context    ", capacity, " tokens",
+                prepared.isContextReduced
+                    ? ", for which the budget has memory; a larger --memory has room for more"
+                    : "");
+}
+
 std::string startText(const Artifact &artifact, const PreparedChat &prepared, uint32_t capacity) {
-  return strCat("quality    ", qualityText(artifact), "\ntemplate   ", prepared.templateTitle,
-                "\ncontext    ", capacity, " tokens",
-                prepared.isContextReduced ? ", for which the budget has memory" : "",
-                "\nsampling   ", samplingText(prepared.sampling),
+  return strCat("quality    ", qualityText(artifact), "\ntemplate   ", prepared.templateTitle, "\n",
+                contextText(prepared, capacity), "\nsampling   ", samplingText(prepared.sampling),
                 prepared.hasDefaults ? " (the checkpoint's, where no option says otherwise)"
                                      : " (the checkpoint states none)",
                 "\n/help lists the commands; Ctrl-C ends an answer, Ctrl-D the conversation");
@@ -203,7 +208,10 @@ Status chat(const ChatOptions &options) {
 
   ChatScreen screen(
       options.reasoning.value_or(isOutputTerminal() ? ReasoningView::kDim : ReasoningView::kHide));
-  if (!notices.isQuiet && (!options.message || notices.isVerbose))
+  const bool isStartShown = !options.message || notices.isVerbose;
+  if (!notices.isQuiet && !isStartShown && prepared.isContextReduced)
+    screen.notice(contextText(prepared, session->capacity()));
+  if (!notices.isQuiet && isStartShown)
     screen.notice(startText(loaded.model->artifact(), prepared, session->capacity()));
   Chat conversation(loaded, *session, sampler, std::move(*prepared.conversation), prepared.settings,
                     screen, signals, smallest);

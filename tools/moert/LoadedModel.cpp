@@ -48,15 +48,28 @@ uint32_t contextWithinBudget(const Model &model, uint32_t wanted,
 
 /// The refusal of a budget that is too small, with the options that make it suffice.
 static Status withLevers(Status refusal, const Model &model, const EngineOptions &options,
-                         const std::string &levers) {
+                         const LoadWords &words) {
   const Result<uint64_t> smallest = smallestBudget(model, options);
   const BudgetSize budget = options.memory.value_or(BudgetSize{availableMemoryBytes(), {}});
   const bool isTooSmall = smallest.isOk() && !budget.expertFraction && budget.bytes < *smallest;
   const uint64_t perToken = kvBytesPerToken(model.artifact());
-  if (levers.empty() || !isTooSmall || perToken == 0)
+  if (words.levers.empty() || !isTooSmall || perToken == 0)
     return refusal;
-  return Status(refusal.code(), strCat(refusal.message(), ". Each token of context takes ",
-                                       formatBytes(perToken), ": ", levers, " lowers that"));
+  return Status(refusal.code(),
+                strCat(refusal.message(), ". Each token of context takes ", formatBytes(perToken),
+                       ": ", words.levers, " lowers that", words.furtherLevers));
+}
+
+/// What a percentage came to, and what else the command needs.
+static std::string percentText(const MemoryAccount &account, double fraction) {
+  MemoryAccount others = account;
+  const MemoryItem cache = others.items.back();
+  others.items.pop_back();
+  return strCat("budget     ", fraction * 100, "% of the experts: ", formatBytes(cache.bytes),
+                ", and ", formatBytes(others.totalBytes()), " for the rest with ",
+                account.contextTokens, " tokens of context",
+                account.sessions > 1 ? strCat(" and ", account.sessions, " sequences") : "",
+                largestItems(others), "; ", formatBytes(account.totalBytes()), " in all");
 }
 
 Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions &options,
@@ -64,13 +77,15 @@ Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions 
   LoadedModel loaded{std::move(model), options, {}, nullptr};
   Result<MemoryAccount> account = accountMemory(*loaded.model, options);
   if (!account.isOk())
-    return withLevers(account.status(), *loaded.model, options, words.levers);
+    return withLevers(account.status(), *loaded.model, options, words);
   loaded.account = std::move(account).value();
   if (notices.showsMemory())
     writeError(accountText(loaded.account, words.title, terminalColumns(STDERR_FILENO)));
   if (notices.isVerbose && loaded.account.threads < options.threads)
     printError(strCat(loaded.account.threads, " of ", options.threads,
                       " threads are used: the budget has no memory for more"));
+  if (options.memory && options.memory->expertFraction && !notices.isQuiet)
+    printError(percentText(loaded.account, *options.memory->expertFraction));
   // Returns to the system the memory that reading and tokenizing a text has freed.
   ::malloc_trim(0);
   ProgressLine progress("loading", describeBytes);

@@ -36,6 +36,7 @@ constexpr uint32_t kLeastContext = 512;
 struct LoadWords {
   std::string title = "memory";
   std::string levers = {};
+  std::string furtherLevers = {}; // Text after them, for memory that the context does not take.
 };
 
 /// Computes the memory account, prints what the notices have of it and loads the model.

@@ -111,7 +111,7 @@ Status readPrompt(const RunOptions &options, PreparedRun &run) {
 
 Result<PreparedRun> prepare(const RunOptions &options) {
   if (!options.promptText && !options.promptFile && !options.idsFile)
-    return invalidInput("run: no prompt, expected a text, -f FILE or --ids FILE");
+    return invalidInput("run: no prompt, expected -p TEXT, -f FILE or --ids FILE");
   PreparedRun run;
   MOERT_ASSIGN_OR_RETURN(run.sampling, samplingOptionsOf(options.sampling));
   MOERT_ASSIGN_OR_RETURN(run.stops, StopText::create(options.stopTexts));

@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(RequestFixture, "a profile alone serves a quantizer, and no ta
 
 TEST_CASE_FIXTURE(RequestFixture, "missing calibration input is refused where it is needed") {
   request.calibrationTexts.clear();
-  checkRefused("--accuracy-loss needs --calibration-text, --self-text, or --calibration with");
+  checkRefused("--accuracy-loss needs text: --self-text 400 lets the checkpoint write it");
   request.target.reset();
   request.method = QuantizeMethod::kHqq;
   checkRefused("--quantizer hqq needs --calibration-text, --self-text or --calibration");

@@ -60,10 +60,9 @@ TEST_CASE("a line has what is known of the loss") {
   artifact.provenance.emplace_back("quantizer", "gptq");
   CHECK(qualityText(artifact) == kUnmeasuredText);
   artifact.quickLoss = tinyQuickLoss();
-  CHECK(
-      qualityText(artifact) ==
-      "perplexity +3.12%, KL 0.0287, another likeliest token 8.1%, on 20 windows of 16 tokens that "
-      "the checkpoint wrote; without a bound");
+  CHECK(qualityText(artifact) ==
+        "perplexity +3.12%, KL 0.0287 nats, another likeliest token for 8.1%, all 0 for the "
+        "checkpoint itself; on 20 windows of 16 tokens that it wrote, without a bound");
   artifact.quickLoss->klNats = kNoticeableKl * 1.01;
   CHECK(qualityText(artifact).ends_with("compile it with more --bits"));
   artifact.measured = tinyMeasured();

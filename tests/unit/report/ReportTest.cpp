@@ -1,5 +1,6 @@
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/report/ReportSections.h"
+#include "compiler/report/TextComparison.h"
 
 #include "tests/unit/report/TinyReport.h"
 
@@ -107,6 +108,28 @@ TEST_CASE("the command that repeats a run has its options, quoted for a shell") 
   inputs.runs[0].facts.options.reset();
   CHECK(findFact(tinyReport(inputs), "provenance.command")
             ->label.starts_with("To repeat the run, with its other options"));
+}
+
+TEST_CASE("the command that repeats a run whose prompt was typed has -p") {
+  ReportInputs inputs = tinyInputs({}, roundRobin);
+  inputs.runs[0].facts.promptChecksum = 1;
+  const auto command = [&inputs] {
+    return findFact(tinyReport(inputs), "provenance.command")->value.text();
+  };
+  CHECK(command().starts_with("moert run tiny.moe -p PROMPT -n 31 "));
+  inputs.runs[0].facts.promptFile = "prompt.txt";
+  CHECK(command().starts_with("moert run tiny.moe -f prompt.txt -n 31 "));
+}
+
+TEST_CASE("a text with other experts costs time, saves it or takes the same") {
+  TextComparison text;
+  text.calibration.tokenNs = 2e6;
+  text.run.tokenNs = 3e6;
+  CHECK(differenceText(text) == "the difference costs 1.00 ms per token");
+  text.run.tokenNs = 1e6;
+  CHECK(differenceText(text) == "the difference saves 1.00 ms per token");
+  text.run.tokenNs = 2e6 + 1;
+  CHECK(differenceText(text) == "other experts, but the same time");
 }
 
 TEST_CASE("the verdict has the bytes per token that its facts have") {
