@@ -87,8 +87,7 @@ Status PlanJudge::open(const SeenText *seen) {
     identity.push_back(checksum64(std::as_bytes(std::span(text.tokens))));
   samples = checksum64(std::as_bytes(std::span(identity)));
   rowsStep = strCat("logits-", formatChecksum(samples));
-  log =
-      MeasurementLog::open(strCat(inputs.work.path(), "/plans-", formatChecksum(samples)), samples);
+  log.emplace(strCat(inputs.work.path(), "/plans-", formatChecksum(samples)), samples);
   return {};
 }
 
@@ -223,10 +222,10 @@ Result<PlanJudge::Scores> PlanJudge::decode(const Plan &plan, const std::string 
 
 Result<PlanJudge::Scores> PlanJudge::scoresOf(const Plan &plan, const std::string &which) {
   MOERT_ASSIGN_OR_RETURN(const uint64_t key, artifactWith(plan));
-  if (std::optional<Scores> known = log.findScores(key, set->samples()))
+  if (std::optional<Scores> known = log->findScores(key, set->samples()))
     return std::move(*known);
   MOERT_ASSIGN_OR_RETURN(Scores scores, decode(plan, which));
-  MOERT_RETURN_IF_ERROR(log.addScores(key, scores));
+  MOERT_RETURN_IF_ERROR(log->addScores(key, scores));
   return scores;
 }
 

@@ -77,7 +77,7 @@ private:
   bool hasLeftOut = false;
   uint64_t samples = 0;
   std::string rowsStep; // The file of the reference's logits, and the step that completes it.
-  MeasurementLog log;   // Scores of plans.
+  std::optional<MeasurementLog> log; // Scores of plans; since the texts are known.
 };
 
 } // namespace moec

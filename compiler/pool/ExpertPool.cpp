@@ -9,11 +9,9 @@
 #include "runtime/base/SystemLimits.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fcntl.h>
 #include <optional>
 #include <span>
-#include <unistd.h>
 #include <utility>
 
 using namespace moert;
@@ -30,6 +28,7 @@ struct LayerFile {
   std::vector<uint64_t> gridOffsets;      // Within an expert's block.
   uint64_t blockBytes = 0;
   std::vector<PooledExpert> pooled;
+  std::optional<AppendLog> index;
   std::optional<RandomFile> records;
 
   uint64_t offsetOf(size_t expert, size_t grid) const {
@@ -84,7 +83,6 @@ struct ExpertPool::Impl {
   }
   Status openLayer(size_t layer);
   bool isWhole(const LayerFile &file, size_t expert) const;
-  Result<uint64_t> startIndex(size_t layer) const;
   Status fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
                    const CalibrationProfile &profile, size_t layer);
   Result<FinishedExpert> finish(const LayerFile &file, const std::vector<WeightSource> &sources,
@@ -159,8 +157,8 @@ Status ExpertPool::Impl::openLayer(size_t layer) {
   std::vector<size_t> slices;
   for (const std::vector<Slice> &ofGrid : file.slices)
     slices.push_back(ofGrid.size());
-  const std::string indexPath = pathOf(layer, ".index");
-  file.pooled = readPoolIndex(indexPath, fingerprint, slices);
+  file.index.emplace(pathOf(layer, ".index"), kPoolIndex, fingerprint);
+  file.pooled = readPoolIndex(*file.index, slices);
   file.pooled.resize(std::min(file.pooled.size(), file.experts));
   MOERT_ASSIGN_OR_RETURN(RandomFile records,
                          RandomFile::open(pathOf(layer, ".records"), O_RDWR | O_CREAT));
@@ -174,6 +172,7 @@ Status ExpertPool::Impl::openLayer(size_t layer) {
     }
     tell(file, /*isRestored=*/true);
   }
+  file.index->keep(file.pooled.size());
   return {};
 }
 
@@ -275,37 +274,12 @@ ExpertPool::Impl::finish(const LayerFile &file, const std::vector<WeightSource> 
   return finished;
 }
 
-// Truncates the index to the intact experts. The kept part is not rewritten, so that a full disk
-// cannot lose it. Returns the index's size.
-Result<uint64_t> ExpertPool::Impl::startIndex(size_t layer) const {
-  const std::string path = pathOf(layer, ".index"), header = poolIndexHeader(fingerprint);
-  const std::vector<PooledExpert> &pooled = layers[layer].pooled;
-  if (pooled.empty()) {
-    MOERT_ASSIGN_OR_RETURN(RandomFile index, RandomFile::open(path, O_WRONLY | O_CREAT | O_TRUNC));
-    MOERT_RETURN_IF_ERROR(index.writeAt(0, std::as_bytes(std::span(header))));
-    return header.size();
-  }
-  uint64_t bytes = header.size();
-  for (size_t e = 0; e < pooled.size(); ++e)
-    bytes += poolIndexLine(e, pooled[e]).size();
-  if (::truncate(path.c_str(), off_t(bytes)) != 0)
-    return systemError(errno, strCat("cannot cut '", path, "'"));
-  return bytes;
-}
-
 Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
                                    const CalibrationProfile &profile, size_t layer) {
   LayerFile &file = layers[layer];
   MOERT_RETURN_IF_ERROR(openLayer(layer));
   if (file.pooled.size() == file.experts)
     return {};
-  MOERT_ASSIGN_OR_RETURN(uint64_t indexBytes, startIndex(layer));
-  MOERT_ASSIGN_OR_RETURN(RandomFile index, RandomFile::open(pathOf(layer, ".index"), O_WRONLY));
-  auto writeLine = [&](const std::string &line) {
-    uint64_t at = indexBytes;
-    indexBytes += line.size();
-    return index.writeAt(at, std::as_bytes(std::span(line)));
-  };
   MOERT_ASSIGN_OR_RETURN(LayerInputs inputs, profile.layerInputs(layer));
   if (plan.scalesInputs[layer])
     scaleInputs(inputs);
@@ -323,7 +297,7 @@ Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &check
     if (isStopped())
       return interrupted();
     MOERT_RETURN_IF_ERROR(file.records->writeAt(expert * file.blockBytes, finished.block));
-    MOERT_RETURN_IF_ERROR(writeLine(poolIndexLine(expert, finished.pooled)));
+    MOERT_RETURN_IF_ERROR(file.index->append(poolIndexWords(finished.pooled)));
     file.pooled.push_back(std::move(finished.pooled));
     tell(file, /*isRestored=*/false);
     return {};

@@ -1,19 +1,12 @@
-// The index of one layer's pool, as text beside its records: a line per expert, in order.
-//
-//   moec-pool 1 FINGERPRINT
-//   expert INDEX NORM (ERROR CHECKSUM...)...       per grid its error and its slices'
-//   checksums
-//
-// All numbers except INDEX are 16 hexadecimal digits; errors are the bits of a double. A line is
-// written after the bytes that it describes; a last line without a line end is ignored. After a
-// power failure a line may exist without its bytes, so a resumed run checks them against the
-// checksums.
+// The index of one layer's pool, a log beside its records: a line per expert, in order. A line is
+// written after the bytes that it describes. After a power failure a line may exist without its
+// bytes, so a resumed run checks them against the checksums.
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "compiler/session/AppendLog.h"
 
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <vector>
 
 namespace moec {
@@ -31,14 +24,14 @@ struct PooledExpert {
   friend bool operator==(const PooledExpert &, const PooledExpert &) = default;
 };
 
-/// The first line, with its line end.
-std::string poolIndexHeader(uint64_t fingerprint);
-/// The line of one expert, with its line end.
-std::string poolIndexLine(size_t expert, const PooledExpert &pooled);
+constexpr std::string_view kPoolIndex = "moec-pool 2";
 
-/// Returns the experts up to the first incomplete or invalid line; none if the file is absent or
-/// has another fingerprint. slices: number of slices per grid.
-std::vector<PooledExpert> readPoolIndex(const std::string &path, uint64_t fingerprint,
-                                        const std::vector<size_t> &slices);
+/// The words of an expert's line: the bits of its norm, and per grid those of its error and its
+/// slices' checksums.
+std::vector<uint64_t> poolIndexWords(const PooledExpert &pooled);
+
+/// The experts of an index, up to the first line whose words are not those of one. slices: number
+/// of slices per grid.
+std::vector<PooledExpert> readPoolIndex(const AppendLog &index, const std::vector<size_t> &slices);
 
 } // namespace moec

@@ -35,7 +35,6 @@ Result<std::unique_ptr<ArtifactJudge>> ArtifactJudge::create(const JudgeOptions 
                                                              MakeArtifact makeArtifact) {
   std::unique_ptr<ArtifactJudge> judge(
       new ArtifactJudge(options, windows, std::move(makeArtifact)));
-  judge->log = MeasurementLog::open(options.directory + "/measurements", options.fingerprint);
   MOERT_RETURN_IF_ERROR(judge->recordReference().withContext("reference"));
   return judge;
 }

@@ -84,7 +84,8 @@ public:
 private:
   ArtifactJudge(const JudgeOptions &chosen, const SearchWindows &given, MakeArtifact make)
       : options(chosen), windows(given), ordersByDivergence(options.itemSet || !windows.hasBound()),
-        makeArtifact(std::move(make)) {}
+        makeArtifact(std::move(make)), log(chosen.directory + "/measurements", chosen.fingerprint) {
+  }
 
   moert::Status recordReference();
   /// Fills in what an acceptance test is expected to find. bound: of the search's loss at 95%.

@@ -1,13 +1,9 @@
 // A search's measurements so far, on disk: a resumed search repeats its queries, and those already
 // measured are answered from this log. It holds what was measured, not what follows from it: a
 // bound depends on the level of the compile that asks.
-//
-//   moec-measurements 3 FINGERPRINT
-//   KEY NUMBER... CHECKSUM          16 hexadecimal digits each; the numbers are doubles' bits
-//
-// A line is written when its measurement is done; a last line without its end counts as absent.
 #pragma once
 
+#include "compiler/session/AppendLog.h"
 #include "runtime/base/Status.h"
 #include "runtime/evaluation/SampleScore.h"
 
@@ -20,13 +16,14 @@
 
 namespace moec {
 
-/// Owns nothing but a path between calls. One thread.
+/// One thread.
 class MeasurementLog {
 public:
-  /// Reads the file's measurements; ignores a file with another fingerprint.
-  static MeasurementLog open(const std::string &path, uint64_t fingerprint);
+  /// Reads the measurements of `path`; those of another fingerprint are not there.
+  MeasurementLog(std::string path, uint64_t fingerprint);
 
   const std::vector<double> *find(uint64_t key) const;
+  /// The last measurement of a key counts.
   moert::Status add(uint64_t key, std::vector<double> numbers);
 
   /// Scores of windows, as addScores() wrote them. nullopt unless there are `samples` of them.
@@ -34,12 +31,8 @@ public:
   moert::Status addScores(uint64_t key, std::span<const moert::SampleScore> scores);
 
 private:
-  moert::Status writeAnew() const;
-
-  std::string path;
-  uint64_t fingerprint = 0;
+  AppendLog log; // Lines: the key, then the bits of the numbers.
   std::map<uint64_t, std::vector<double>> known;
-  bool isOnDisk = false; // The file begins with the fingerprint.
 };
 
 } // namespace moec
