@@ -3,7 +3,7 @@
 // Sequence.h one of many.
 #pragma once
 
-#include "moert/Engine.h"
+#include "runtime/engine/Engine.h"
 #include "runtime/serving/NgramStop.h"
 
 #include <cstdint>

@@ -94,18 +94,20 @@ std::string headerOf(const std::vector<std::string> &keywords) {
 
 } // namespace
 
-ApiError HttpServer::noRoom(uint64_t bytes) const {
+std::optional<ApiError> HttpServer::reserve(Reservation &reservation, uint64_t bytes) const {
+  const Status reserved = reservation.resize(bytes - std::min(bytes, kOwnBytes));
+  if (reserved.isOk())
+    return std::nullopt;
   ApiError error;
-  if (bytes > memory.capacity() + kOwnBytes) {
+  if (bytes > ledger.capacity() + kOwnBytes) {
     error.message = strCat("The request needs ", bytes, " bytes of memory, expected at most ",
-                           memory.capacity() + kOwnBytes,
+                           ledger.capacity() + kOwnBytes,
                            ". Please ask for fewer choices, tokens or log probabilities.");
     return error;
   }
   error.status = 503;
   error.type = "server_error";
-  error.message = strCat("The server has no memory for the request: it needs ", bytes,
-                         " bytes, and others hold ", memory.used(), " of ", memory.capacity(),
+  error.message = strCat("The server has no memory for the request: ", reserved.message(),
                          ". Please try again later.");
   return error;
 }
@@ -120,10 +122,9 @@ std::optional<ApiError> HttpServer::readBody(const httplib::ContentReader &reade
     } else if (needed > body.capacity()) {
       // Both strings exist while the bytes are moved.
       const size_t larger = std::max(needed, 2 * body.capacity());
-      if (reservation.resize(body.capacity() + larger))
+      error = reserve(reservation, body.capacity() + larger);
+      if (!error)
         body.reserve(larger);
-      else
-        error = noRoom(body.capacity() + larger);
     }
     if (!error)
       body.append(data, size);
@@ -138,10 +139,11 @@ std::optional<ApiError> HttpServer::readBody(const httplib::ContentReader &reade
 
 void HttpServer::answerCall(const Request &request, Response &response,
                             const httplib::ContentReader &reader, ReadCall read) {
-  auto reservation = std::make_unique<Reservation>(memory, kOwnBytes);
+  Reservation reservation = ledger.reserve("a request", 0).value();
   ApiCall call;
   std::string body;
-  std::optional<ApiError> error = readBody(reader, *reservation, body);
+  uint64_t bytes = 0;
+  std::optional<ApiError> error = readBody(reader, reservation, body);
   if (error)
     return sendError(*error, response);
   parser.run([&] {
@@ -152,12 +154,11 @@ void HttpServer::answerCall(const Request &request, Response &response,
     if (error)
       return;
     // Before the next body is parsed: one call at a time is not counted.
-    const uint64_t bytes = bytesOf(call);
+    bytes = bytesOf(call);
     std::string().swap(body);
-    if (!reservation->resize(bytes)) {
-      error = noRoom(bytes);
+    error = reserve(reservation, bytes);
+    if (error)
       call = {};
-    }
   });
   if (error)
     return sendError(*error, response);
@@ -174,18 +175,19 @@ void HttpServer::answerCall(const Request &request, Response &response,
   if (isStreamed)
     streamReply(std::move(reply), std::move(reservation), response);
   else
-    sendWhole(*reply, *reservation, request, response);
+    sendWhole(*reply, reservation, bytes, request, response);
 }
 
-void HttpServer::sendWhole(ApiReply &reply, Reservation &reservation, const Request &request,
-                           Response &response) {
+void HttpServer::sendWhole(ApiReply &reply, Reservation &reservation, uint64_t bytes,
+                           const Request &request, Response &response) {
   Connection &connection = *Connection::current();
   for (bool hasEnded = false; !hasEnded;) {
     hasEnded = reply.collect(kNews);
     if (reply.error())
       break;
-    if (const uint64_t bytes = reply.takeGrowth(kScoreBytes); !reservation.add(bytes))
-      return sendError(noRoom(reservation.bytes() + bytes), response);
+    bytes += reply.takeGrowth(kScoreBytes);
+    if (const std::optional<ApiError> error = reserve(reservation, bytes))
+      return sendError(*error, response);
     const bool isLost = !hasEnded && request.version == "HTTP/1.1" && connection.needsProbe() &&
                         connection.write(kContinue.data(), kContinue.size()) < 0;
     if (isLost || (!hasEnded && !connection.isAlive())) {
@@ -200,12 +202,12 @@ void HttpServer::sendWhole(ApiReply &reply, Reservation &reservation, const Requ
   response.set_content(reply.whole(), kJson);
 }
 
-void HttpServer::streamReply(std::unique_ptr<ApiReply> reply,
-                             std::unique_ptr<Reservation> reservation, Response &response) {
+void HttpServer::streamReply(std::unique_ptr<ApiReply> reply, Reservation reservation,
+                             Response &response) {
   response.set_header("Cache-Control", "no-cache");
   // The library copies the function; the reply ends, and is cancelled, with the last copy. The
   // reservation is given back after it.
-  std::shared_ptr<Reservation> held = std::move(reservation);
+  auto held = std::make_shared<Reservation>(std::move(reservation));
   std::shared_ptr<ApiReply> shared = std::move(reply);
   response.set_chunked_content_provider(
       "text/event-stream", [this, held, shared](size_t, httplib::DataSink &sink) {
