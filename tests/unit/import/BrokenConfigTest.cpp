@@ -246,5 +246,5 @@ TEST_CASE("a Qwen2-MoE that cannot be computed is refused:") {
 TEST_CASE("a directory without config.json is refused") {
   const TemporaryDirectory directory;
   checkRefused(moec::importCheckpoint(directory.path()).status(),
-               {"config.json", "found no such file"});
+               {"config.json", "found no config.json"});
 }
