@@ -115,12 +115,6 @@ bool hasNestedSlices(const PlanProblem &problem);
 /// What the problem's layers have to hold.
 moert::CacheShape shapeOf(const PlanProblem &problem);
 
-/// The names of a plan's values, as people and files spell them.
-std::string_view evictionName(moert::EvictionPolicy policy);
-std::string_view sharingName(moert::CacheSharing sharing);
-std::string_view survivalName(moert::PromptSurvival survival);
-std::string_view predictorName(moert::Predictor predictor);
-
 /// "one expert of each layer in 4 tokens, ..."; "none".
 std::string exchangeText(const moert::ExchangeRule &exchange);
 

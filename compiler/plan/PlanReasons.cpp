@@ -39,7 +39,7 @@ static PlanReason allotmentReason(Preset preset) {
 }
 
 static PlanReason evictionReason(Preset preset, EvictionPolicy policy) {
-  const std::string name(evictionName(policy));
+  const std::string name(nameOf(policy));
   switch (preset) {
   case Preset::kLoadOnDemand:
     return {"eviction", name, "nothing is kept that could be let go", Origin::kStated};
@@ -108,7 +108,7 @@ static PlanReason prefetchReason(Preset preset, const PlanProblem &problem,
   const PrefetchRule asked = predictorOf(preset);
   if (asked.predictor == Predictor::kOff)
     return noPrefetchReason(preset);
-  const std::string name(predictorName(asked.predictor));
+  const std::string name(nameOf(asked.predictor));
   const Origin origin = worseOf(problem.costs->origin, Origin::kDerived);
   if (!isKnown(problem, asked))
     return {"prefetches", "none", strCat("nothing is known of prefetches by ", name), origin};
@@ -153,7 +153,7 @@ static PlanReason predictorReason(Preset preset, PrefetchLimit limit) {
             "there is no activation-path table, which calibration makes: compile with "
             "--calibration-text or --calibration, or replan with --calibration",
             Origin::kDerived};
-  return {"prefetches", strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
+  return {"prefetches", strCat(nameOf(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
           usesGate(rule.predictor)
               ? (preset == Preset::kHobbit
                      ? "HOBBIT, section 3.3: the next layer's gate on this layer's input"

@@ -3,6 +3,9 @@
 // integers, so that every machine chooses alike.
 #pragma once
 
+#include "runtime/base/Describe.h"
+#include "runtime/base/EnumNames.h"
+
 #include <cstdint>
 
 namespace moert {
@@ -18,6 +21,14 @@ enum class EvictionPolicy : uint8_t {
   kWeighted = 6,      // HOBBIT: a weighted sum of recency, frequencies and the layers to come.
   kImportance = 7,    // SwapMoE: the least important first.
 };
+template <>
+inline constexpr EnumNames<8> kNames<EvictionPolicy> = {
+    "lru", "lfu", "edgemoe", "arc", "least-stale", "reuse-distance", "weighted", "importance"};
+
+/// Frequencies and probabilities are fixed-point numbers.
+constexpr uint32_t kFixedPointOne = uint32_t(1) << 24;
+inline constexpr FieldRule kFixedPoint = {
+    .least = 0, .most = kFixedPointOne, .form = FieldForm::kPart};
 
 /// What each part of kWeighted counts, in units of kFixedPointOne; together at most 1. The parts
 /// are fractions of the tokens since the records began (HOBBIT, arXiv 2411.01433, equation 3).
@@ -26,6 +37,13 @@ struct EvictionWeights {
   uint32_t frequency = 0;     // LFU: the tokens that used it.
   uint32_t fullFrequency = 0; // LHU: those that used all of its slices.
   uint32_t nearness = 0;      // FLD: 1 - the part of the layers until its own comes.
+
+  template <typename Self, typename Visit> static void describe(Self &weights, Visit &&visit) {
+    visit("recency"_field, weights.recency, kFixedPoint);
+    visit("frequency"_field, weights.frequency, kFixedPoint);
+    visit("full_frequency"_field, weights.fullFrequency, kFixedPoint);
+    visit("nearness"_field, weights.nearness, kFixedPoint);
+  }
   friend bool operator==(const EvictionWeights &, const EvictionWeights &) = default;
 };
 
@@ -42,9 +60,6 @@ struct ExpertHistory {
   uint32_t fullTokens = 0;    // Tokens that wanted it with all of its slices.
   uint64_t importance = 0;    // ImportanceStep's sum, for kImportance.
 };
-
-/// Frequencies and probabilities are fixed-point numbers.
-constexpr uint32_t kFixedPointOne = uint32_t(1) << 24;
 
 /// How far a layer pass of some tokens (not 0) moves the frequencies: as far as the tokens one by
 /// one would, had each wanted the same.

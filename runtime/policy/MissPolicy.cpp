@@ -9,12 +9,6 @@
 
 namespace moert {
 
-std::string_view missActionName(MissAction action) {
-  static constexpr std::array<std::string_view, kMissActions> kNames = {
-      "wait", "lower", "skip", "substitute", "mask", "prompts"};
-  return kNames[static_cast<size_t>(action)];
-}
-
 /// ":0.6": the fewest digits from which the number is found again.
 static std::string fractionText(uint32_t fraction) {
   std::array<char, 16> text;
@@ -31,7 +25,7 @@ static std::string fractionText(uint32_t fraction) {
 }
 
 std::string missRuleText(const MissRule &rule) {
-  std::string text(missActionName(rule.action));
+  std::string text(nameOf(rule.action));
   if (rule.isLossy() && rule.action != MissAction::kMask)
     text += fractionText(rule.waitUpTo);
   if (rule.action == MissAction::kLower)

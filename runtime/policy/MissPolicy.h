@@ -24,10 +24,9 @@ enum class MissAction : uint8_t {
   /// Fewer slices of the experts that few tokens of a prompt's chunk use; decoding waits.
   kLowerPrompts = 5,
 };
-constexpr size_t kMissActions = 6;
-
-/// "wait", "lower", "skip", "substitute", "mask", "prompts".
-std::string_view missActionName(MissAction action);
+template <>
+inline constexpr EnumNames<6> kNames<MissAction> = {"wait",       "lower", "skip",
+                                                    "substitute", "mask",  "prompts"};
 
 /// Importance is counted from the best rank on: the score of a rank is the part that the better
 /// ranks have of the weights that the router gave (HOBBIT, arXiv 2411.01433, equation 2), so the
@@ -41,6 +40,14 @@ struct MissRule {
   uint32_t skipBeyond = kFixedPointOne; // kLower: ranks with a larger score are left out.
   uint32_t substituteWithin = 0; // kSubstitute: how much less likely a substitute may be, relative
                                  // to the expert that it replaces.
+
+  template <typename Self, typename Visit> static void describe(Self &rule, Visit &&visit) {
+    visit("action"_field, rule.action);
+    visit("low_slices"_field, rule.lowSlices, within(1, UINT8_MAX));
+    visit("wait_up_to"_field, rule.waitUpTo, kFixedPoint);
+    visit("skip_beyond"_field, rule.skipBeyond, kFixedPoint);
+    visit("substitute_within"_field, rule.substituteWithin, kFixedPoint);
+  }
   friend bool operator==(const MissRule &, const MissRule &) = default;
 
   bool isLossy() const { return action != MissAction::kWait; }

@@ -13,7 +13,7 @@
 
 // CHECK: moe.expert_bits = "4"
 // 8 experts of 12288 bytes (3 pages), see make-plans.mlir.
-// CHECK-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, stagingPages = 0, quotaPages = [24], preset = "auto", reasons = [{{.*}}]>]
+// CHECK-SAME: moe.plans = [#moe.plan<name = "default", contextTokens = 512, prefillChunkTokens = 512, quotaPages = [24], preset = "auto", reasons = [{{.*}}]>]
 // CHECK-SAME: moe.resident_bits = "8"
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2], checkpoint = "c">} {
   moe.rope @rope0 half factor 1.0 frequencies [1.0 : f32, 0.177827939 : f32]

@@ -4,7 +4,7 @@
 
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">,
                    moe.page_bytes = 4096 : i64,
-                   moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 8, stagingPages = 0, quotaPages = []>]} {
+                   moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunkTokens = 8, stagingPages = 0, quotaPages = []>]} {
   moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = int8, group = 32, activationGroup = 32>
   moe.weight @n vector from <tensor = "n", rows = 1, cols = 64, type = bf16> as <kind = f32>
   moe.weight @g matrix from <tensor = "g", rows = 96, cols = 64, type = bf16> as <kind = bf16>
