@@ -236,10 +236,10 @@ def MakePlansPass : Pass<"moe-make-plans", "::mlir::ModuleOp"> {
     ```mlir
     module attributes {moe.model = #moe.model<...>, moe.page_bytes = 4096 : i64,
         moe.plans = [#moe.plan<name = "50%", budgetBytes = 16144116, contextTokens = 512,
-                               prefillChunk = 512, stagingPages = 6, quotaPages = [48, 12, 12, 12],
+                               prefillChunkTokens = 512, stagingPages = 6, quotaPages = [48, 12, 12, 12],
                                preset = "fate", eviction = arc,
-                               prefetches = [#moe.prefetch<>,
-                                 #moe.prefetch<predictor = gate, candidates = 4, reads = 2>, ...],
+                               prefetches = [<>,
+                                 <predictor = gate, candidates = 4, reads = 2>, ...],
                                reasons = [...]>]} {...}
     ```
 

@@ -55,10 +55,8 @@ template <typename Number> std::optional<Number> parseNumber(const std::string &
 }
 
 std::optional<Origin> originOf(const std::string &tag) {
-  for (Origin origin : {Origin::kMeasured, Origin::kStated, Origin::kDerived, Origin::kAssumed})
-    if (tag == strCat("!", originName(origin)))
-      return origin;
-  return std::nullopt;
+  return tag.starts_with('!') ? moert::valueNamed<moert::Origin>(std::string_view(tag).substr(1))
+                              : std::nullopt;
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Status.h"
+#include "runtime/format/FieldJson.h"
 #include "runtime/text/answer/AnswerFormat.h"
 
 using namespace moert;
@@ -76,23 +77,8 @@ void writeChat(JsonWriter &json, const Artifact &artifact) {
     json.endObject();
     json.endObject();
   }
-  if (!artifact.sampling)
-    return;
-  const SamplingDefaults &sampling = *artifact.sampling;
-  auto real = [&](const char *key, const std::optional<float> &value) {
-    if (value)
-      json.key(key).number(double(*value));
-  };
-  json.key("sampling").beginObject();
-  if (sampling.doSample)
-    json.key("do_sample").boolean(*sampling.doSample);
-  real("temperature", sampling.temperature);
-  if (sampling.topK)
-    json.key("top_k").number(*sampling.topK);
-  real("top_p", sampling.topP);
-  real("min_p", sampling.minP);
-  real("repetition_penalty", sampling.repetitionPenalty);
-  json.endObject();
+  if (artifact.sampling)
+    writeField(json.key("sampling"), *artifact.sampling);
 }
 
 } // namespace moec

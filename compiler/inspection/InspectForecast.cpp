@@ -4,7 +4,7 @@
 
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
-#include "runtime/format/ForecastJson.h"
+#include "runtime/format/FieldJson.h"
 #include "runtime/policy/Prefetches.h"
 
 #include <cmath>
@@ -62,7 +62,7 @@ std::string describeAlike(const std::vector<const Plan *> &plans) {
 } // namespace
 
 std::string worstText(Origin worst) {
-  return strCat(originName(worst), worst == Origin::kMeasured ? "" : " at worst");
+  return strCat(nameOf(worst), worst == Origin::kMeasured ? "" : " at worst");
 }
 
 std::string describeForecasts(const Artifact &artifact) {

@@ -3,7 +3,7 @@
 #include "compiler/inspection/Inspect.h"
 #include "compiler/inspection/InspectSections.h"
 
-#include "runtime/base/JsonWriter.h"
+#include "runtime/format/FieldJson.h"
 
 using namespace moert;
 
@@ -18,19 +18,6 @@ static void writeFormat(JsonWriter &json, const WeightFormat &format) {
   json.key("refines").boolean(format.refines);
   json.key("has_byte_scales").boolean(format.hasByteScales);
   json.key("has_hadamard").boolean(format.hasHadamard);
-}
-
-static void writeModel(JsonWriter &json, const ModelInfo &model) {
-  json.key("model").beginObject();
-  json.key("model_type").string(model.modelType);
-  json.key("vocabulary_size").number(model.vocabularySize);
-  json.key("hidden_size").number(model.hiddenSize);
-  json.key("layers").number(model.layers);
-  json.key("max_positions").number(model.maxPositions);
-  if (model.bosToken)
-    json.key("bos_token").number(*model.bosToken);
-  json.key("eos_tokens").numbers(model.eosTokens);
-  json.endObject();
 }
 
 static void writeSections(JsonWriter &json, const Artifact &artifact) {
@@ -137,6 +124,11 @@ static void writePrograms(JsonWriter &json, const Artifact &artifact) {
   json.endArray();
 }
 
+void writePlans(JsonWriter &json, const Artifact &artifact) {
+  json.key("page_bytes").number(artifact.pageBytes);
+  writeField(json.key("plans"), artifact.plans);
+}
+
 std::string artifactAsJson(const Artifact &artifact, const std::string &fileName) {
   std::string text;
   JsonWriter json(text);
@@ -145,9 +137,11 @@ std::string artifactAsJson(const Artifact &artifact, const std::string &fileName
   json.key("file_bytes").number(artifact.fileBytes);
   json.key("major_version").number(uint32_t(artifact.majorVersion));
   json.key("minor_version").number(uint32_t(artifact.minorVersion));
-  writeModel(json, artifact.model);
-  writeMeasured(json, artifact);
-  writeQuickLoss(json, artifact);
+  writeField(json.key("model"), artifact.model);
+  if (artifact.measured)
+    writeField(json.key("measured"), *artifact.measured);
+  if (artifact.quickLoss)
+    writeField(json.key("quick_loss"), *artifact.quickLoss);
   writeChat(json, artifact);
   writeSections(json, artifact);
   writeResidents(json, artifact);

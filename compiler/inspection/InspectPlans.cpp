@@ -157,8 +157,8 @@ std::string measuredText(const MissRule &miss, const PlanLoss &loss) {
 }
 
 std::string evictionText(const CacheRules &rules) {
-  const std::string name(evictionName(rules.eviction));
-  if (rules.eviction != EvictionPolicy::kWeighted)
+  const std::string name(nameOf(rules.eviction));
+  if (!needs(rules.eviction, ScoreData::kWeights))
     return name;
   auto weight = [](uint32_t number) { return fixed(double(number) / kFixedPointOne, 3); };
   return strCat(name, " (recency ", weight(rules.weights.recency), ", frequency ",
@@ -177,8 +177,8 @@ std::string describeSettings(const Artifact &artifact, const Plan &plan) {
   };
   if (!plan.preset.empty())
     add("preset", plan.preset);
-  add("eviction", strCat(evictionText(plan.rules), ", ", sharingName(plan.rules.sharing),
-                         "; a new prompt keeps ", survivalName(plan.rules.survival)));
+  add("eviction", strCat(evictionText(plan.rules), ", ", nameOf(plan.rules.sharing),
+                         "; a new prompt keeps ", nameOf(plan.rules.survival)));
   add("quotas", plan.rules.sharing == CacheSharing::kOnePool
                     ? strCat("none, ", pagesText(CacheAllotment{0, plan.quotaPages}.totalPages()),
                              " for all layers")
@@ -214,7 +214,7 @@ std::string describeReasons(const Plan &plan) {
   std::string text;
   for (const PlanReason &reason : plan.reasons) {
     constexpr size_t kTagWidth = 10;
-    std::string tag(originName(reason.origin));
+    std::string tag(nameOf(reason.origin));
     tag.resize(kTagWidth, ' ');
     const std::string said = strCat(reason.decision, " = ", reason.value, ": ", reason.reason);
     text += strCat(kIndent, tag, wrapped(said, kTagWidth + 2), "\n");

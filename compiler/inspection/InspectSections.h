@@ -38,9 +38,6 @@ template <typename Loss> std::string boundedLossText(const Loss &measured) {
 /// both.
 std::string targetText(const moert::Measured &measured);
 
-/// Writes "quantile", if it is known.
-void writeQuantile(moert::JsonWriter &json, const std::optional<moert::QuantileBound> &quantile);
-
 /// Bits of a weight of gate and up, and of down, at full precision, without scales: 4 for int4, or
 /// for int2 and a refining int2.
 ExpertWidth widthOf(const moert::Expert &expert);
@@ -69,10 +66,6 @@ std::string describeForecasts(const moert::Artifact &artifact);
 
 /// Writes "width_totals" and "widths", a list of the experts' widths per layer.
 void writeWidths(moert::JsonWriter &json, const moert::Artifact &artifact);
-/// Writes "measured", if the artifact has measurements.
-void writeMeasured(moert::JsonWriter &json, const moert::Artifact &artifact);
-/// Writes "quick_loss", if the artifact has it.
-void writeQuickLoss(moert::JsonWriter &json, const moert::Artifact &artifact);
 /// Writes "chat" and "sampling", if the artifact has them.
 void writeChat(moert::JsonWriter &json, const moert::Artifact &artifact);
 /// Writes "page_bytes" and "plans".

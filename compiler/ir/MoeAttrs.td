@@ -69,41 +69,10 @@ def Moe_BufferKind : Moe_Enum<"BufferKind", "elements of a row", [
   I32EnumAttrCase<"kQuantized", 2, "quantized">,
   I32EnumAttrCase<"kHadamard", 3, "hadamard">]>;
 
-def Moe_Sharing : Moe_Enum<"Sharing", "division of the cache's pages", [
-  I32EnumAttrCase<"kLayerQuotas", 0, "layer_quotas">, I32EnumAttrCase<"kOnePool", 1, "one_pool">]>;
-
-def Moe_Survival : Moe_Enum<"Survival", "cache contents kept for a new prompt", [
-  I32EnumAttrCase<"kEverything", 0, "everything">, I32EnumAttrCase<"kContents", 1, "contents">,
-  I32EnumAttrCase<"kPins", 2, "pins">]>;
-
-def Moe_Predictor : Moe_Enum<"Predictor", "predictor of a layer's experts", [
-  I32EnumAttrCase<"kOff", 0, "off">, I32EnumAttrCase<"kGate", 1, "gate">,
-  I32EnumAttrCase<"kPaths", 2, "paths">,
-  I32EnumAttrCase<"kAdaptiveGate", 3, "adaptive_gate">]>;
-
-def Moe_Origin : Moe_Enum<"Origin", "reliability of a number", [
-  I32EnumAttrCase<"kMeasured", 0, "measured">, I32EnumAttrCase<"kStated", 1, "stated">,
-  I32EnumAttrCase<"kDerived", 2, "derived">, I32EnumAttrCase<"kAssumed", 3, "assumed">]>;
-
 def Moe_QuantizeMethod : Moe_Enum<"QuantizeMethod", "how an expert's codes are chosen", [
   I32EnumAttrCase<"kNearest", 0, "nearest">, I32EnumAttrCase<"kPerChannel", 1, "per_channel">,
   I32EnumAttrCase<"kClipped", 2, "clipped">, I32EnumAttrCase<"kWeighted", 3, "weighted">,
   I32EnumAttrCase<"kHqq", 4, "hqq">, I32EnumAttrCase<"kGptq", 5, "gptq">]>;
-
-/// An enumeration whose names are those of a table's rows (NamedRows.h).
-class Moe_Row<string type, string rows, string row> : AttrParameter<type, "the name of a row of " # rows> {
-  let parser = "::mlir::moe::parseRow<" # type # ">($_parser, " # rows # ")";
-  let printer = "$_printer << ::mlir::moe::keywordOf(" # row # "($_self))";
-}
-def Moe_MissActionRow : Moe_Row<"::moert::MissAction", "::moert::kMissActionRows", "::moert::rowOf">;
-def Moe_EvictionRow : Moe_Row<"::moert::EvictionPolicy", "::moert::kEvictionScores", "::moert::scoreOf"> {
-  let defaultValue = "::moert::EvictionPolicy::kReuseDistance";
-}
-
-/// An enumeration with a default value, which is not printed.
-class Moe_UsualEnum<EnumInfo info, string usual> : EnumParameter<info> {
-  let defaultValue = usual;
-}
 
 //===----------------------------------------------------------------------===//
 // Weights
@@ -226,188 +195,30 @@ def Moe_ModelAttr : Moe_Attr<"Model", "model"> {
   let genVerifyDecl = 1;
 }
 
-def Moe_PrefetchAttr : Moe_Attr<"Prefetch", "prefetch"> {
-  let summary = "How the experts of one MoE layer are predicted and prefetched (moert::PrefetchRule)";
-  let description = [{
-    The predictor is the layer's gate on the router input of the MoE layer `ahead` layers before, or
-    of each of these (`adaptive_gate`), or the activation-path table. The `candidates` most probable
-    experts are read if they are not resident: at most `reads`, none less probable than `minProbability` / 2^24.
-
-    ```mlir
-    #moe.prefetch<predictor = gate, candidates = 15, reads = 4>
-    #moe.prefetch<>
-    ```
-  }];
-  let parameters = (ins Moe_UsualEnum<Moe_Predictor, "Predictor::kOff">:$predictor,
-                        DefaultValuedParameter<"uint32_t", "1">:$ahead,
-                        DefaultValuedParameter<"uint32_t", "0">:$candidates,
-                        DefaultValuedParameter<"uint32_t", "0">:$reads,
-                        DefaultValuedParameter<"uint32_t", "0">:$minProbability);
-  let assemblyFormat = "`<` struct(params) `>`";
+/// Plain data of the runtime: one parameter, whose describe() lists the fields
+/// (runtime/base/Describe.h). FieldAttrs.h prints and parses them. Fields that have their defaults
+/// are not printed; names of enumerators are those of the runtime.
+class Moe_DataAttr<string name, string attrMnemonic> : Moe_Attr<name, attrMnemonic> {
+  let parameters = (ins AttrParameter<"::moert::" # name, "plain data", "const ::moert::" # name # " &">:$data);
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
 
-def Moe_MissAttr : Moe_Attr<"Miss", "miss"> {
-  let summary = "What happens to a missing expert (moert::MissRule)";
-  let description = [{
-    Scores and the distance are in units of 2^-24. Default values are not printed.
-
-    ```mlir
-    #moe.miss<action = lower, waitUpTo = 10066330, skipBeyond = 15099494>
-    #moe.miss<action = mask>
-    ```
-  }];
-  let parameters = (ins Moe_MissActionRow:$action,
-                        DefaultValuedParameter<"uint32_t", "1">:$lowSlices,
-                        DefaultValuedParameter<"uint32_t", "0">:$waitUpTo,
-                        DefaultValuedParameter<"uint32_t", "1 << 24">:$skipBeyond,
-                        DefaultValuedParameter<"uint32_t", "0">:$substituteWithin);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-}
-
-def Moe_ExchangeAttr : Moe_Attr<"Exchange", "exchange"> {
-  let summary = "How experts in memory are exchanged for more important ones (moert::ExchangeRule)";
-  let description = [{
-    Each layer exchanges one expert in `everyTokens` tokens, which takes part `afterTokens` later. A token
-    takes 1/2^`fadeShift` of an importance.
-
-    ```mlir
-    #moe.exchange<everyTokens = 4, fadeShift = 5>
-    ```
-  }];
-  let parameters = (ins DefaultValuedParameter<"uint32_t", "0">:$everyTokens,
-                        DefaultValuedParameter<"uint32_t", "1">:$afterTokens,
-                        DefaultValuedParameter<"uint32_t", "6">:$fadeShift);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-}
-
-def Moe_PlanTextAttr : Moe_Attr<"PlanText", "plan_text"> {
-  let summary = "A text that a plan's loss was measured on (moert::PlanText)";
-  let description = [{
-    ```mlir
-    #moe.plan_text<name = "acceptance.jsonl", hash = 1311768467463790320, bytes = 20000>
-    ```
-  }];
-  let parameters = (ins StringRefParameter<>:$name, "uint64_t":$hash, "uint64_t":$bytes);
-  let assemblyFormat = "`<` struct(params) `>`";
-}
-
-def Moe_PlanLossAttr : Moe_Attr<"PlanLoss", "plan_loss"> {
-  let summary = "What a plan with a miss rule loses while it decodes (moert::PlanLoss)";
-  let description = [{
-    `quantile` has, as f64, a fraction of the units, the loss that they do not exceed and, if it was asked for, the target
-    (moert::QuantileBound).
-
-    ```mlir
-    #moe.plan_loss<metric = "perplexity", loss = 0.0125, upperBound = 0.01875, confidence = 0.95,
-                   klNats = 0.015625, topDisagreement = 0.0625, units = 60, documents = 60, windows = 60,
-                   windowTokens = 512, texts = [#moe.plan_text<name = "a.jsonl", hash = 1, bytes = 20000>],
-                   quantile = [0.9, 0.03125]>
-    ```
-  }];
-  let parameters = (ins StringRefParameter<>:$metric, "::mlir::FloatAttr":$loss,
-                        "::mlir::FloatAttr":$upperBound, "::mlir::FloatAttr":$confidence,
-                        "::mlir::FloatAttr":$klNats, "::mlir::FloatAttr":$topDisagreement,
-                        "uint64_t":$units, "uint64_t":$documents, "uint64_t":$windows,
-                        "uint32_t":$windowTokens, "::mlir::ArrayAttr":$texts,
-                        OptionalParameter<"::mlir::ArrayAttr">:$quantile);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-}
-
-def Moe_StartAttr : Moe_Attr<"Start", "start"> {
-  let summary = "What the cache holds of a MoE layer before the first prompt (moert::LayerStart)";
-  let description = [{
-    Experts in the order in which they are filled in, and how many tokens used each.
-
-    ```mlir
-    #moe.start<experts = [3, 0], uses = [17, 12]>
-    ```
-  }];
-  let parameters = (ins "::mlir::DenseI32ArrayAttr":$experts, "::mlir::DenseI32ArrayAttr":$uses);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-}
-
-def Moe_ReasonAttr : Moe_Attr<"Reason", "reason"> {
-  let summary = "One decision of a plan, for reports (moert::PlanReason)";
-  let description = [{
-    ```mlir
-    #moe.reason<decision = "eviction", value = "lru", why = "the preset's", origin = stated>
-    ```
-  }];
-  let parameters = (ins StringRefParameter<>:$decision, StringRefParameter<>:$value,
-                        StringRefParameter<>:$why, EnumParameter<Moe_Origin>:$origin);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-}
-
-def Moe_ForecastAttr : Moe_Attr<"Forecast", "forecast"> {
-  let summary = "What a plan is expected to do on a device (moert::Forecast)";
-  let description = [{
-    Times in ns, rates from 0 to 1.
-
-    ```mlir
-    #moe.forecast<device = "laptop", threads = 8, tokens = 448, traceTokens = 1792, tokenNs = 554765.5,
-                  medianNs = 551541.0, slowNs = 727815.25, hitRate = 0.75, readyRate = 0.8125,
-                  bytesPerToken = 391021.5, prefetchRecall = 0.5, prefetchPrecision = 0.5,
-                  leastBytesPerToken = 140434.25, boundNs = 211102.0, origin = assumed>
-    ```
-  }];
-  let parameters = (ins StringRefParameter<>:$device, "uint32_t":$threads, "uint64_t":$tokens,
-                        "uint64_t":$traceTokens, "::mlir::FloatAttr":$tokenNs,
-                        "::mlir::FloatAttr":$medianNs, "::mlir::FloatAttr":$slowNs,
-                        "::mlir::FloatAttr":$hitRate, "::mlir::FloatAttr":$readyRate,
-                        "::mlir::FloatAttr":$bytesPerToken, "::mlir::FloatAttr":$prefetchRecall,
-                        "::mlir::FloatAttr":$prefetchPrecision,
-                        "::mlir::FloatAttr":$leastBytesPerToken, "::mlir::FloatAttr":$boundNs,
-                        EnumParameter<Moe_Origin>:$origin);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-}
-
-def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
+def Moe_PlanAttr : Moe_DataAttr<"Plan", "plan"> {
   let summary = "Decisions for one memory budget (moert::Plan)";
   let description = [{
-    `budgetBytes` 0: no budget was given and there are pages for every expert. `quotaPages` has one entry
-    per MoE layer, and so have `pinned` (arrays of experts), `start` (`#moe.start`) and `prefetches`
-    (`#moe.prefetch`) if present. `forecast` (`#moe.forecast`) is present if a trace and a device decided
-    the plan. `evictionWeights` are those of recency, frequency, full frequency and nearness in units of
-    2^-24, for the weighted eviction. `exchange` (`#moe.exchange`) and `expertNorms`, arrays of norms per MoE
-    layer in units of 2^-24, are for eviction by importance. `loss` (`#moe.plan_loss`) is that of `miss`.
-    `baseSlices` and `upperPart` are those of `moert::CacheRules`. Without `miss` (`#moe.miss`) every missing
-    expert is waited for. Default values are not printed.
+    runtime/policy/Plan.h documents the fields. Fixed-point numbers are in units of 2^-24.
 
     ```mlir
-    #moe.plan<name = "64MiB fate", budgetBytes = 67108864, contextTokens = 2048, prefillChunk = 128,
+    #moe.plan<name = "64MiB fate", budgetBytes = 67108864, contextTokens = 2048, prefillChunkTokens = 128,
               stagingPages = 4, quotaPages = [8, 8], preset = "fate", eviction = arc,
-              prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 2, reads = 1>]>
+              prefetches = [<>, <predictor = gate, candidates = 2, reads = 1>]>
+    #moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 2048, prefillChunkTokens = 128,
+              stagingPages = 4, quotaPages = [8, 8], start = [<experts = [3, 0], uses = [17, 12]>, <>],
+              reasons = [<decision = "eviction", value = "lru", reason = "the preset's", origin = stated>],
+              miss = <action = lower, waitUpTo = 10066330, skipBeyond = 15099494>>
     ```
   }];
-  let parameters = (ins StringRefParameter<>:$name, "uint64_t":$budgetBytes,
-                        "uint32_t":$contextTokens, "uint32_t":$prefillChunk,
-                        "uint32_t":$stagingPages, "::mlir::DenseI64ArrayAttr":$quotaPages,
-                        StringRefParameter<"value of --preset", [{""}]>:$preset,
-                        Moe_EvictionRow:$eviction,
-                        Moe_UsualEnum<Moe_Sharing, "Sharing::kLayerQuotas">:$sharing,
-                        Moe_UsualEnum<Moe_Survival, "Survival::kEverything">:$survival,
-                        OptionalParameter<"::mlir::ArrayAttr">:$pinned,
-                        OptionalParameter<"::mlir::ArrayAttr">:$start,
-                        DefaultValuedParameter<"uint32_t", "1">:$startTokens,
-                        OptionalParameter<"::mlir::ArrayAttr">:$prefetches,
-                        OptionalParameter<"ForecastAttr">:$forecast,
-                        OptionalParameter<"::mlir::ArrayAttr">:$reasons,
-                        OptionalParameter<"MissAttr">:$miss,
-                        OptionalParameter<"PlanLossAttr">:$loss,
-                        OptionalParameter<"::mlir::DenseI32ArrayAttr">:$evictionWeights,
-                        OptionalParameter<"ExchangeAttr">:$exchange,
-                        OptionalParameter<"::mlir::ArrayAttr">:$expertNorms,
-                        DefaultValuedParameter<"uint32_t", "0">:$baseSlices,
-                        DefaultValuedParameter<"uint32_t", "0">:$upperPart);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
 }
 
 //===----------------------------------------------------------------------===//

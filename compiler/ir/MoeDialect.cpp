@@ -1,5 +1,7 @@
 #include "compiler/ir/MoeDialect.h"
 
+#include "compiler/ir/FieldAttrs.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
@@ -76,26 +78,26 @@ void MoeDialect::initialize() {
 
 /// Checks a plan's entries per MoE layer: experts exist in the layer, and a layer that is predicted
 /// `ahead` layers before has such an earlier layer.
-static LogicalResult verifyExperts(Operation *op, PlanAttr plan) {
+static LogicalResult verifyExperts(Operation *op, const moert::Plan &plan) {
   for (auto [i, layer] : llvm::enumerate(cast<ModuleOp>(op).getOps<MoeLayerOp>())) {
-    SmallVector<int32_t> named;
-    if (ArrayAttr pinned = plan.getPinned())
-      llvm::append_range(named, cast<DenseI32ArrayAttr>(pinned[i]).asArrayRef());
-    if (ArrayAttr start = plan.getStart())
-      llvm::append_range(named, cast<StartAttr>(start[i]).getExperts().asArrayRef());
+    std::vector<uint32_t> named;
+    if (!plan.pinned.empty())
+      llvm::append_range(named, plan.pinned[i]);
+    if (!plan.start.empty())
+      llvm::append_range(named, plan.start[i].experts);
     if (!layer.getExpertsAttr())
       return success(); // The layer's own verifier refuses it; it runs after the module's.
-    for (int32_t expert : named)
-      if (static_cast<uint32_t>(expert) >= layer.getExperts())
+    for (uint32_t expert : named)
+      if (expert >= layer.getExperts())
         return emitError(op->getLoc())
-               << "plan '" << plan.getName() << "' names expert " << expert << " of MoE layer " << i
+               << "plan '" << plan.name << "' names expert " << expert << " of MoE layer " << i
                << ", which has " << layer.getExperts();
-    if (ArrayAttr prefetches = plan.getPrefetches()) {
-      auto prefetch = cast<PrefetchAttr>(prefetches[i]);
-      if (prefetch.getPredictor() != Predictor::kOff && prefetch.getAhead() > i)
+    if (!plan.prefetches.empty()) {
+      const moert::PrefetchRule &rule = plan.prefetches[i];
+      if (rule.predictor != moert::Predictor::kOff && rule.ahead > i)
         return emitError(op->getLoc())
-               << "plan '" << plan.getName() << "' predicts MoE layer " << i << " "
-               << prefetch.getAhead() << " ahead, but no MoE layer is that far before it";
+               << "plan '" << plan.name << "' predicts MoE layer " << i << " "
+               << uint32_t(rule.ahead) << " ahead, but no MoE layer is that far before it";
     }
   }
   return success();
@@ -108,20 +110,20 @@ static LogicalResult verifyPlans(Operation *op, Attribute value) {
   size_t moeLayers = llvm::range_size(cast<ModuleOp>(op).getOps<MoeLayerOp>());
   uint64_t above = UINT64_MAX;
   for (Attribute entry : plans) {
-    auto plan = dyn_cast<PlanAttr>(entry);
-    if (!plan)
+    if (!isa<PlanAttr>(entry))
       return emitError(op->getLoc(), "'moe.plans' expected an array of #moe.plan");
-    if (static_cast<size_t>(plan.getQuotaPages().size()) != moeLayers)
+    const moert::Plan &plan = cast<PlanAttr>(entry).getData();
+    if (plan.quotaPages.size() != moeLayers)
       return emitError(op->getLoc())
-             << "plan '" << plan.getName() << "' has quotas for " << plan.getQuotaPages().size()
+             << "plan '" << plan.name << "' has quotas for " << plan.quotaPages.size()
              << " MoE layers, expected " << moeLayers;
     if (failed(verifyExperts(op, plan)))
       return failure();
     // A plan without a budget counts as the largest.
-    uint64_t budget = plan.getBudgetBytes() ? plan.getBudgetBytes() : UINT64_MAX;
+    uint64_t budget = plan.budgetBytes ? plan.budgetBytes : UINT64_MAX;
     if (budget > above)
       return emitError(op->getLoc())
-             << "plan '" << plan.getName()
+             << "plan '" << plan.name
              << "' has a larger budget than the one before, expected the largest first";
     above = budget;
   }

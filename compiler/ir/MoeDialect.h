@@ -3,7 +3,6 @@
 // attributes to the runtime's plain data. The .td files are its documentation.
 #pragma once
 
-#include "compiler/ir/NamedRows.h"
 #include "runtime/format/Artifact.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"

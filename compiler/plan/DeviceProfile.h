@@ -14,7 +14,6 @@
 namespace moec {
 
 using moert::Origin;
-using moert::originName;
 using moert::worseOf;
 
 struct Quantity {

@@ -135,8 +135,8 @@ MissRung MissTuning::rungOf(const PlanSettings &settings, const Trial &trial) co
         {decision, std::move(value), reason, worseOf(Origin::kDerived, problem.costs->origin)});
   };
   if (settings.rules.eviction != waiting.rules.eviction)
-    decide("eviction", strCat(evictionName(settings.rules.eviction), ", ",
-                              sharingName(settings.rules.sharing)));
+    decide("eviction",
+           strCat(nameOf(settings.rules.eviction), ", ", nameOf(settings.rules.sharing)));
   if (settings.rules.baseSlices < settings.miss.baseSlices())
     decide("slices", "records are held whole");
   if (settings.allotment != waiting.allotment)

@@ -212,14 +212,10 @@ CacheShape shapeOf(const PlanProblem &problem) {
 
 std::vector<EvictionPolicy> searchedPolicies(ScoreSearch search) {
   std::vector<EvictionPolicy> policies;
-  for (size_t i = 0; i < kEvictionPolicies; ++i)
+  for (size_t i = 0; i < kEvictionScores.size(); ++i)
     if (kEvictionScores[i].search >= search)
       policies.push_back(static_cast<EvictionPolicy>(i));
   return policies;
-}
-
-std::string_view evictionName(EvictionPolicy policy) {
-  return scoreOf(policy).name;
 }
 
 std::string exchangeText(const ExchangeRule &exchange) {
@@ -230,27 +226,13 @@ std::string exchangeText(const ExchangeRule &exchange) {
                 " per token");
 }
 
-std::string_view sharingName(CacheSharing sharing) {
-  return sharing == CacheSharing::kOnePool ? "one pool" : "layer quotas";
-}
-
-std::string_view survivalName(PromptSurvival survival) {
-  constexpr std::array<std::string_view, 3> kNames = {"everything", "contents", "pins"};
-  return kNames[static_cast<size_t>(survival)];
-}
-
-std::string_view predictorName(Predictor predictor) {
-  constexpr std::array<std::string_view, 4> kNames = {"none", "gate", "paths", "adaptive-gate"};
-  return kNames[static_cast<size_t>(predictor)];
-}
-
 std::string prefetchText(const PrefetchRule &rule) {
   if (rule.predictor == Predictor::kOff)
     return "none";
   const bool isRange = rule.ahead > 1 && rule.predictsFrom(1);
   std::string text =
-      strCat(predictorName(rule.predictor), isRange ? ", 1 to " : ", ", uint32_t(rule.ahead),
-             " ahead, ", rule.reads, " of ", rule.candidates, " likeliest");
+      strCat(nameOf(rule.predictor), isRange ? ", 1 to " : ", ", uint32_t(rule.ahead), " ahead, ",
+             rule.reads, " of ", rule.candidates, " likeliest");
   if (rule.minProbability == 0)
     return text;
   char percent[16];

@@ -118,12 +118,6 @@ moert::CacheShape shapeOf(const PlanProblem &problem);
 /// The policies that such a search tries, by their numbers.
 std::vector<moert::EvictionPolicy> searchedPolicies(moert::ScoreSearch search);
 
-/// The names of a plan's values, as people and files spell them.
-std::string_view evictionName(moert::EvictionPolicy policy);
-std::string_view sharingName(moert::CacheSharing sharing);
-std::string_view survivalName(moert::PromptSurvival survival);
-std::string_view predictorName(moert::Predictor predictor);
-
 /// "one expert of each layer in 4 tokens, ..."; "none".
 std::string exchangeText(const moert::ExchangeRule &exchange);
 

@@ -16,7 +16,7 @@ namespace moec {
 static std::vector<PlanReason> cacheReasons(Preset preset, EvictionPolicy policy) {
   const PresetRow &row = presetRow(preset);
   const PresetChoice &quotas = row.quotas;
-  return {{"eviction", std::string(evictionName(policy)), std::string(row.evictionReason),
+  return {{"eviction", std::string(nameOf(policy)), std::string(row.evictionReason),
            preset == Preset::kAuto ? Origin::kAssumed : Origin::kStated},
           {"quotas", std::string(quotas.value), std::string(quotas.reason), quotas.origin}};
 }
@@ -65,7 +65,7 @@ static PlanReason prefetchReason(Preset preset, const PlanProblem &problem,
   const PrefetchRule asked = predictorOf(preset);
   if (asked.predictor == Predictor::kOff)
     return noPrefetchReason(preset);
-  const std::string name(predictorName(asked.predictor));
+  const std::string name(nameOf(asked.predictor));
   const Origin origin = worseOf(problem.costs->origin, Origin::kDerived);
   if (!isKnown(problem, asked))
     return {"prefetches", "none", strCat("nothing is known of prefetches by ", name), origin};
@@ -109,7 +109,7 @@ static PlanReason predictorReason(Preset preset, PrefetchLimit limit) {
             "there is no activation-path table, which calibration makes: compile with "
             "--calibration-text or --calibration, or replan with --calibration",
             Origin::kDerived};
-  return {"prefetches", strCat(predictorName(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
+  return {"prefetches", strCat(nameOf(rule.predictor), ", ", uint32_t(rule.ahead), " ahead"),
           std::string(presetRow(preset).predictorReason), Origin::kStated};
 }
 

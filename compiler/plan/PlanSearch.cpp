@@ -142,7 +142,7 @@ std::vector<Variant> Search::ruleVariants() const {
       variant.recipe = best;
       variant.recipe.rules = {.eviction = eviction, .sharing = sharing};
       variant.recipe.hasCurvedQuotas &= sharing == CacheSharing::kLayerQuotas;
-      variant.name = strCat(evictionName(eviction), ", ", sharingName(sharing));
+      variant.name = strCat(nameOf(eviction), ", ", nameOf(sharing));
     }
   std::erase_if(variants, [&](const Variant &variant) {
     return std::ranges::find(hopeless, variant.recipe.rules) != hopeless.end();

@@ -16,7 +16,7 @@ void MemoryWarnings::check(const std::string &budget, uint64_t bytes, const Devi
     return;
   std::string line = strCat("warning: budget ", budget, ", ", formatExactBytes(bytes),
                             ", is more than a process may use on ", device.name, ": ",
-                            formatExactBytes(there), ", ", originName(available.origin), ", of ",
+                            formatExactBytes(there), ", ", nameOf(available.origin), ", of ",
                             formatBytes(static_cast<uint64_t>(device.totalMemoryBytes.value)));
   if (std::ranges::find(said, line) != said.end())
     return;

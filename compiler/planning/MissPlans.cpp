@@ -57,13 +57,11 @@ Result<MissRule> parseMissRule(const std::string &text) {
   const Status refused = invalidInput("--miss '", excerpt(text), "', expected ", kRuleForms);
   const std::vector<std::string_view> parts = partsOf(text);
   MissRule rule;
-  size_t action = 0;
-  while (action < kMissActions && missActionName(static_cast<MissAction>(action)) != parts[0])
-    ++action;
-  if (action == kMissActions)
+  const std::optional<MissAction> action = valueNamed<MissAction>(parts[0]);
+  if (!action)
     return refused;
-  rule.action = static_cast<MissAction>(action);
-  const MissActionRow &row = kMissActionRows[action];
+  rule.action = *action;
+  const MissActionRow &row = rowOf(*action);
   std::vector<uint32_t *> fractions;
   for (uint32_t MissRule::*fraction : row.fractions)
     if (fraction)

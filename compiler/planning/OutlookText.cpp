@@ -136,11 +136,11 @@ std::string outlookText(const Outlook &outlook, const OutlookRequest &request, s
 
 static void writeSpeed(JsonWriter &json, const SpeedOutlook &speed) {
   json.key("hit_rate").number(speed.hitRate);
-  json.key("hit_rate_origin").string(originName(speed.hitOrigin));
+  json.key("hit_rate_origin").string(nameOf(speed.hitOrigin));
   json.key("bytes_read_per_token").number(speed.bytesPerToken);
   json.key("token_ns").number(speed.tokenNs);
   json.key("compute_ns").number(speed.computeNs);
-  json.key("device_origin").string(originName(speed.deviceOrigin));
+  json.key("device_origin").string(nameOf(speed.deviceOrigin));
 }
 
 static void writeBudget(JsonWriter &json, const BudgetOutlook &budget) {

@@ -81,8 +81,8 @@ static std::string prefetchText(const PlanSettings &settings, size_t layer) {
       layer < settings.prefetches.size() ? settings.prefetches[layer] : PrefetchRule();
   if (rule.predictor == Predictor::kOff)
     return "none";
-  return strCat(predictorName(rule.predictor), " ", uint32_t(rule.ahead), " ahead, ", rule.reads,
-                " of ", rule.candidates);
+  return strCat(nameOf(rule.predictor), " ", uint32_t(rule.ahead), " ahead, ", rule.reads, " of ",
+                rule.candidates);
 }
 
 static Demand sumOf(const std::vector<Demand> &demands) {
@@ -223,7 +223,7 @@ static void pictureWords(const PlannedArtifact &planned, const Plan &plan,
       strCat("on ", planned.device->name, " (its numbers are ", worstText(forecast.origin), ")"),
       strCat(formatBytes(plan.budgetBytes), " of memory, ",
              formatBytes(pages * planned.artifact.pageBytes), " of it for experts: ",
-             sharingName(plan.rules.sharing), ", eviction ", evictionName(plan.rules.eviction)),
+             nameOf(plan.rules.sharing), ", eviction ", nameOf(plan.rules.eviction)),
       strCat("simulated on ", forecast.tokens, " of ", forecast.traceTokens,
              " traced tokens, held out from planning; room for ", plan.contextTokens,
              " tokens of context"),

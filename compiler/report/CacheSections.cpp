@@ -154,12 +154,12 @@ Result<Section> cacheSection(const RunFindings &findings, const Section &experts
                            measuredIn("pool_pages")});
   section.facts.push_back({"cache.eviction",
                            "eviction",
-                           std::string(evictionName(plan.rules.eviction)),
+                           std::string(nameOf(plan.rules.eviction)),
                            Unit::kNone,
                            {Origin::kStated, "artifact: plan"}});
   section.facts.push_back({"cache.sharing",
                            "sharing",
-                           std::string(sharingName(plan.rules.sharing)),
+                           std::string(nameOf(plan.rules.sharing)),
                            Unit::kNone,
                            {Origin::kStated, "artifact: plan"}});
   section.sentences.push_back(strCat(shownText(all.hitRate(), Unit::kFraction),

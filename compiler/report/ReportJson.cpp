@@ -21,7 +21,7 @@ static void writeSource(JsonWriter &json, Unit unit, const Source &source) {
     json.key("unit").string(unitName(unit));
   if (source.from.empty())
     return;
-  json.key("origin").string(originName(source.origin));
+  json.key("origin").string(nameOf(source.origin));
   json.key("source").string(source.from);
 }
 

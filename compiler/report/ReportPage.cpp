@@ -64,7 +64,7 @@ static std::string factsHtml(const std::vector<Fact> &facts) {
       html += strCat("<tr><th scope=row>", escaped(fact.label), "</th>",
                      cellHtml(fact.value, fact.unit, strCat(" data-fact=\"", fact.id, "\"")),
                      "<td class=origin title=\"", escaped(fact.source.from), "\">",
-                     originName(fact.source.origin), "</td></tr>\n");
+                     nameOf(fact.source.origin), "</td></tr>\n");
   return html + "</tbody></table>\n";
 }
 
@@ -92,7 +92,7 @@ static PageRows pageRows(const Table &table) {
 }
 
 static std::string originHtml(Origin origin) {
-  return strCat(" <span class=origin>", originName(origin), "</span>");
+  return strCat(" <span class=origin>", nameOf(origin), "</span>");
 }
 
 /// The origin of all numbers, where they have the same.

@@ -38,7 +38,7 @@ static std::string factsText(const std::vector<Fact> &facts, size_t columns) {
                      wrappedCommand(cellText(fact.value, fact.unit), columns - kIndentColumns));
     else
       table.addRow({oneLine(fact.label), cellText(fact.value, fact.unit),
-                    std::string(originName(fact.source.origin))});
+                    std::string(nameOf(fact.source.origin))});
   const std::string lines = table.text(kIndent, columns);
   return lines.empty() ? text : strCat(text, "\n", lines);
 }

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <limits>
 
 using namespace moert;
@@ -123,6 +124,49 @@ public:
     return kEmpty;
   }
 
+  /// The fields of a struct that describes them.
+  template <Described T> void read(T &value) {
+    T::describe(value, [&]<typename Field>(auto name, Field &field, const FieldRule &rule = {}) {
+      const char *key = name.kName.data();
+      if constexpr (requires { field.has_value(); }) {
+        if (has(key))
+          readField(key, field.emplace(), rule);
+      } else if (!rule.isOptional || has(key)) {
+        readField(key, field, rule);
+      }
+    });
+  }
+
+  template <typename T> void readField(const char *key, T &value, const FieldRule &rule) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      value = string(key);
+    } else if constexpr (std::is_integral_v<T>) {
+      value = rule.form == FieldForm::kHash
+                  ? static_cast<T>(checksum(key))
+                  : static_cast<T>(number(key, std::numeric_limits<T>::max()));
+    } else if constexpr (std::is_same_v<T, PartNumbers>) {
+      parts(key, value);
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      for (const Json &word : list(key)) {
+        if (!word.is_string())
+          return fail(key, &word, "a list of texts");
+        value.push_back(word.get<std::string>());
+      }
+    } else {
+      for (const Json &each : list(key)) {
+        Fields fields(each, strCat(place, ": ", key));
+        fields.read(value.emplace_back());
+        take(fields.status());
+      }
+    }
+  }
+
+  void parts(const char *key, PartNumbers &values) {
+    std::vector<uint64_t> all;
+    numbers(key, values.size(), UINT64_MAX, all);
+    std::copy(all.begin(), all.end(), values.begin());
+  }
+
   void take(const Status &status) {
     if (error.isOk())
       error = status;
@@ -169,12 +213,6 @@ void readReads(Fields &fields, StepReads &reads) {
   reads.underWayNs = fields.number("under_way_ns");
 }
 
-void readParts(Fields &fields, const char *key, PartNumbers &parts) {
-  std::vector<uint64_t> values;
-  fields.numbers(key, parts.size(), UINT64_MAX, values);
-  std::copy(values.begin(), values.end(), parts.begin());
-}
-
 /// Reads one profile; every member function continues after an error of an earlier one, which is
 /// the one that is returned.
 class Reader {
@@ -210,63 +248,10 @@ private:
   }
 
   void readFacts() {
-    RunFacts &facts = record.facts;
-    facts.program = top.string("program");
-    facts.artifact = top.string("artifact");
-    facts.weightsChecksum = top.checksum("weights");
-    if (top.has("prompt"))
-      facts.promptChecksum = top.checksum("prompt");
-    if (top.has("prompt_file"))
-      facts.promptFile = top.string("prompt_file");
-    facts.plan = top.string("plan");
-    facts.preset = top.string("preset");
-    facts.io = top.string("io");
-    facts.isa = top.string("isa");
-    facts.end = top.string("end");
-    facts.threads = static_cast<uint32_t>(top.number("threads", UINT32_MAX));
-    facts.cores = static_cast<uint32_t>(top.number("cores", UINT32_MAX));
-    facts.prefillChunkTokens =
-        static_cast<uint32_t>(top.number("prefill_chunk_tokens", UINT32_MAX));
-    facts.contextTokens = static_cast<uint32_t>(top.number("context_tokens", UINT32_MAX));
-    facts.promptTokens = top.number("prompt_tokens");
-    facts.generatedTokens = top.number("generated_tokens");
-    facts.budgetBytes = top.number("budget_bytes");
-    facts.accountedBytes = top.number("accounted_bytes");
-    facts.peakMemoryBytes = top.number("peak_memory_bytes");
-    facts.availableBytes = top.number("available_bytes");
-    facts.poolPages = top.number("pool_pages");
-    facts.kvBytesPerToken = top.number("kv_bytes_per_token");
-    readOptions();
-    readBudgets();
-    readParts(top, "part_weight_bytes", facts.partWeightBytes);
+    top.read(record.facts);
     record.layers = static_cast<uint32_t>(top.number("layers", kMostLayers));
     record.keptEvery = top.number("kept_every");
     checkParts();
-  }
-
-  /// Absent in profiles of older programs.
-  void readOptions() {
-    if (!top.has("options"))
-      return;
-    std::vector<std::string> &words = record.facts.options.emplace();
-    for (const Json &word : top.list("options")) {
-      if (!word.is_string())
-        return top.fail("options", &word, "a list of texts");
-      words.push_back(word.get<std::string>());
-    }
-  }
-
-  /// Absent in profiles of older programs.
-  void readBudgets() {
-    if (!top.has("budget_changes"))
-      return;
-    for (const Json &each : top.list("budget_changes")) {
-      Fields fields(each, record.path + ": budget_changes");
-      RunBudget &change = record.facts.budgets.emplace_back();
-      change.firstToken = static_cast<uint32_t>(fields.number("first_token", UINT32_MAX));
-      change.budgetBytes = fields.number("budget_bytes");
-      top.take(fields.status());
-    }
   }
 
   void checkParts() {
@@ -286,7 +271,7 @@ private:
     totals.tokens = fields.number("tokens");
     totals.wallNs = fields.number("wall_ns");
     readReads(fields, totals.reads);
-    readParts(fields, "part_ns", totals.partNs);
+    fields.parts("part_ns", totals.partNs);
     totals.layers.resize(uint64_t(record.layers) + 1);
     readColumns(fields, totals.layers);
     top.take(fields.status());
@@ -340,7 +325,7 @@ private:
       step.step.wallNs = fields.number("wall_ns");
       step.step.residentBytes = fields.number("resident_bytes");
       readReads(fields, step.step.reads);
-      readParts(fields, "part_ns", step.step.partNs);
+      fields.parts("part_ns", step.step.partNs);
       step.layers.resize(uint64_t(record.layers) + 1);
       readColumns(fields, step.layers);
       top.take(fields.status());

@@ -153,7 +153,7 @@ static void addAdvice(const RunFindings &findings, Section &section) {
                           {"basis", "computed from"}}};
   for (size_t i = 0; i < std::min(kMostAdvice, advice.size()); ++i) {
     table.rows.push_back({advice[i].change, advice[i].predicted.tokensPerSecond,
-                          advice[i].predicted.gain, std::string(originName(advice[i].origin)),
+                          advice[i].predicted.gain, std::string(nameOf(advice[i].origin)),
                           advice[i].basis});
     if (!advice[i].command.empty())
       section.facts.push_back(commandFact(kCommandIds[i], advice[i].change, advice[i]));

@@ -358,9 +358,9 @@ Status Questions::askPlan() {
   const RunSimulation::Change onCalibration{.isOnCalibration = true};
   const Asked both[] = {{onCalibration}, {onCalibration, &settings}};
   MOERT_ASSIGN_OR_RETURN(const std::vector<Simulated> simulated, simulateAll(both));
-  const std::string plan = strCat(
-      "eviction ", evictionName(settings.rules.eviction), ", ", sharingName(settings.rules.sharing),
-      ", ", prefetchesAnything(settings.prefetches) ? "with" : "without", " prefetches");
+  const std::string plan =
+      strCat("eviction ", nameOf(settings.rules.eviction), ", ", nameOf(settings.rules.sharing),
+             ", ", prefetchesAnything(settings.prefetches) ? "with" : "without", " prefetches");
   answers.advice.push_back(
       {strCat("another plan: ", plan), planCommand(),
        "searched for this pool and this run's disk on a part of the calibration trace, compared on "

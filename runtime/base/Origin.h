@@ -2,11 +2,10 @@
 // far to trust it.
 #pragma once
 
+#include "runtime/base/EnumNames.h"
+
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace moert {
 
@@ -19,11 +18,8 @@ enum class Origin : uint8_t {
   kAssumed = 3,  // Estimated, with a reason.
 };
 
-/// "measured", "stated", "derived", "assumed".
-constexpr std::string_view originName(Origin origin) {
-  constexpr std::array<std::string_view, 4> kNames = {"measured", "stated", "derived", "assumed"};
-  return kNames[static_cast<size_t>(origin)];
-}
+template <>
+inline constexpr EnumNames<4> kNames<Origin> = {"measured", "stated", "derived", "assumed"};
 
 /// The worse of the two: the origin of a value computed from both.
 constexpr Origin worseOf(Origin a, Origin b) {

@@ -40,7 +40,7 @@ Status refuseLossyBudget(const Model &model, const EngineOptions &options,
                    formatExactBytes(budget.bytes));
   return invalidInput(
       found, " is less than plan '", plan.name, "' of ", model.path(),
-      " was made for: its miss rule '", missActionName(plan.miss.action),
+      " was made for: its miss rule '", nameOf(plan.miss.action),
       "' changes the output with the size of the cache, so this run needs ",
       formatExactBytes(smallest.totalBytes()), ", with ",
       formatExactBytes(smallest.poolPages * artifact.pageBytes),

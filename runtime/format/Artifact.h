@@ -121,6 +121,11 @@ struct KvSlot {
 struct StateSlot {
   uint32_t rows = 0;
   uint32_t width = 0;
+
+  template <typename Self, typename Visit> static void describe(Self &slot, Visit &&visit) {
+    visit("rows"_field, slot.rows);
+    visit("width"_field, slot.width);
+  }
   friend bool operator==(const StateSlot &, const StateSlot &) = default;
 };
 
@@ -153,6 +158,17 @@ struct ModelInfo {
   uint32_t maxPositions = 0;
   std::optional<int32_t> bosToken;
   std::vector<int32_t> eosTokens;
+
+  template <typename Self, typename Visit> static void describe(Self &model, Visit &&visit) {
+    visit("model_type"_field, model.modelType);
+    // Token ids are int32.
+    visit("vocabulary_size"_field, model.vocabularySize, within(1, INT32_MAX));
+    visit("hidden_size"_field, model.hiddenSize, within(1, 1 << 24));
+    visit("layers"_field, model.layers, within(1, 65536));
+    visit("max_positions"_field, model.maxPositions, within(1, kMaxContextTokens));
+    visit("bos_token"_field, model.bosToken);
+    visit("eos_tokens"_field, model.eosTokens);
+  }
   friend bool operator==(const ModelInfo &, const ModelInfo &) = default;
 };
 
@@ -172,6 +188,18 @@ struct MeasuredText {
   std::optional<double> loss = {};
   uint64_t units = 0;
   std::optional<double> unitSpread = {};
+
+  template <typename Self, typename Visit> static void describe(Self &text, Visit &&visit) {
+    visit("name"_field, text.name);
+    visit("hash"_field, text.hash, kHash);
+    visit("bytes"_field, text.bytes);
+    visit("windows"_field, text.windows);
+    visit("reference_nats"_field, text.referenceNats, kAtLeast0);
+    visit("reference_points"_field, text.referencePoints, kFraction.optional().sparse());
+    visit("loss"_field, text.loss);
+    visit("units"_field, text.units, kAny.sparse());
+    visit("unit_spread"_field, text.unitSpread, kAtLeast0);
+  }
   friend bool operator==(const MeasuredText &, const MeasuredText &) = default;
 };
 
@@ -184,6 +212,17 @@ struct MeasuredCandidate {
   std::optional<double> expectedBound = {}; // Estimated bound of an acceptance test.
   std::optional<double> tokenNs = {};       // Forecast, where a device and a budget were given.
   bool isChosen = false;                    // The artifact has these widths.
+
+  template <typename Self, typename Visit> static void describe(Self &candidate, Visit &&visit) {
+    visit("solver"_field, candidate.solver);
+    visit("expert_bytes"_field, candidate.expertBytes);
+    visit("resident_bytes"_field, candidate.residentBytes);
+    visit("kl_nats"_field, candidate.klNats);
+    visit("loss"_field, candidate.loss);
+    visit("expected_bound"_field, candidate.expectedBound);
+    visit("token_ns"_field, candidate.tokenNs, kAtLeast0);
+    visit("is_chosen"_field, candidate.isChosen);
+  }
   friend bool operator==(const MeasuredCandidate &, const MeasuredCandidate &) = default;
 };
 
@@ -219,6 +258,32 @@ struct Measured {
   std::optional<QuantileBound> quantile = {};     // Absent for items and with too few units.
 
   bool isOnItems() const { return windowTokens == 0; }
+
+  template <typename Self, typename Visit> static void describe(Self &measured, Visit &&visit) {
+    visit("metric"_field, measured.metric);
+    visit("target"_field, measured.target, kAtLeast0);
+    // An artifact may score better than its reference; the divergence is negative only by rounding.
+    visit("loss"_field, measured.loss);
+    visit("upper_bound"_field, measured.upperBound);
+    visit("kl_nats"_field, measured.klNats);
+    visit("top_disagreement"_field, measured.topDisagreement, kFraction);
+    visit("confidence"_field, measured.confidence, kConfidence);
+    visit("units"_field, measured.units);
+    visit("documents"_field, measured.documents);
+    visit("unit_spread"_field, measured.unitSpread, kAtLeast0);
+    visit("is_set_aside"_field, measured.isSetAside);
+    visit("window_tokens"_field, measured.windowTokens, kAny.sparse());
+    visit("solver"_field, measured.solver);
+    visit("quantizer"_field, measured.quantizer);
+    visit("measurements"_field, measured.measurements);
+    visit("windows_evaluated"_field, measured.windowsEvaluated);
+    visit("calibration_tokens"_field, measured.calibrationTokens);
+    visit("calibration_texts"_field, measured.calibrationTexts);
+    visit("acceptance_texts"_field, measured.acceptanceTexts);
+    visit("item_options"_field, measured.itemOptions, kAny.optional().sparse());
+    visit("candidates"_field, measured.candidates, kAny.optional());
+    visit("quantile"_field, measured.quantile);
+  }
   friend bool operator==(const Measured &, const Measured &) = default;
 };
 
@@ -229,6 +294,14 @@ struct QuickLoss {
   double klNats = 0;          // KL(reference || artifact), nats per scored token.
   double topDisagreement = 0; // Fraction of scored tokens, 0 to 1.
   uint32_t windows = 0, windowTokens = 0;
+
+  template <typename Self, typename Visit> static void describe(Self &quick, Visit &&visit) {
+    visit("loss"_field, quick.loss);
+    visit("kl_nats"_field, quick.klNats);
+    visit("top_disagreement"_field, quick.topDisagreement, kFraction);
+    visit("windows"_field, quick.windows, within(1, UINT32_MAX));
+    visit("window_tokens"_field, quick.windowTokens, within(2, kMaxContextTokens));
+  }
   friend bool operator==(const QuickLoss &, const QuickLoss &) = default;
 };
 
@@ -239,6 +312,11 @@ uint64_t memoryBytesOf(const Measured &measured);
 struct NamedTemplate {
   std::string name; // "default", "tool_use".
   std::string text;
+
+  template <typename Self, typename Visit> static void describe(Self &named, Visit &&visit) {
+    visit("name"_field, named.name);
+    visit("text"_field, named.text);
+  }
   friend bool operator==(const NamedTemplate &, const NamedTemplate &) = default;
 };
 
@@ -247,8 +325,15 @@ struct Chat {
   std::vector<NamedTemplate> templates; // By ascending name; may be empty.
   /// Special tokens by the names that templates use: "bos_token", "<s>". By ascending name.
   std::vector<std::pair<std::string, std::string>> specialTokens;
+
+  template <typename Self, typename Visit> static void describe(Self &chat, Visit &&visit) {
+    visit("templates"_field, chat.templates);
+    visit("special_tokens"_field, chat.specialTokens);
+  }
   friend bool operator==(const Chat &, const Chat &) = default;
 };
+
+constexpr float kMaxDefaultTemperature = 100;
 
 /// How the checkpoint's authors sample (generation_config.json). Absent: not stated.
 struct SamplingDefaults {
@@ -256,6 +341,15 @@ struct SamplingDefaults {
   std::optional<float> temperature = {};
   std::optional<uint32_t> topK = {};
   std::optional<float> topP = {}, minP = {}, repetitionPenalty = {};
+
+  template <typename Self, typename Visit> static void describe(Self &sampling, Visit &&visit) {
+    visit("do_sample"_field, sampling.doSample);
+    visit("temperature"_field, sampling.temperature, within(0, kMaxDefaultTemperature));
+    visit("top_k"_field, sampling.topK);
+    visit("top_p"_field, sampling.topP, kFraction);
+    visit("min_p"_field, sampling.minP, kFraction);
+    visit("repetition_penalty"_field, sampling.repetitionPenalty, within(0.01f, 100));
+  }
   friend bool operator==(const SamplingDefaults &, const SamplingDefaults &) = default;
 };
 

@@ -42,13 +42,12 @@ Status ManifestDecoder::decodeProgram(const fb::Program &program, Program &value
   MOERT_RETURN_IF_ERROR(decodeString(*program.name(), value.name));
   value.arenaBytesPerToken = program.arena_bytes_per_token();
   MOERT_RETURN_IF_ERROR(decodeEach(
-      *program.buffers(), sizeof(fb::Buffer), value.buffers, "buffer",
-      [this](const fb::Buffer &buffer, Buffer &out) {
+      *program.buffers(), value.buffers, "buffer", [this](const fb::Buffer &buffer, Buffer &out) {
         out = {{}, buffer.width(), buffer.group(), buffer.offset(), buffer.bytes_per_token()};
         return decodeEnum(buffer.kind(), kLastBufferKind, "buffer kind", out.kind);
       }));
   MOERT_RETURN_IF_ERROR(
-      decodeEach(*program.steps(), sizeof(uint32_t), value.instructions, "instruction",
+      decodeEach(*program.steps(), value.instructions, "instruction",
                  [this](const fb::Step &step, Instruction &out) { return decodeStep(step, out); }));
   return decodeScalars(*program.layers(), value.layers);
 }

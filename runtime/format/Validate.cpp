@@ -5,7 +5,6 @@
 #include "runtime/format/Validate.h"
 
 #include "runtime/base/CheckedMath.h"
-#include "runtime/base/Utf8.h"
 #include "runtime/format/Manifest.h"
 #include "runtime/format/ValidateRules.h"
 
@@ -17,25 +16,9 @@
 
 namespace moert {
 
-// Long enough for any name, short enough for a message.
-constexpr size_t kMaxStringBytes = 65536;
-
-Status checkText(std::string_view text, std::string_view what) {
-  if (text.size() > kMaxStringBytes)
-    return invalidInput(what, " has ", text.size(), " bytes, expected at most ", kMaxStringBytes);
-  if (!isPlainText(text))
-    return invalidInput(what, " is not plain UTF-8 text without control characters");
-  return {};
-}
-
 static Status checkModel(const Artifact &artifact) {
   const ModelInfo &model = artifact.model;
-  MOERT_RETURN_IF_ERROR(checkText(model.modelType, "the model type"));
-  // Token ids are int32.
-  MOERT_RETURN_IF_ERROR(checkRange("vocabulary size", model.vocabularySize, 1, INT32_MAX));
-  MOERT_RETURN_IF_ERROR(checkRange("hidden size", model.hiddenSize, 1, uint32_t(1) << 24));
-  MOERT_RETURN_IF_ERROR(checkRange("number of layers", model.layers, 1, 65536));
-  MOERT_RETURN_IF_ERROR(checkRange("maximum of positions", model.maxPositions, 1, kMaxTokens));
+  MOERT_RETURN_IF_ERROR(checkFields(model).withContext("model"));
   // A BOS token is fed to the model, so it must be in the vocabulary. An EOS token is only compared
   // with: checkpoints with a cut vocabulary keep the ids of the whole one.
   if (model.bosToken && (*model.bosToken < 0 || uint32_t(*model.bosToken) >= model.vocabularySize))

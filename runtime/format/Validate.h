@@ -14,8 +14,6 @@ namespace moert {
 
 constexpr uint64_t kMaxBytesPerToken = uint64_t(1) << 32; // Arena of a program; KV of all slots.
 constexpr uint64_t kMaxStateBytes = uint64_t(1) << 32;    // All state slots of a sequence.
-constexpr uint32_t kMaxTokens = uint32_t(1) << 30;        // Positions, context.
-constexpr uint32_t kMaxPrefillChunk = uint32_t(1) << 20;
 constexpr size_t kMaxBuffers = 8192;
 constexpr size_t kMaxInstructions = 65536;
 constexpr uint32_t kMinPageBytes = 4096;
@@ -26,7 +24,6 @@ constexpr size_t kMaxChatTemplateBytes = size_t(256) << 10;
 constexpr size_t kMaxChatNameBytes = 64;
 constexpr size_t kMaxChatSpecialTokens = 64;
 constexpr size_t kMaxSpecialTokenBytes = 1024;
-constexpr float kMaxDefaultTemperature = 100;
 
 /// Checks every rule of docs/format.md that does not need the file's bytes.
 Status validateArtifact(const Artifact &artifact);
@@ -37,7 +34,10 @@ Status validateMoeLayers(const Artifact &artifact);
 /// The rules about one program; the rest of the artifact has passed already.
 Status validateProgram(const Artifact &artifact, const Program &program);
 
-/// The rules about plans; model, sections and layers have passed already.
+/// The rules about a plan that need nothing but the plan; the compiler's IR has them too.
+Status checkPlan(const Plan &plan);
+
+/// All rules about plans; model, sections and layers have passed already.
 Status validatePlans(const Artifact &artifact);
 
 /// The rules about measurements; the model has passed already.

@@ -5,8 +5,6 @@
 #include "runtime/base/Utf8.h"
 #include "runtime/format/ValidateRules.h"
 
-#include <cmath>
-
 namespace moert {
 
 static Status checkNames(std::string_view what, std::string_view name, std::string_view previous,
@@ -57,21 +55,11 @@ Status validateChat(const Chat &chat) {
   return checkSpecialTokens(chat.specialTokens);
 }
 
-static Status checkNumber(const char *what, const std::optional<float> &value, float low,
-                          float high) {
-  if (value && !(*value >= low && *value <= high)) // Refuses NaN.
-    return invalidInput(what, " is ", *value, ", expected ", low, " to ", high);
-  return {};
-}
-
 Status validateSampling(const SamplingDefaults &sampling) {
-  MOERT_RETURN_IF_ERROR(
-      checkNumber("temperature", sampling.temperature, 0, kMaxDefaultTemperature));
-  MOERT_RETURN_IF_ERROR(checkNumber("top-p", sampling.topP, 0, 1));
+  MOERT_RETURN_IF_ERROR(checkFields(sampling));
   if (sampling.topP == 0.f)
-    return invalidInput("top-p is 0, expected a number above 0 and at most 1");
-  MOERT_RETURN_IF_ERROR(checkNumber("min-p", sampling.minP, 0, 1));
-  return checkNumber("repetition penalty", sampling.repetitionPenalty, 0.01f, 100);
+    return invalidInput("top_p is 0, expected a number above 0 and at most 1");
+  return {};
 }
 
 } // namespace moert

@@ -1,7 +1,7 @@
 // Helpers for the rules in several files of the validation. Internal to runtime/format.
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "runtime/format/FieldCheck.h"
 #include "runtime/policy/Plan.h"
 
 #include <algorithm>
@@ -18,14 +18,7 @@ inline Status checkRange(std::string_view what, uint64_t value, uint64_t low, ui
   return {};
 }
 
-/// All of them refuse NaN.
-Status checkFinite(std::string_view what, double value);
-Status checkAtLeast0(std::string_view what, double value);
-Status checkFraction(std::string_view what, double value);
 Status checkQuantile(const std::optional<QuantileBound> &quantile);
-
-/// Refuses text that could harm a terminal or JSON, and very long text.
-Status checkText(std::string_view text, std::string_view what);
 
 /// A range of the file and what it belongs to, for finding overlaps.
 struct FileRange {

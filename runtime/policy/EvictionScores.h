@@ -4,6 +4,9 @@
 // published systems count is in PublishedScores.h.
 #pragma once
 
+#include "runtime/base/Describe.h"
+#include "runtime/base/EnumNames.h"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -15,6 +18,8 @@ namespace moert {
 /// Frequencies and probabilities are fixed-point numbers.
 constexpr uint32_t kFixedPointBits = 24;
 constexpr uint32_t kFixedPointOne = uint32_t(1) << kFixedPointBits;
+inline constexpr FieldRule kFixedPoint = {
+    .least = 0, .most = kFixedPointOne, .form = FieldForm::kPart};
 
 /// The numbers are the artifact's, and the places in kEvictionScores.
 enum class EvictionPolicy : uint8_t {
@@ -59,6 +64,13 @@ struct EvictionWeights {
   uint32_t frequency = 0;     // LFU: the tokens that used it.
   uint32_t fullFrequency = 0; // LHU: those that used all of its slices.
   uint32_t nearness = 0;      // FLD: 1 - the part of the layers until its own comes.
+
+  template <typename Self, typename Visit> static void describe(Self &weights, Visit &&visit) {
+    visit("recency"_field, weights.recency, kFixedPoint);
+    visit("frequency"_field, weights.frequency, kFixedPoint);
+    visit("full_frequency"_field, weights.fullFrequency, kFixedPoint);
+    visit("nearness"_field, weights.nearness, kFixedPoint);
+  }
   friend bool operator==(const EvictionWeights &, const EvictionWeights &) = default;
 };
 
@@ -136,7 +148,9 @@ inline constexpr auto kEvictionScores = std::to_array<EvictionScore>({
        return history.importance;
      }},
 });
-constexpr size_t kEvictionPolicies = kEvictionScores.size();
+template <>
+inline constexpr EnumNames<kEvictionScores.size()>
+    kNames<EvictionPolicy> = namesOf(kEvictionScores);
 
 constexpr const EvictionScore &scoreOf(EvictionPolicy policy) {
   return kEvictionScores[static_cast<size_t>(policy)];

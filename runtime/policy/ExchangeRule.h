@@ -1,9 +1,13 @@
 // How experts in memory are exchanged for more important ones while a model decodes.
 #pragma once
 
+#include "runtime/base/Describe.h"
+
 #include <cstdint>
 
 namespace moert {
+
+constexpr uint8_t kMostFadeShift = 11; // Sums of importances have room for it.
 
 /// Numbers of one plan, for all of its layers. Tokens are decode steps.
 struct ExchangeRule {
@@ -15,11 +19,15 @@ struct ExchangeRule {
   /// A token takes 1/2^fadeShift of what an expert's importance was: 1 to kMostFadeShift. Half of
   /// it is forgotten in about 0.7 * 2^fadeShift tokens.
   uint8_t fadeShift = 6;
+
+  template <typename Self, typename Visit> static void describe(Self &rule, Visit &&visit) {
+    visit("every_tokens"_field, rule.everyTokens);
+    visit("after_tokens"_field, rule.afterTokens);
+    visit("fade_shift"_field, rule.fadeShift, within(1, kMostFadeShift));
+  }
   friend bool operator==(const ExchangeRule &, const ExchangeRule &) = default;
 
   bool exchanges() const { return everyTokens > 0; }
 };
-
-constexpr uint8_t kMostFadeShift = 11; // Sums of importances have room for it.
 
 } // namespace moert

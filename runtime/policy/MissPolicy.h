@@ -36,6 +36,14 @@ struct MissRule {
   uint32_t skipBeyond = kFixedPointOne; // kLower: ranks with a larger score are left out.
   uint32_t substituteWithin = 0; // kSubstitute: how much less likely a substitute may be, relative
                                  // to the expert that it replaces.
+
+  template <typename Self, typename Visit> static void describe(Self &rule, Visit &&visit) {
+    visit("action"_field, rule.action);
+    visit("low_slices"_field, rule.lowSlices, within(1, UINT8_MAX));
+    visit("wait_up_to"_field, rule.waitUpTo, kFixedPoint);
+    visit("skip_beyond"_field, rule.skipBeyond, kFixedPoint);
+    visit("substitute_within"_field, rule.substituteWithin, kFixedPoint);
+  }
   friend bool operator==(const MissRule &, const MissRule &) = default;
 
   bool isLossy() const { return action != MissAction::kWait; }
@@ -134,13 +142,11 @@ inline constexpr auto kMissActionRows = std::to_array<MissActionRow>({
      .fractions = {&MissRule::waitUpTo},
      .takesSlices = true},
 });
-constexpr size_t kMissActions = kMissActionRows.size();
+template <>
+inline constexpr EnumNames<kMissActionRows.size()> kNames<MissAction> = namesOf(kMissActionRows);
 
 constexpr const MissActionRow &rowOf(MissAction action) {
   return kMissActionRows[static_cast<size_t>(action)];
-}
-constexpr std::string_view missActionName(MissAction action) {
-  return rowOf(action).name;
 }
 
 /// Adds the experts that take part. `taken` has room for all chosen ones.

@@ -2,6 +2,7 @@
 // expected to do. The planner makes plans, IR and artifacts hold them, the runtime follows them.
 #pragma once
 
+#include "runtime/base/Describe.h"
 #include "runtime/base/Origin.h"
 #include "runtime/policy/CacheRules.h"
 #include "runtime/policy/MissPolicy.h"
@@ -14,12 +15,25 @@
 
 namespace moert {
 
+constexpr uint32_t kMaxContextTokens = uint32_t(1) << 30; // Positions, context.
+constexpr uint32_t kMaxPrefillChunk = uint32_t(1) << 20;
+
+/// The confidence of a bound.
+inline constexpr FieldRule kConfidence = within(0.9, 0.9999);
+
 /// One decision of a plan, for reports.
 struct PlanReason {
   std::string decision;             // "eviction"
   std::string value;                // "reuse-distance"
   std::string reason;               // One sentence, with the deciding numbers.
   Origin origin = Origin::kDerived; // The least certain origin of those numbers.
+
+  template <typename Self, typename Visit> static void describe(Self &reason, Visit &&visit) {
+    visit("decision"_field, reason.decision);
+    visit("value"_field, reason.value);
+    visit("reason"_field, reason.reason);
+    visit("origin"_field, reason.origin);
+  }
   friend bool operator==(const PlanReason &, const PlanReason &) = default;
 };
 
@@ -41,6 +55,24 @@ struct Forecast {
   double leastBytesPerToken = 0;
   double boundNs = 0;               // max(compute alone, these bytes at the device's best rate)
   Origin origin = Origin::kDerived; // The least certain origin of the device's numbers used.
+
+  template <typename Self, typename Visit> static void describe(Self &forecast, Visit &&visit) {
+    visit("device"_field, forecast.device);
+    visit("threads"_field, forecast.threads);
+    visit("tokens"_field, forecast.tokens);
+    visit("trace_tokens"_field, forecast.traceTokens);
+    visit("token_ns"_field, forecast.tokenNs, kAtLeast0);
+    visit("median_ns"_field, forecast.medianNs, kAtLeast0);
+    visit("slow_ns"_field, forecast.slowNs, kAtLeast0);
+    visit("hit_rate"_field, forecast.hitRate, kFraction);
+    visit("ready_rate"_field, forecast.readyRate, kFraction);
+    visit("bytes_read_per_token"_field, forecast.bytesPerToken, kAtLeast0);
+    visit("prefetch_recall"_field, forecast.prefetchRecall, kFraction);
+    visit("prefetch_precision"_field, forecast.prefetchPrecision, kFraction);
+    visit("least_bytes_per_token"_field, forecast.leastBytesPerToken, kAtLeast0);
+    visit("bound_ns"_field, forecast.boundNs, kAtLeast0);
+    visit("origin"_field, forecast.origin);
+  }
   friend bool operator==(const Forecast &, const Forecast &) = default;
 };
 
@@ -49,6 +81,12 @@ struct PlanText {
   std::string name;   // File name without its directory.
   uint64_t hash = 0;  // XXH3-64 of its bytes.
   uint64_t bytes = 0; // Size of the file.
+
+  template <typename Self, typename Visit> static void describe(Self &text, Visit &&visit) {
+    visit("name"_field, text.name);
+    visit("hash"_field, text.hash, kHash);
+    visit("bytes"_field, text.bytes);
+  }
   friend bool operator==(const PlanText &, const PlanText &) = default;
 };
 
@@ -58,6 +96,12 @@ struct QuantileBound {
   double fraction = 0; // Above 0, below 1.
   double upperBound = 0;
   std::optional<double> target = {}; // The bound that was allowed; absent: none was asked for.
+
+  template <typename Self, typename Visit> static void describe(Self &quantile, Visit &&visit) {
+    visit("fraction"_field, quantile.fraction);
+    visit("upper_bound"_field, quantile.upperBound);
+    visit("target"_field, quantile.target);
+  }
   friend bool operator==(const QuantileBound &, const QuantileBound &) = default;
 };
 
@@ -75,6 +119,22 @@ struct PlanLoss {
   uint32_t windowTokens = 0;
   std::vector<PlanText> texts;
   std::optional<QuantileBound> quantile = {}; // Absent with too few units.
+
+  template <typename Self, typename Visit> static void describe(Self &loss, Visit &&visit) {
+    visit("metric"_field, loss.metric);
+    // A plan may score better than its reference; the divergence is negative only by rounding.
+    visit("loss"_field, loss.loss);
+    visit("upper_bound"_field, loss.upperBound);
+    visit("confidence"_field, loss.confidence, kConfidence);
+    visit("kl_nats"_field, loss.klNats);
+    visit("top_disagreement"_field, loss.topDisagreement, kFraction);
+    visit("units"_field, loss.units);
+    visit("documents"_field, loss.documents);
+    visit("windows"_field, loss.windows);
+    visit("window_tokens"_field, loss.windowTokens, within(2, kMaxContextTokens));
+    visit("texts"_field, loss.texts);
+    visit("quantile"_field, loss.quantile);
+  }
   friend bool operator==(const PlanLoss &, const PlanLoss &) = default;
 };
 
@@ -82,6 +142,11 @@ struct PlanLoss {
 /// as far as it fits; how many of the plan's startTokens tokens used each.
 struct LayerStart {
   std::vector<uint32_t> experts, uses;
+
+  template <typename Self, typename Visit> static void describe(Self &start, Visit &&visit) {
+    visit("experts"_field, start.experts);
+    visit("uses"_field, start.uses);
+  }
   friend bool operator==(const LayerStart &, const LayerStart &) = default;
 };
 
@@ -109,6 +174,26 @@ struct Plan {
   /// Per MoE layer and expert, with eviction by importance: the norm of its weights, in units of
   /// kFixedPointOne of the layer's largest. Empty: all are equal.
   std::vector<std::vector<uint32_t>> expertNorms = {};
+
+  template <typename Self, typename Visit> static void describe(Self &plan, Visit &&visit) {
+    visit("name"_field, plan.name);
+    visit("budget_bytes"_field, plan.budgetBytes);
+    visit("context_tokens"_field, plan.contextTokens, within(1, kMaxContextTokens));
+    visit("prefill_chunk_tokens"_field, plan.prefillChunk, within(1, kMaxPrefillChunk));
+    visit("staging_pages"_field, plan.stagingPages);
+    visit("quota_pages"_field, plan.quotaPages);
+    visit("preset"_field, plan.preset, kAny.sparse());
+    CacheRules::describe(plan.rules, visit);
+    visit("pinned"_field, plan.pinned, kAny.optional());
+    visit("start"_field, plan.start, kAny.optional());
+    visit("start_tokens"_field, plan.startTokens, within(1, UINT32_MAX));
+    visit("prefetches"_field, plan.prefetches, kAny.optional());
+    visit("forecast"_field, plan.forecast);
+    visit("reasons"_field, plan.reasons, kAny.optional());
+    visit("miss"_field, plan.miss);
+    visit("loss"_field, plan.loss);
+    visit("expert_norms"_field, plan.expertNorms, kFixedPoint.optional().sparse());
+  }
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 

@@ -21,6 +21,8 @@ enum class Predictor : uint8_t {
   /// for the layers before this one counts as in memory.
   kAdaptiveGate = 3,
 };
+template <>
+inline constexpr EnumNames<4> kNames<Predictor> = {"none", "gate", "paths", "adaptive-gate"};
 
 /// Whether the predictor is the layer's own router.
 constexpr bool usesGate(Predictor predictor) {
@@ -43,6 +45,14 @@ struct PrefetchRule {
   uint16_t candidates = 0; // At most so many of the likeliest experts are considered,
   uint16_t reads = 0;      // and at most so many of those that are absent are read.
   uint32_t minProbability = 0; // In units of kFixedPointOne: less likely experts are not read.
+
+  template <typename Self, typename Visit> static void describe(Self &rule, Visit &&visit) {
+    visit("predictor"_field, rule.predictor);
+    visit("ahead"_field, rule.ahead, within(1, kMostAhead));
+    visit("candidates"_field, rule.candidates);
+    visit("reads"_field, rule.reads);
+    visit("min_probability"_field, rule.minProbability, kFixedPoint);
+  }
   friend bool operator==(const PrefetchRule &, const PrefetchRule &) = default;
 
   /// Whether the layer so many MoE layers before this one predicts it.

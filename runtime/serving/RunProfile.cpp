@@ -1,7 +1,6 @@
 #include "runtime/serving/RunProfile.h"
 
-#include "runtime/base/Checksum.h"
-#include "runtime/base/JsonWriter.h"
+#include "runtime/format/FieldJson.h"
 
 #include <algorithm>
 #include <cassert>
@@ -88,58 +87,6 @@ void RunProfile::record(const RunStep &step, std::span<const LayerProfile> layer
 
 //===-- JSON ----------------------------------------------------------------------------------===//
 
-static void writeFacts(JsonWriter &json, const RunFacts &facts, uint64_t layers) {
-  json.key("version").number(uint32_t(1));
-  json.key("program").string(facts.program);
-  json.key("artifact").string(facts.artifact);
-  json.key("weights").string(formatChecksum(facts.weightsChecksum));
-  if (facts.promptChecksum)
-    json.key("prompt").string(formatChecksum(*facts.promptChecksum));
-  if (facts.promptFile)
-    json.key("prompt_file").string(*facts.promptFile);
-  json.key("plan").string(facts.plan);
-  json.key("preset").string(facts.preset);
-  json.key("io").string(facts.io);
-  json.key("isa").string(facts.isa);
-  json.key("threads").number(facts.threads);
-  json.key("cores").number(facts.cores);
-  json.key("prefill_chunk_tokens").number(facts.prefillChunkTokens);
-  json.key("context_tokens").number(facts.contextTokens);
-  json.key("prompt_tokens").number(facts.promptTokens);
-  json.key("generated_tokens").number(facts.generatedTokens);
-  if (facts.options) {
-    json.key("options").beginArray();
-    for (const std::string &word : *facts.options)
-      json.string(word);
-    json.endArray();
-  }
-  json.key("end").string(facts.end);
-  json.key("budget_bytes").number(facts.budgetBytes);
-  json.key("accounted_bytes").number(facts.accountedBytes);
-  json.key("peak_memory_bytes").number(facts.peakMemoryBytes);
-  json.key("available_bytes").number(facts.availableBytes);
-  json.key("pool_pages").number(facts.poolPages);
-  json.key("budget_changes").beginArray();
-  for (const RunBudget &change : facts.budgets) {
-    json.beginObject();
-    json.key("first_token").number(change.firstToken);
-    json.key("budget_bytes").number(change.budgetBytes);
-    json.key("accounted_bytes").number(change.accountedBytes);
-    json.key("plan").string(change.plan);
-    json.key("reason").string(change.reason);
-    json.key("wall_ns").number(change.wallNs);
-    json.endObject();
-  }
-  json.endArray();
-  json.key("layers").number(layers);
-  json.key("parts").beginArray();
-  for (std::string_view part : kPartNames)
-    json.string(part);
-  json.endArray();
-  json.key("part_weight_bytes").numbers(facts.partWeightBytes);
-  json.key("kv_bytes_per_token").number(facts.kvBytesPerToken);
-}
-
 /// Entries are LayerProfile or LayerTotals.
 template <typename Entry>
 static void writeColumns(JsonWriter &json, std::span<const Entry> layers) {
@@ -186,7 +133,13 @@ Status RunProfile::write(OutputFile &file, const RunFacts &facts, const RouteRec
   std::string text;
   JsonWriter json(text);
   json.beginObject();
-  writeFacts(json, facts, entriesPerStep - 1);
+  json.key("version").number(uint32_t(1));
+  json.key("layers").number(entriesPerStep - 1);
+  json.key("parts").beginArray();
+  for (std::string_view part : kPartNames)
+    json.string(part);
+  json.endArray();
+  writeFields(json, facts);
   json.key("totals").beginObject();
   writeSums(json, "prefill", prefill);
   writeSums(json, "decode", decode);

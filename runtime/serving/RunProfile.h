@@ -2,6 +2,7 @@
 // the end. docs/run-profile.md describes the file.
 #pragma once
 
+#include "runtime/base/Describe.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/serving/RouteRecord.h"
@@ -94,9 +95,19 @@ struct RunBudget {
   uint64_t budgetBytes = 0, accountedBytes = 0;
   std::string plan, reason;
   uint64_t wallNs = 0; // That the change took; part of that step's.
+
+  template <typename Self, typename Visit> static void describe(Self &change, Visit &&visit) {
+    visit("first_token"_field, change.firstToken);
+    visit("budget_bytes"_field, change.budgetBytes);
+    visit("accounted_bytes"_field, change.accountedBytes, kAny.optional());
+    visit("plan"_field, change.plan, kAny.optional());
+    visit("reason"_field, change.reason, kAny.optional());
+    visit("wall_ns"_field, change.wallNs, kAny.optional());
+  }
+  friend bool operator==(const RunBudget &, const RunBudget &) = default;
 };
 
-/// The file's contents besides the steps.
+/// The file's contents besides the steps. Profiles of older programs lack what is optional.
 struct RunFacts {
   std::string program;  // Name and version of the program that ran it.
   std::string artifact; // File name without its directory.
@@ -109,8 +120,7 @@ struct RunFacts {
   uint32_t prefillChunkTokens = 0;
   uint32_t contextTokens = 0;
   uint64_t promptTokens = 0, generatedTokens = 0;
-  /// Further options of the command, each a word of a command line. Absent in profiles of older
-  /// programs.
+  /// Further options of the command, each a word of a command line.
   std::optional<std::vector<std::string>> options = {};
   std::string end; // Why the run ended: "length", "eos", "stop", "context", "interrupted".
   uint64_t budgetBytes = 0, accountedBytes = 0, peakMemoryBytes = 0;
@@ -119,6 +129,34 @@ struct RunFacts {
   std::vector<RunBudget> budgets = {}; // Changes, in order.
   PartNumbers partWeightBytes{};
   uint64_t kvBytesPerToken = 0;
+
+  template <typename Self, typename Visit> static void describe(Self &facts, Visit &&visit) {
+    visit("program"_field, facts.program);
+    visit("artifact"_field, facts.artifact);
+    visit("weights"_field, facts.weightsChecksum, kHash);
+    visit("prompt"_field, facts.promptChecksum, kHash);
+    visit("prompt_file"_field, facts.promptFile);
+    visit("plan"_field, facts.plan);
+    visit("preset"_field, facts.preset);
+    visit("io"_field, facts.io);
+    visit("isa"_field, facts.isa);
+    visit("threads"_field, facts.threads);
+    visit("cores"_field, facts.cores);
+    visit("prefill_chunk_tokens"_field, facts.prefillChunkTokens);
+    visit("context_tokens"_field, facts.contextTokens);
+    visit("prompt_tokens"_field, facts.promptTokens);
+    visit("generated_tokens"_field, facts.generatedTokens);
+    visit("options"_field, facts.options);
+    visit("end"_field, facts.end);
+    visit("budget_bytes"_field, facts.budgetBytes);
+    visit("accounted_bytes"_field, facts.accountedBytes);
+    visit("peak_memory_bytes"_field, facts.peakMemoryBytes);
+    visit("available_bytes"_field, facts.availableBytes);
+    visit("pool_pages"_field, facts.poolPages);
+    visit("budget_changes"_field, facts.budgets, kAny.optional());
+    visit("part_weight_bytes"_field, facts.partWeightBytes);
+    visit("kv_bytes_per_token"_field, facts.kvBytesPerToken);
+  }
 };
 
 /// Owned by one run, used by its thread. Invariant: the kept steps are those whose number is a

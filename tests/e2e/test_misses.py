@@ -382,7 +382,7 @@ class MissesTest(E2eTest):
         self.expect(DONE, "moec", "compile", POCKET, "-o", self.scratch / "compiled.moe", "--save-module", module)
         text = module.read_text()
         self.assertEqual(text.count('#moe.plan<name = "default"'), 1)
-        with_rule = lambda rule: text.replace('#moe.plan<name = "default"', f'#moe.plan<name = "default", miss = #moe.miss<{rule}>')
+        with_rule = lambda rule: text.replace('#moe.plan<name = "default"', f'#moe.plan<name = "default", miss = <{rule}>')
         module.write_text(with_rule("action = skip, waitUpTo = 4194304"))
         self.expect(DONE, "moec", "emit", module, "-o", output)
         plan = next(iter(self.plans(output).values()))

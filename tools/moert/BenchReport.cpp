@@ -1,7 +1,7 @@
 #include "tools/moert/BenchReport.h"
 
 #include "runtime/base/Size.h"
-#include "runtime/format/ForecastJson.h"
+#include "runtime/format/FieldJson.h"
 #include "runtime/policy/CacheAllotment.h"
 #include "tools/moert/Numbers.h"
 
@@ -181,7 +181,7 @@ std::string benchJson(const BenchNumbers &numbers, const BenchMaterial &material
   json.key("bytes_read_per_token").number(summary.bytesPerToken);
   writePrefetches(json, summary);
   if (const std::optional<Forecast> &forecast = planOf(loaded).forecast)
-    writeForecast(json, *forecast);
+    writeField(json.key("forecast"), *forecast);
   writeMachine(json, loaded);
   json.endObject();
   out += '\n';

@@ -10,8 +10,6 @@
 
 namespace moert::cli {
 
-constexpr uint32_t kMaxPrefillChunk = 1 << 20;
-
 /// nullopt unless it is a whole number in [minimum, maximum].
 static std::optional<uint32_t> parseCount(const std::string &text, uint32_t minimum,
                                           uint32_t maximum) {

@@ -309,32 +309,32 @@ module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 0, hidden 
 // -----
 
 // A plan has a name.
-// expected-error@+1 {{a plan without a name}}
-module attributes {moe.plans = [#moe.plan<name = "", budgetBytes = 0, contextTokens = 1, prefillChunk = 1, stagingPages = 0, quotaPages = []>]} {}
+// expected-error@+1 {{plan '': the name is empty}}
+module attributes {moe.plans = [#moe.plan<name = "", budgetBytes = 0, contextTokens = 1, prefillChunkTokens = 1, stagingPages = 0, quotaPages = []>]} {}
 
 // -----
 
 // A step has at least one token.
-// expected-error@+1 {{plan 'p' with 8 tokens of context and 0 of prefill, expected at least 1}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 0, stagingPages = 0, quotaPages = []>]} {}
+// expected-error@+1 {{plan 'p': prefill_chunk_tokens is 0, expected 1 to 1048576}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 0, stagingPages = 0, quotaPages = []>]} {}
 
 // -----
 
 // Quotas are numbers of pages.
-// expected-error@+1 {{plan 'p' with a quota of -1 pages}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [-1]>]} {}
+// expected-error@+1 {{expected a number from 0 to 4294967295}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = [-1]>]} {}
 
 // -----
 
 // A plan has a quota per MoE layer of the module.
 // expected-error@+1 {{plan 'p' has quotas for 1 MoE layers, expected 0}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [4]>]} {}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = [4]>]} {}
 
 // -----
 
 // Plans are ordered from the largest budget; 0 means no limit.
 // expected-error@+1 {{plan 'b' has a larger budget than the one before, expected the largest first}}
-module attributes {moe.plans = [#moe.plan<name = "a", budgetBytes = 5, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = []>, #moe.plan<name = "b", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = []>]} {}
+module attributes {moe.plans = [#moe.plan<name = "a", budgetBytes = 5, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = []>, #moe.plan<name = "b", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = []>]} {}
 
 // -----
 
@@ -345,7 +345,7 @@ module attributes {moe.plans = [1 : i32]} {}
 // -----
 
 // A MoE layer without its number of experts is refused by its own verifier, not by the plan that names an expert.
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [4], pinned = [array<i32: 1>]>]} {
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = [4], pinned = [[1]]>]} {
   // expected-error@+1 {{requires attribute 'experts'}}
   "moe.moe_layer"() {sym_name = "e", layer = 0 : i32, activation = 0 : i32, matrices = []} : () -> ()
 }
@@ -412,27 +412,33 @@ module attributes {moe.widths_by = 1 : i32} {}
 
 // -----
 
-// Numbers of a text are f64.
-// expected-error@+1 {{text 'a' expected f64 numbers of the reference}}
-module attributes {moe.x = #moe.measured_text<name = "a", hash = 1, bytes = 1, referenceNats = [1.0 : f32]>} {}
-
-// -----
-
 // Windows are numbers of 32 bits.
-// expected-error@+1 {{text 'a' expected windows of 32 bits}}
-module attributes {moe.x = #moe.measured_text<name = "a", hash = 1, bytes = 1, windows = [-1]>} {}
+// expected-error@+1 {{expected a number from 0 to 4294967295}}
+module attributes {moe.x = #moe.measured<acceptanceTexts = [<name = "a", windows = [-1]>]>} {}
 
 // -----
 
 // The loss of a text is finite.
-// expected-error@+1 {{text 'a' expected a finite f64 loss and spread}}
-module attributes {moe.x = #moe.measured_text<name = "a", hash = 1, bytes = 1, loss = 0x7FF0000000000000 : f64>} {}
+// expected-error@+1 {{measured: acceptance_texts 0: loss is inf, expected a finite number}}
+module attributes {moe.x = #moe.measured<acceptanceTexts = [<name = "a", loss = 0x7FF0000000000000>]>} {}
 
 // -----
 
-// So is a candidate's.
-// expected-error@+1 {{a candidate of 'mckp' expected finite f64 numbers}}
-module attributes {moe.x = #moe.measured_candidate<solver = "mckp", expertBytes = 1, residentBytes = 1, klNats = 0.1 : f32>} {}
+// A field that does not exist is refused.
+// expected-error@+1 {{unknown field 'speed'}}
+module attributes {moe.x = #moe.measured<candidates = [<solver = "mckp", speed = 1>]>} {}
+
+// -----
+
+// A field is given once.
+// expected-error@+1 {{the field 'units' appears twice}}
+module attributes {moe.x = #moe.measured<units = 1, units = 2>} {}
+
+// -----
+
+// Enumerators have names.
+// expected-error@+1 {{found 'fifo', expected one of lru, lfu, edgemoe, arc, least-stale, reuse-distance, weighted, importance}}
+module attributes {moe.x = #moe.plan<name = "p", eviction = fifo>} {}
 
 // -----
 
@@ -509,30 +515,30 @@ moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<ten
 // -----
 
 // The uses of a start refer to at least one token.
-// expected-error@+1 {{plan 'p' with a start of 0 tokens, expected at least 1}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [], startTokens = 0>]} {}
+// expected-error@+1 {{plan 'p': start_tokens is 0, expected 1 to 4294967295}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = [], startTokens = 0>]} {}
 
 // -----
 
 // Lists have elements of the right kind.
-// expected-error@+1 {{plan 'p' expected arrays of experts as pinned, of #moe.start, #moe.prefetch and #moe.reason}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], pinned = [1 : i32]>]} {
+// expected-error@+1 {{expected '['}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = [0], pinned = [1]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
 // -----
 
 // Experts are pinned once.
-// expected-error@+1 {{plan 'p' pins an expert twice, or a negative number}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], pinned = [array<i32: 1, 1>]>]} {
+// expected-error@+1 {{plan 'p': pins of MoE layer 0: expert 1 is listed twice}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = [0], pinned = [[1, 1]]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
 // -----
 
 // There is a prefetch rule for each MoE layer.
-// expected-error@+1 {{plan 'p' has entries for 2 MoE layers and quotas for 1}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], prefetches = [#moe.prefetch<>, #moe.prefetch<>]>]} {
+// expected-error@+1 {{plan 'p': prefetch rules of 2 layers, expected none or 1}}
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = [0], prefetches = [<>, <>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
@@ -540,7 +546,7 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // Pinned experts exist.
 // expected-error@+1 {{plan 'p' names expert 2 of MoE layer 0, which has 2}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], pinned = [array<i32: 2>]>]} {
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = [0], pinned = [[2]]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
@@ -548,7 +554,7 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // The experts that the cache starts with exist.
 // expected-error@+1 {{plan 'p' names expert 3 of MoE layer 0, which has 2}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], start = [#moe.start<experts = [0, 3], uses = [1, 1]>]>]} {
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = [0], start = [<experts = [0, 3], uses = [1, 1]>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
@@ -556,36 +562,30 @@ module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTo
 
 // The first layer has no earlier layer to predict it.
 // expected-error@+1 {{plan 'p' predicts MoE layer 0 1 ahead, but no MoE layer is that far before it}}
-module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunk = 1, stagingPages = 0, quotaPages = [0], prefetches = [#moe.prefetch<predictor = gate>]>]} {
+module attributes {moe.plans = [#moe.plan<name = "p", budgetBytes = 0, contextTokens = 8, prefillChunkTokens = 1, stagingPages = 0, quotaPages = [0], prefetches = [<predictor = gate, candidates = 1, reads = 1>]>]} {
   moe.moe_layer @e layer 0 silu experts 2 matrices [#moe.expert_matrix<gate, [<tensor = "g", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<up, [<tensor = "u", rows = 96, cols = 64, type = bf16>]>, #moe.expert_matrix<down, [<tensor = "d", rows = 64, cols = 96, type = bf16>]>]
 }
 
 // -----
 
 // A prediction is one to three MoE layers ahead.
-// expected-error@+1 {{a prediction 4 MoE layers ahead, expected 1 to 3}}
-module attributes {x.y = #moe.prefetch<predictor = gate, ahead = 4>} {}
+// expected-error@+1 {{plan 'p': prefetches 0: ahead is 4, expected 1 to 3}}
+module attributes {x.y = #moe.plan<name = "p", contextTokens = 8, prefillChunkTokens = 1, quotaPages = [0], prefetches = [<predictor = gate, ahead = 4>]>} {}
 
 // -----
 
 // An activation-path table predicts the next MoE layer.
-// expected-error@+1 {{a prediction by an activation-path table 2 MoE layers ahead, expected 1}}
-module attributes {x.y = #moe.prefetch<predictor = paths, ahead = 2>} {}
+// expected-error@+1 {{plan 'p': prefetches 0: the activation-path table predicts 2 ahead, expected 1}}
+module attributes {x.y = #moe.plan<name = "p", contextTokens = 8, prefillChunkTokens = 1, quotaPages = [0], prefetches = [<predictor = paths, ahead = 2, candidates = 1, reads = 1>]>} {}
 
 // -----
 
 // Only candidates are read.
-// expected-error@+1 {{a prefetch rule of 3 reads among 2 candidates with a probability of at least 0, expected reads <= candidates <= 65535 and a probability of at most 16777216}}
-module attributes {x.y = #moe.prefetch<predictor = gate, candidates = 2, reads = 3>} {}
+// expected-error@+1 {{plan 'p': prefetches 0: reads is 3, expected 1 to 2}}
+module attributes {x.y = #moe.plan<name = "p", contextTokens = 8, prefillChunkTokens = 1, quotaPages = [0], prefetches = [<predictor = gate, candidates = 2, reads = 3>]>} {}
 
 // -----
 
 // A start has a number of uses for each expert.
-// expected-error@+1 {{a start expected distinct experts and one number of uses for each}}
-module attributes {x.y = #moe.start<experts = [0, 1], uses = [1]>} {}
-
-// -----
-
-// A reason names its decision.
-// expected-error@+1 {{a reason without a decision}}
-module attributes {x.y = #moe.reason<decision = "", value = "", why = "", origin = stated>} {}
+// expected-error@+1 {{plan 'p': start of MoE layer 0: uses of 1 experts, expected 2}}
+module attributes {x.y = #moe.plan<name = "p", contextTokens = 8, prefillChunkTokens = 1, quotaPages = [0], start = [<experts = [0, 1], uses = [1]>]>} {}

@@ -11,12 +11,12 @@
 
 // CHECK: module attributes
 // CHECK-SAME: moe.expert_bits = "2"
-// CHECK-SAME: moe.measured = #moe.measured<metric = "perplexity", target = 2.000000e-02 : f64, loss = 1.500000e-02 : f64, upperBound = 0.017499999999999998 : f64, klNats = 1.000000e-02 : f64, topDisagreement = 5.000000e-02 : f64, confidence = 0.95999999999999996 : f64, units = 2, documents = 3, unitSpread = 1.250000e-01 : f64, isSetAside = true, windowTokens = 128, solver = "greedy", quantizer = "gptq", measurements = 12, windowsEvaluated = 900, calibrationTokens = 2048, calibrationTexts = [#moe.measured_text<name = "c.txt", hash = 18446744073709551615, bytes = 64>], acceptanceTexts = [#moe.measured_text<name = "a.txt", hash = 7, bytes = 4096, windows = [0, 3], referenceNats = [3.102500e+02, 2.985000e+02], referencePoints = [1.000000e+00, 0.000000e+00], loss = 2.500000e-01 : f64, units = 2, unitSpread = 5.000000e-01 : f64>], itemOptions = ["shots", "3"], candidates = [#moe.measured_candidate<solver = "mckp", expertBytes = 4096, residentBytes = 512, klNats = 2.500000e-01 : f64, loss = 5.000000e-01 : f64, expectedBound = 7.500000e-01 : f64, tokenNs = 1.500000e+00 : f64, isChosen = true>, #moe.measured_candidate<solver = "uniform", expertBytes = 8192, residentBytes = 512, klNats = 1.250000e-01 : f64>], quantile = [9.000000e-01, 2.500000e-02, 3.125000e-02]>
+// CHECK-SAME: moe.measured = #moe.measured<metric = "perplexity", target = 2.000000e-02, loss = 1.500000e-02, upperBound = 0.017499999999999998, klNats = 1.000000e-02, topDisagreement = 5.000000e-02, confidence = 0.95999999999999996, units = 2, documents = 3, unitSpread = 1.250000e-01, isSetAside = true, windowTokens = 128, solver = "greedy", quantizer = "gptq", measurements = 12, windowsEvaluated = 900, calibrationTokens = 2048, calibrationTexts = [<name = "c.txt", hash = 18446744073709551615, bytes = 64>], acceptanceTexts = [<name = "a.txt", hash = 7, bytes = 4096, windows = [0, 3], referenceNats = [3.102500e+02, 2.985000e+02], referencePoints = [1.000000e+00, 0.000000e+00], loss = 2.500000e-01, units = 2, unitSpread = 5.000000e-01>], itemOptions = ["shots" = "3"], candidates = [<solver = "mckp", expertBytes = 4096, residentBytes = 512, klNats = 2.500000e-01, loss = 5.000000e-01, expectedBound = 7.500000e-01, tokenNs = 1.500000e+00, isChosen = true>, <solver = "uniform", expertBytes = 8192, residentBytes = 512, klNats = 1.250000e-01>], quantile = <fraction = 9.000000e-01, upperBound = 2.500000e-02, target = 3.125000e-02>>
 // CHECK-SAME: moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2, 3], checkpoint = "models/tiny", bos = 1>
 // CHECK-SAME: moe.page_bytes = 4096 : i64
-// CHECK-SAME: moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [8, 0]>,
-// CHECK-SAME: #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc, sharing = one_pool, survival = pins, pinned = [array<i32: 1>, array<i32>], start = [#moe.start<experts = [1, 0], uses = [5, 3]>, #moe.start<experts = [], uses = []>], startTokens = 9, prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 1, reads = 1, minProbability = 100>], reasons = [#moe.reason<decision = "eviction", value = "arc", why = "because", origin = stated>]>,
-// CHECK-SAME: #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8, stagingPages = 4, quotaPages = [4, 0]>]
+// CHECK-SAME: moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256, prefillChunkTokens = 8, stagingPages = 4, quotaPages = [8, 0]>,
+// CHECK-SAME: #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunkTokens = 8, stagingPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc, sharing = "one pool", survival = pins, pinned = [[1], []], start = [<experts = [1, 0], uses = [5, 3]>, <>], startTokens = 9, prefetches = [<>, <predictor = gate, candidates = 1, reads = 1, minProbability = 100>], reasons = [<decision = "eviction", value = "arc", reason = "because", origin = stated>]>,
+// CHECK-SAME: #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunkTokens = 8, stagingPages = 4, quotaPages = [4, 0]>]
 // CHECK-SAME: moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true, calibration = "tiny.profile", traceExpertBytes = 3538944, searchRuns = [5, -1]>
 // CHECK-SAME: moe.resident_bits = "8"
 // CHECK-SAME: moe.widths_by = "bytes"
@@ -31,38 +31,36 @@ module attributes {
   moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true,
                                  calibration = "tiny.profile", traceExpertBytes = 3538944, searchRuns = [5, -1]>,
   moe.widths_by = "bytes",
-  moe.measured = #moe.measured<metric = "perplexity", target = 2.0e-02 : f64, loss = 1.5e-02 : f64,
-                               upperBound = 0.017499999999999998 : f64, klNats = 0.01 : f64,
-                               topDisagreement = 0.05 : f64, confidence = 0.96 : f64, units = 2, documents = 3,
-                               unitSpread = 0.125 : f64, isSetAside = true, windowTokens = 128,
+  moe.measured = #moe.measured<metric = "perplexity", target = 2.0e-02, loss = 1.5e-02,
+                               upperBound = 0.017499999999999998, klNats = 0.01,
+                               topDisagreement = 0.05, confidence = 0.96, units = 2, documents = 3,
+                               unitSpread = 0.125, isSetAside = true, windowTokens = 128,
                                solver = "greedy", quantizer = "gptq", measurements = 12, windowsEvaluated = 900,
                                calibrationTokens = 2048,
-                               calibrationTexts = [#moe.measured_text<name = "c.txt", hash = 18446744073709551615, bytes = 64>],
-                               acceptanceTexts = [#moe.measured_text<name = "a.txt", hash = 7, bytes = 4096, windows = [0, 3],
+                               calibrationTexts = [<name = "c.txt", hash = 18446744073709551615, bytes = 64>],
+                               acceptanceTexts = [<name = "a.txt", hash = 7, bytes = 4096, windows = [0, 3],
                                                    referenceNats = [310.25, 298.5], referencePoints = [1.0, 0.0],
-                                                   loss = 0.25 : f64, units = 2, unitSpread = 0.5 : f64>],
-                               itemOptions = ["shots", "3"],
-                               candidates = [#moe.measured_candidate<solver = "mckp", expertBytes = 4096, residentBytes = 512,
-                                                                     klNats = 0.25 : f64, loss = 0.5 : f64,
-                                                                     expectedBound = 0.75 : f64, tokenNs = 1.5 : f64,
-                                                                     isChosen = true>,
-                                             #moe.measured_candidate<solver = "uniform", expertBytes = 8192,
-                                                                     residentBytes = 512, klNats = 0.125 : f64>],
-                               quantile = [0.9, 0.025, 0.03125]>,
+                                                   loss = 0.25, units = 2, unitSpread = 0.5>],
+                               itemOptions = ["shots" = "3"],
+                               candidates = [<solver = "mckp", expertBytes = 4096, residentBytes = 512, klNats = 0.25,
+                                              loss = 0.5, expectedBound = 0.75, tokenNs = 1.5, isChosen = true>,
+                                             <solver = "uniform", expertBytes = 8192, residentBytes = 512,
+                                              klNats = 0.125>],
+                               quantile = <fraction = 0.9, upperBound = 0.025, target = 0.03125>>,
   moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512,
                          eos = [2, 3], checkpoint = "models/tiny", bos = 1>,
   moe.expert_bits = "2", moe.resident_bits = "8", moe.page_bytes = 4096 : i64,
   moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256,
-                         prefillChunk = 8, stagingPages = 4, quotaPages = [8, 0]>,
-               #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8,
+                         prefillChunkTokens = 8, stagingPages = 4, quotaPages = [8, 0]>,
+               #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunkTokens = 8,
                          stagingPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc,
-                         sharing = one_pool, survival = pins, pinned = [array<i32: 1>, array<i32>],
-                         start = [#moe.start<experts = [1, 0], uses = [5, 3]>, #moe.start<experts = [], uses = []>],
-                         startTokens = 9, prefetches = [#moe.prefetch<>,
-                           #moe.prefetch<predictor = gate, candidates = 1, reads = 1, minProbability = 100>],
-                         reasons = [#moe.reason<decision = "eviction", value = "arc", why = "because", origin = stated>]>,
-               #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunk = 8,
-                         stagingPages = 4, quotaPages = [4, 0], preset = "", eviction = reuse_distance, sharing = layer_quotas,
+                         sharing = "one pool", survival = pins, pinned = [[1], []],
+                         start = [<experts = [1, 0], uses = [5, 3]>, <>],
+                         startTokens = 9, prefetches = [<>,
+                           <predictor = gate, candidates = 1, reads = 1, minProbability = 100>],
+                         reasons = [<decision = "eviction", value = "arc", reason = "because", origin = stated>]>,
+               #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunkTokens = 8,
+                         stagingPages = 4, quotaPages = [4, 0], preset = "", eviction = "reuse-distance", sharing = "layer quotas",
                          survival = everything, startTokens = 1>]
 } {
   // A frequency keeps its bits: six digits would not be enough for the second.

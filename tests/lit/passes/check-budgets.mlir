@@ -23,7 +23,7 @@
 // CHECK: expert cache: 0 bytes
 module attributes {moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 1, maxPositions = 512, eos = [2], checkpoint = "c">,
                    moe.page_bytes = 4096 : i64,
-                   moe.plans = [#moe.plan<name = "1MiB", budgetBytes = 1048576, contextTokens = 512, prefillChunk = 8, stagingPages = 0, quotaPages = []>]} {
+                   moe.plans = [#moe.plan<name = "1MiB", budgetBytes = 1048576, contextTokens = 512, prefillChunkTokens = 8, stagingPages = 0, quotaPages = []>]} {
   moe.weight @w matrix from <tensor = "w", rows = 96, cols = 64, type = bf16> as <kind = bf16>
   moe.kv_slot @kv heads 2 key 16 value 16
 }

@@ -13,7 +13,7 @@
 
 // CHECK: moe.expert_bits = "4"
 // 8 experts of 12288 bytes (3 pages), see make-plans.mlir.
-// CHECK-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, stagingPages = 0, quotaPages = [24], preset = "auto", reasons = [{{.*}}]>]
+// CHECK-SAME: moe.plans = [#moe.plan<name = "default", contextTokens = 512, prefillChunkTokens = 512, quotaPages = [24], preset = "auto", reasons = [{{.*}}]>]
 // CHECK-SAME: moe.resident_bits = "8"
 !f32x1 = !moe.row<f32, 1>
 !f32x2 = !moe.row<f32, 2>

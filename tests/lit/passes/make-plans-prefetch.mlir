@@ -21,20 +21,20 @@
 // A gate has a quarter of 16 experts as candidates. Half of the payload of 64 * 11648 bytes is 91 pages of 4 KiB: 6 for
 // prefetching two experts of 3 pages. 48 of the other 85 hold the first layer, 37 are 12 records of three layers.
 
-// CHECK: #moe.plan<name = "50% fate", {{[^>]*}}, stagingPages = 6, quotaPages = [48, 12, 12, 12], preset = "fate", eviction = arc, prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 4, reads = 2>, #moe.prefetch<predictor = gate, candidates = 4, reads = 2>, #moe.prefetch<predictor = gate, candidates = 4, reads = 2>], reasons = [
-// CHECK-SAME: #moe.reason<decision = "prefetches", value = "gate, 1 ahead", why = "{{[^"]*}}", origin = stated>
-// CHECK-SAME: #moe.reason<decision = "prefetch of MoE layer 0", value = "off", why = "no earlier layer can predict it", origin = derived>,
-// CHECK-SAME: #moe.reason<decision = "prefetch of MoE layers 1-3", value = "2 of 4 likeliest", why = "4.0 to 22.0 reads take as long as experts, attention and router on round numbers", origin = assumed>]>
+// CHECK: #moe.plan<name = "50% fate", {{[^>]*}}, stagingPages = 6, quotaPages = [48, 12, 12, 12], preset = "fate", eviction = arc, prefetches = [<>, <predictor = gate, candidates = 4, reads = 2>, <predictor = gate, candidates = 4, reads = 2>, <predictor = gate, candidates = 4, reads = 2>], reasons = [
+// CHECK-SAME: <decision = "prefetches", value = "gate, 1 ahead", reason = "{{[^"]*}}", origin = stated>
+// CHECK-SAME: <decision = "prefetch of MoE layer 0", value = "off", reason = "no earlier layer can predict it", origin = derived>,
+// CHECK-SAME: <decision = "prefetch of MoE layers 1-3", value = "2 of 4 likeliest", reason = "4.0 to 22.0 reads take as long as experts, attention and router on round numbers", origin = assumed>]>
 // 85 pages are 28 records. An activation-path table has twice as many candidates as a token uses.
-// CHECK-SAME: #moe.plan<name = "50% edgemoe", {{[^>]*}}, stagingPages = 6, quotaPages = [21, 21, 21, 21], preset = "edgemoe", eviction = edgemoe, sharing = one_pool, prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = paths, candidates = 4, reads = 2>,
+// CHECK-SAME: #moe.plan<name = "50% edgemoe", {{[^>]*}}, stagingPages = 6, quotaPages = [21, 21, 21, 21], preset = "edgemoe", eviction = edgemoe, sharing = "one pool", prefetches = [<>, <predictor = paths, candidates = 4, reads = 2>,
 
-// UNKNOWN: #moe.plan<name = "50% fate", {{[^>]*}}, prefetches = [#moe.prefetch<>, #moe.prefetch<predictor = gate, candidates = 4, reads = 2>,
-// UNKNOWN-SAME: #moe.reason<decision = "prefetch of MoE layers 1-3", value = "2 of 4 likeliest", why = "no device was given: as many as the predictor's paper reads", origin = assumed>
-// UNKNOWN-SAME: #moe.plan<name = "50% edgemoe", {{[^>]*}}, stagingPages = 0, {{[^>]*}}, sharing = one_pool, reasons =
-// UNKNOWN-SAME: #moe.reason<decision = "prefetches", value = "none", why = "there is no activation-path table, {{[^"]*}}", origin = derived>
+// UNKNOWN: #moe.plan<name = "50% fate", {{[^>]*}}, prefetches = [<>, <predictor = gate, candidates = 4, reads = 2>,
+// UNKNOWN-SAME: <decision = "prefetch of MoE layers 1-3", value = "2 of 4 likeliest", reason = "no device was given: as many as the predictor's paper reads", origin = assumed>
+// UNKNOWN-SAME: #moe.plan<name = "50% edgemoe", {{[^>]*}}, {{[^>]*}}, sharing = "one pool", reasons =
+// UNKNOWN-SAME: <decision = "prefetches", value = "none", reason = "there is no activation-path table, {{[^"]*}}", origin = derived>
 
-// NONE: prefetches = [#moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<>, #moe.prefetch<>], reasons =
-// NONE-SAME: #moe.reason<decision = "prefetch of MoE layers 0-3", value = "off", why = "no earlier layer can predict it", origin = derived>
+// NONE: prefetches = [<>, <>, <>, <>], reasons =
+// NONE-SAME: <decision = "prefetch of MoE layers 0-3", value = "off", reason = "no earlier layer can predict it", origin = derived>
 !f32x16 = !moe.row<f32, 16>
 !f32x2 = !moe.row<f32, 2>
 !f32x64 = !moe.row<f32, 64>

@@ -11,13 +11,13 @@
 // bytes are 314496 bytes, 76 pages of 4 KiB; 40% are 40 pages. A token uses 2 experts: a layer pass needs 6 pages.
 
 // Evenly: 76 - 76 % 3 = 75 pages are 25 records, of which seven layers get 3 and two get 2.
-// CHECK: #moe.plan<name = "75% auto", {{[^>]*}}, stagingPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "auto", reasons
+// CHECK: #moe.plan<name = "75% auto", {{[^>]*}}, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "auto", reasons
 // CHECK-SAME: decision = "eviction", value = "reuse-distance"
 // Nothing is kept; the staging pages hold all experts of a layer.
 // CHECK-SAME: #moe.plan<name = "75% load-on-demand", {{[^>]*}}, stagingPages = 12, quotaPages = [0, 0, 0, 0, 0, 0, 0, 0, 0], preset = "load-on-demand", eviction = lru, reasons
-// CHECK-SAME: #moe.plan<name = "75% lru", {{[^>]*}}, stagingPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "lru", eviction = lru, reasons
+// CHECK-SAME: #moe.plan<name = "75% lru", {{[^>]*}}, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "lru", eviction = lru, reasons
 // Two records for prefetching; 70 pages are 23 records.
-// CHECK-SAME: #moe.plan<name = "75% edgemoe", {{[^>]*}}, stagingPages = 6, quotaPages = [9, 9, 9, 9, 9, 6, 6, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = one_pool, prefetches = [{{[^]]*}}], reasons
+// CHECK-SAME: #moe.plan<name = "75% edgemoe", {{[^>]*}}, stagingPages = 6, quotaPages = [9, 9, 9, 9, 9, 6, 6, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = "one pool", prefetches = [{{[^]]*}}], reasons
 // An eighth of nine layers, rounded up, is two: 24 pages. 46 are left for seven layers: 15 records.
 // CHECK-SAME: #moe.plan<name = "75% fate", {{[^>]*}}, stagingPages = 6, quotaPages = [12, 12, 9, 6, 6, 6, 6, 6, 6], preset = "fate", eviction = arc, prefetches = [{{[^]]*}}], reasons
 // CHECK-SAME: #moe.plan<name = "40% auto"
@@ -28,7 +28,7 @@
 // t = (6 * 7 - 10) / 6 = 6 staging pages: two records. One layer gets the last record.
 // CHECK-SAME: #moe.plan<name = "40% fate", {{[^>]*}}, stagingPages = 12, quotaPages = [12, 12, 3, 0, 0, 0, 0, 0, 0], preset = "fate"
 
-// ALONE: #moe.plan<name = "75%", {{[^>]*}}, stagingPages = 0, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = one_pool
+// ALONE: #moe.plan<name = "75%", {{[^>]*}}, quotaPages = [9, 9, 9, 9, 9, 9, 9, 6, 6], preset = "edgemoe", eviction = edgemoe, sharing = "one pool"
 // ALONE-SAME: #moe.plan<name = "40%",
 !f32x2 = !moe.row<f32, 2>
 !f32x4 = !moe.row<f32, 4>

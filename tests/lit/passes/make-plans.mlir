@@ -29,12 +29,12 @@
 // way one record fits. 1 GiB is more than everything needs. The largest comes first.
 
 // FRACTIONS: moe.page_bytes = 4096 : i64
-// FRACTIONS-SAME: #moe.plan<name = "1GiB", budgetBytes = 1073741824, contextTokens = 32, prefillChunk = 8, stagingPages = 0, quotaPages = [12], preset = "auto", reasons =
-// FRACTIONS-SAME: #moe.plan<name = "50%", {{[^>]*}}, stagingPages = 0, quotaPages = [3], preset = "auto", reasons =
-// FRACTIONS-SAME: #moe.plan<name = "30%", {{[^>]*}}, stagingPages = 0, quotaPages = [3], preset = "auto", reasons =
+// FRACTIONS-SAME: #moe.plan<name = "1GiB", budgetBytes = 1073741824, contextTokens = 32, prefillChunkTokens = 8, quotaPages = [12], preset = "auto", reasons =
+// FRACTIONS-SAME: #moe.plan<name = "50%", {{[^>]*}}, quotaPages = [3], preset = "auto", reasons =
+// FRACTIONS-SAME: #moe.plan<name = "30%", {{[^>]*}}, quotaPages = [3], preset = "auto", reasons =
 
 // ALL: moe.page_bytes = 4096 : i64
-// ALL-SAME: moe.plans = [#moe.plan<name = "default", budgetBytes = 0, contextTokens = 512, prefillChunk = 512, stagingPages = 0, quotaPages = [12], preset = "auto", reasons = [#moe.reason<decision = "eviction", value = "reuse-distance", why = "{{[^"]*}}", origin = assumed>, #moe.reason<decision = "quotas", value = "even", why = "{{[^"]*}}", origin = assumed>, #moe.reason<decision = "prefetches", value = "none", why = "{{[^"]*}}", origin = assumed>]>]
+// ALL-SAME: moe.plans = [#moe.plan<name = "default", contextTokens = 512, prefillChunkTokens = 512, quotaPages = [12], preset = "auto", reasons = [<decision = "eviction", value = "reuse-distance", reason = "{{[^"]*}}", origin = assumed>, <decision = "quotas", value = "even", reason = "{{[^"]*}}", origin = assumed>, <decision = "prefetches", value = "none", reason = "{{[^"]*}}", origin = assumed>]>]
 // PAGE: moe.page_bytes = 16384 : i64
 // One page of 16 KiB holds a record.
 // PAGE-SAME: quotaPages = [4]

@@ -33,17 +33,17 @@ static void checkPlansRefused(const std::vector<BrokenPlan> &cases, size_t plan 
 TEST_CASE("unknown rules and texts that harm a terminal are refused") {
   checkPlansRefused({
       {"an unknown eviction", [](Plan &p) { p.rules.eviction = EvictionPolicy(8); },
-       "plan 0: unknown eviction policy 8, this reads 0 to 7"},
+       "plan 0: unknown eviction 8, this reads 0 to 7"},
       {"an unknown sharing", [](Plan &p) { p.rules.sharing = CacheSharing(3); },
-       "plan 0: unknown cache sharing 3, this reads 0 to 2"},
+       "plan 0: unknown sharing 3, this reads 0 to 2"},
       {"two pools of which one is nothing", [](Plan &p) { p.rules.sharing = CacheSharing(2); },
        "cache sharing 2 with a part of 0 for upper slices, expected one with 2 only"},
       {"an unknown survival", [](Plan &p) { p.rules.survival = PromptSurvival(3); },
-       "plan 0: unknown prompt survival 3, this reads 0 to 2"},
+       "plan 0: unknown survival 3, this reads 0 to 2"},
       {"an unknown miss rule", [](Plan &p) { p.miss.action = MissAction(8); },
-       "plan 0: unknown miss rule 8, this reads 0 to 7"},
+       "plan 0: miss: unknown action 8, this reads 0 to 7"},
       {"a preset with a line end", [](Plan &p) { p.preset.push_back('\n'); },
-       "plan 0: the preset is not plain UTF-8"},
+       "plan 0: preset is not plain UTF-8"},
   });
 }
 
@@ -53,22 +53,22 @@ TEST_CASE("miss rules with impossible numbers are refused") {
        [](Plan &p) {
          p.miss = {MissAction::kLower, 0};
        },
-       "plan 0: miss rule: number of low slices is 0, expected 1 to 255"},
+       "plan 0: miss: low_slices is 0, expected 1 to 255"},
       {"waiting beyond the score from which experts are left out",
        [](Plan &p) {
          p.miss = {MissAction::kLower, 1, 8, 7};
        },
-       "plan 0: miss rule: largest score that is waited for is 8, expected 0 to 7"},
+       "plan 0: miss: wait_up_to is 8, expected 0 to 7"},
       {"a score beyond one",
        [](Plan &p) {
          p.miss = {MissAction::kLower, 1, 0, kFixedPointOne + 1};
        },
-       "largest score that is not left out is 16777217, expected 0 to 16777216"},
+       "miss: skip_beyond is 16777217, expected 0 to 16777216"},
       {"a distance beyond one",
        [](Plan &p) {
          p.miss = {MissAction::kSubstitute, 1, 0, kFixedPointOne, kFixedPointOne + 1};
        },
-       "largest distance of a substitute is 16777217, expected 0 to 16777216"},
+       "miss: substitute_within is 16777217, expected 0 to 16777216"},
   });
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("a pool for upper slices is a part of one pool, and nothing is pinned 
          p.rules.sharing = CacheSharing::kOnePool;
          p.rules.upperPart = kFixedPointOne + 1;
        },
-       "plan 0: the part of upper slices is 16777217, expected 0 to 16777216"},
+       "plan 0: upper_part is 16777217, expected 0 to 16777216"},
       {"pinned experts",
        [](Plan &p) {
          p.rules.sharing = CacheSharing::kOnePool;
@@ -98,10 +98,10 @@ TEST_CASE("slices are held alone by a rule that lowers experts to them only") {
   CHECK(validatePlans(artifact).message() == "");
   plan.rules.baseSlices = 1;
   CHECK(validatePlans(artifact).message() ==
-        "plan 0: miss rule: 1 slices that are held alone, expected 0 or 2 for lower:0:1:2");
+        "plan 0: miss: 1 slices that are held alone, expected 0 or 2 for lower:0:1:2");
   plan.miss = {MissAction::kSkip};
   CHECK(validatePlans(artifact).message() ==
-        "plan 0: miss rule: 1 slices that are held alone, expected 0 for skip:0");
+        "plan 0: miss: 1 slices that are held alone, expected 0 for skip:0");
 }
 
 TEST_CASE("weights of eviction belong to the weighted policy and are at most one in all") {
@@ -110,12 +110,12 @@ TEST_CASE("weights of eviction belong to the weighted policy and are at most one
        "plan 0: weights of eviction, expected none without the weighted policy"},
       {"no weights", [](Plan &p) { p.rules.eviction = EvictionPolicy::kWeighted; },
        "the sum of the weights of eviction is 0, expected 1 to 16777216"},
-      {"weights whose sum wraps",
+      {"a weight above one",
        [](Plan &p) {
          p.rules.eviction = EvictionPolicy::kWeighted;
          p.rules.weights = {UINT32_MAX, 2, 0, 0};
        },
-       "the sum of the weights of eviction is 4294967297, expected 1 to 16777216"},
+       "eviction_weights: recency is 4294967295, expected 0 to 16777216"},
   });
 }
 
@@ -147,11 +147,12 @@ TEST_CASE("exchanges belong to eviction by importance in layers, and have number
          p.prefetches = {{}, {Predictor::kGate, 1, 3, 2, 0}};
        },
        "exchanges beside prefetches, expected one of the two"},
-      {[](Plan &p) { p.rules.exchange.fadeShift = 0; }, "fade shift is 0, expected 1 to 11"},
-      {[](Plan &p) { p.rules.exchange.fadeShift = 12; }, "fade shift is 12, expected 1 to 11"},
-      {[](Plan &p) { p.rules.exchange.afterTokens = 0; },
-       "tokens until an exchange takes part is 0, expected 1 to 4"},
-      {[](Plan &p) { p.rules.exchange.afterTokens = 5; }, "takes part is 5, expected 1 to 4"},
+      {[](Plan &p) { p.rules.exchange.fadeShift = 0; },
+       "exchange: fade_shift is 0, expected 1 to 11"},
+      {[](Plan &p) { p.rules.exchange.fadeShift = 12; },
+       "exchange: fade_shift is 12, expected 1 to 11"},
+      {[](Plan &p) { p.rules.exchange.afterTokens = 0; }, "after_tokens is 0, expected 1 to 4"},
+      {[](Plan &p) { p.rules.exchange.afterTokens = 5; }, "after_tokens is 5, expected 1 to 4"},
       {[](Plan &p) {
          p.expertNorms = {{1, 2}};
        },
@@ -163,7 +164,7 @@ TEST_CASE("exchanges belong to eviction by importance in layers, and have number
       {[](Plan &p) {
          p.expertNorms = {{1, 2, kFixedPointOne + 1, 4}, {1}};
        },
-       "norm of an expert is 16777217, expected 0 to 16777216"},
+       "expert_norms is 16777217, expected 0 to 16777216"},
   };
   for (const auto &broken : kCases) {
     CAPTURE(broken.second);
@@ -183,22 +184,22 @@ TEST_CASE("losses with impossible numbers, or without a miss rule, are refused")
       {"a loss of a plan that waits", [](Plan &p) { p.miss = {}; },
        "plan 0: loss: it was measured, but the plan has no miss rule"},
       {"a loss that is no number", [nan](Plan &p) { p.loss->loss = nan; },
-       "plan 0: loss: the loss is nan, expected a finite number"},
+       "plan 0: loss: loss is nan, expected a finite number"},
       {"a bound that is no number", [nan](Plan &p) { p.loss->upperBound = nan; },
-       "the loss's upper bound is nan"},
+       "loss: upper_bound is nan"},
       {"more than all tokens", [](Plan &p) { p.loss->topDisagreement = 1.5; },
-       "the top-1 disagreement is 1.5, expected at most 1"},
+       "loss: top_disagreement is 1.5, expected 0 to 1"},
       {"no confidence", [](Plan &p) { p.loss->confidence = 0; },
-       "the bound's confidence is 0, expected 0.9 to 0.9999"},
+       "loss: confidence is 0, expected 0.9 to 0.9999"},
       {"a quantile of all units",
        [](Plan &p) {
          p.loss->quantile = {1, 0.02, {}};
        },
        "the quantile's fraction is 1"},
       {"windows of a token", [](Plan &p) { p.loss->windowTokens = 1; },
-       "tokens of a window is 1, expected 2 to"},
+       "loss: window_tokens is 1, expected 2 to"},
       {"a name that harms a terminal", [](Plan &p) { p.loss->texts[0].name.push_back('\x1b'); },
-       "a text's name is not plain UTF-8"},
+       "loss: texts 0: name is not plain UTF-8"},
   });
 }
 
@@ -255,7 +256,7 @@ TEST_CASE("the limit of pins depends on pages alone, not on the cache's policy")
 
 TEST_CASE("start experts that do not exist, appear twice or have wrong counts are refused") {
   checkPlansRefused({
-      {"no tokens", [](Plan &p) { p.startTokens = 0; }, "plan 0: start tokens is 0, expected 1 to"},
+      {"no tokens", [](Plan &p) { p.startTokens = 0; }, "plan 0: start_tokens is 0, expected 1 to"},
       {"starts of one layer", [](Plan &p) { p.start.pop_back(); },
        "plan 0: starts of 1 layers, expected none or 2"},
       {"an expert that is not there", [](Plan &p) { p.start[1].experts = {9}; },
@@ -277,23 +278,22 @@ TEST_CASE("prefetch rules that the program cannot execute are refused") {
       {"rules of one layer", [](Plan &p) { p.prefetches.pop_back(); },
        "plan 0: prefetch rules of 1 layers, expected none or 2"},
       {"an unknown predictor", [](Plan &p) { p.prefetches[1].predictor = Predictor(4); },
-       "prefetch rule 1: unknown predictor 4, this reads 0 to 3"},
+       "prefetches 1: unknown predictor 4, this reads 0 to 3"},
       {"from the layer itself", [](Plan &p) { p.prefetches[0].ahead = 0; },
-       "plan 0: prefetch rule of MoE layer 0: ahead is 0, expected 1 to 3"},
+       "plan 0: prefetches 0: ahead is 0, expected 1 to 3"},
       {"from too far away", [](Plan &p) { p.prefetches[1].ahead = 4; },
        "ahead is 4, expected 1 to 3"},
       {"no candidates", [](Plan &p) { p.prefetches[1].candidates = 0; },
-       "number of candidates is 0, expected 1 to 4"},
+       "candidates is 0, expected 1 to 65535"},
       {"more candidates than experts", [](Plan &p) { p.prefetches[1].candidates = 5; },
-       "number of candidates is 5, expected 1 to 4"},
-      {"no reads", [](Plan &p) { p.prefetches[1].reads = 0; },
-       "number of reads is 0, expected 1 to 3"},
+       "candidates is 5, expected 1 to 4"},
+      {"no reads", [](Plan &p) { p.prefetches[1].reads = 0; }, "reads is 0, expected 1 to 3"},
       {"more reads than candidates", [](Plan &p) { p.prefetches[1].reads = 4; },
-       "number of reads is 4, expected 1 to 3"},
+       "reads is 4, expected 1 to 3"},
       {"more than certain", [](Plan &p) { p.prefetches[1].minProbability = kFixedPointOne + 1; },
-       "minimum probability is 16777217, expected 0 to 16777216"},
+       "min_probability is 16777217, expected 0 to 16777216"},
       {"the first layer", [](Plan &p) { p.prefetches[0] = p.prefetches[1]; },
-       "prefetch rule of MoE layer 0: the program 'decode' has no predict instruction 1 ahead of "
+       "prefetches 0: the program 'decode' has no predict instruction 1 ahead of "
        "it"},
       {"where no instruction is", [](Plan &p) { p.prefetches[1].ahead = 2; },
        "the program 'decode' has no predict instruction 2 ahead of it"},
@@ -310,48 +310,49 @@ TEST_CASE("prefetch rules that the program cannot execute are refused") {
        },
        "the activation-path table predicts 2 ahead, expected 1"},
   });
-  checkAllRefused(
-      {{"an activation-path table without its section",
-        [](Artifact &a) {
-          a.plans[0].prefetches = {{}, {Predictor::kPaths, 1, 3, 2, 0}};
-        },
-        "plan 0: prefetch rule of MoE layer 1: an activation-path table is used, but the "
-        "file has no section of them"}});
+  checkAllRefused({{"an activation-path table without its section",
+                    [](Artifact &a) {
+                      a.plans[0].prefetches = {{}, {Predictor::kPaths, 1, 3, 2, 0}};
+                    },
+                    "plan 0: prefetches 1: an activation-path table is used, but the "
+                    "file has no section of them"}});
 }
 
 TEST_CASE("forecasts and reasons that cannot be printed are refused") {
   checkPlansRefused({
       {"a device with a control character", [](Plan &p) { p.forecast->device.push_back('\x1b'); },
-       "plan 0: forecast: the device is not plain UTF-8"},
+       "plan 0: forecast: device is not plain UTF-8"},
       {"more tokens than the trace has", [](Plan &p) { p.forecast->traceTokens = 4095; },
        "it covers 4096 tokens, expected at most the 4095"},
       {"a time that is not a number", [](Plan &p) { p.forecast->tokenNs = NAN; },
-       "forecast: time per token is nan"},
+       "forecast: token_ns is nan"},
       {"an infinite time", [](Plan &p) { p.forecast->medianNs = INFINITY; },
-       "median time per token is inf"},
-      {"a negative time", [](Plan &p) { p.forecast->slowNs = -1; }, "time of slow tokens is -1"},
-      {"negative bytes", [](Plan &p) { p.forecast->bytesPerToken = -1; }, "bytes per token is -1"},
+       "forecast: median_ns is inf"},
+      {"a negative time", [](Plan &p) { p.forecast->slowNs = -1; },
+       "forecast: slow_ns is -1, expected at least 0"},
+      {"negative bytes", [](Plan &p) { p.forecast->bytesPerToken = -1; },
+       "forecast: bytes_read_per_token is -1"},
       {"infinite bytes", [](Plan &p) { p.forecast->leastBytesPerToken = INFINITY; },
-       "minimum bytes per token is inf"},
+       "forecast: least_bytes_per_token is inf"},
       {"a bound that is not a number", [](Plan &p) { p.forecast->boundNs = NAN; },
-       "bound of the time per token is nan"},
+       "forecast: bound_ns is nan"},
       {"a hit rate above 1", [](Plan &p) { p.forecast->hitRate = 1.5; },
-       "hit rate is 1.5, expected at most 1"},
+       "forecast: hit_rate is 1.5, expected 0 to 1"},
       {"a negative rate", [](Plan &p) { p.forecast->readyRate = -0.5; },
-       "rate of resident experts is -0.5"},
-      {"a recall above 1", [](Plan &p) { p.forecast->prefetchRecall = 2; }, "prefetch recall is 2"},
+       "forecast: ready_rate is -0.5, expected 0 to 1"},
+      {"a recall above 1", [](Plan &p) { p.forecast->prefetchRecall = 2; }, "prefetch_recall is 2"},
       {"a precision that is not a number", [](Plan &p) { p.forecast->prefetchPrecision = NAN; },
-       "prefetch precision is nan"},
+       "prefetch_precision is nan"},
       {"an unknown origin", [](Plan &p) { p.forecast->origin = Origin(4); },
        "plan 0: forecast: unknown origin 4, this reads 0 to 3"},
       {"a decision with a line end", [](Plan &p) { p.reasons[0].decision.push_back('\n'); },
-       "plan 0: reason 0 is not plain UTF-8"},
+       "plan 0: reasons 0: decision is not plain UTF-8"},
       {"a value that is not UTF-8", [](Plan &p) { p.reasons[1].value.push_back('\xff'); },
-       "plan 0: reason 1 is not plain UTF-8"},
+       "plan 0: reasons 1: value is not plain UTF-8"},
       {"a reason with a bell character", [](Plan &p) { p.reasons[1].reason.push_back('\a'); },
-       "plan 0: reason 1 is not plain UTF-8"},
+       "plan 0: reasons 1: reason is not plain UTF-8"},
       {"a reason of an unknown origin", [](Plan &p) { p.reasons[1].origin = Origin(9); },
-       "plan 0: reason 1: unknown origin 9, this reads 0 to 3"},
+       "plan 0: reasons 1: unknown origin 9, this reads 0 to 3"},
   });
 }
 

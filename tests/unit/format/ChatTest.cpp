@@ -87,17 +87,17 @@ TEST_CASE("broken templates, special tokens and sampling defaults are refused") 
        },
        "chat: the number of special tokens is 67, expected 0 to 64"},
       {"a temperature that is not a number", [](Artifact &a) { a.sampling->temperature = NAN; },
-       "sampling: temperature is nan, expected 0 to 100"},
+       "sampling: temperature is nan, expected a finite number"},
       {"a negative temperature", [](Artifact &a) { a.sampling->temperature = -1; },
        "sampling: temperature is -1"},
       {"a probability above 1", [](Artifact &a) { a.sampling->topP = 1.5f; },
-       "sampling: top-p is 1.5, expected 0 to 1"},
+       "sampling: top_p is 1.5, expected 0 to 1"},
       {"a probability of 0", [](Artifact &a) { a.sampling->topP = 0; },
-       "sampling: top-p is 0, expected a number above 0"},
+       "sampling: top_p is 0, expected a number above 0"},
       {"a negative probability", [](Artifact &a) { a.sampling->minP = -0.5f; },
-       "sampling: min-p is -0.5"},
+       "sampling: min_p is -0.5"},
       {"a penalty of 0", [](Artifact &a) { a.sampling->repetitionPenalty = 0; },
-       "sampling: repetition penalty is 0, expected 0.01 to 100"},
+       "sampling: repetition_penalty is 0, expected 0.01 to 100"},
   };
   for (const Change &change : changes) {
     auto read = readWith(change.apply);

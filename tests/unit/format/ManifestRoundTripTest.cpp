@@ -129,7 +129,8 @@ private:
       p.forecast = {text(), u32(), u64(), u64(), f64(), f64(), f64(),           f64(),
                     f64(),  f64(), f64(), f64(), f64(), f64(), Origin(below(4))};
     if (below(2) == 0)
-      p.miss = {MissAction(1 + below(kMissActions - 1)), uint8_t(u32()), u32(), u32(), u32()};
+      p.miss = {MissAction(1 + below(kNames<MissAction>.size() - 1)), uint8_t(u32()), u32(), u32(),
+                u32()};
     if (below(2) == 0)
       p.rules.baseSlices = p.miss.baseSlices();
     if (below(2) == 0)

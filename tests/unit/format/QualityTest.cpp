@@ -39,11 +39,11 @@ TEST_CASE("quick losses that break a rule are refused") {
     const char *message;
   };
   for (const Change &change : std::vector<Change>{
-           {[](QuickLoss &q) { q.loss = std::nan(""); }, "quick loss: the loss is nan"},
-           {[](QuickLoss &q) { q.klNats = INFINITY; }, "quick loss: the KL divergence is inf"},
-           {[](QuickLoss &q) { q.topDisagreement = 1.5; }, "the top-1 disagreement is 1.5"},
-           {[](QuickLoss &q) { q.windows = 0; }, "quick loss: windows"},
-           {[](QuickLoss &q) { q.windowTokens = 1; }, "quick loss: tokens of a window"}}) {
+           {[](QuickLoss &q) { q.loss = std::nan(""); }, "quick_loss: loss is nan"},
+           {[](QuickLoss &q) { q.klNats = INFINITY; }, "quick_loss: kl_nats is inf"},
+           {[](QuickLoss &q) { q.topDisagreement = 1.5; }, "quick_loss: top_disagreement is 1.5"},
+           {[](QuickLoss &q) { q.windows = 0; }, "quick_loss: windows"},
+           {[](QuickLoss &q) { q.windowTokens = 1; }, "quick_loss: window_tokens"}}) {
     QuickLoss quick = tinyQuickLoss();
     change.apply(quick);
     auto read = readWith(quick);

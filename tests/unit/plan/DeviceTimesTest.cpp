@@ -138,5 +138,5 @@ TEST_CASE("what is computed from an assumption is an assumption") {
   reads.bytesPerSecond[1].origin = Origin::kAssumed;
   CHECK(readNs(reads, 4096, 2).origin == Origin::kAssumed);
   CHECK(worseOf(Origin::kMeasured, Origin::kStated) == Origin::kStated);
-  CHECK(originName(Origin::kAssumed) == "assumed");
+  CHECK(nameOf(Origin::kAssumed) == "assumed");
 }

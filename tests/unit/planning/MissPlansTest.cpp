@@ -11,7 +11,7 @@ TEST_CASE("every rule is read as it is written, to the last bit") {
   std::mt19937 random(3);
   for (int i = 0; i < 2000; ++i) {
     MissRule rule;
-    rule.action = static_cast<MissAction>(random() % kMissActions);
+    rule.action = static_cast<MissAction>(random() % kNames<MissAction>.size());
     if (rule.isLossy() && rule.action != MissAction::kMask)
       rule.waitUpTo = random() % (kFixedPointOne + 1);
     if (rule.action == MissAction::kLower) {

@@ -10,7 +10,7 @@ namespace moert {
 inline std::vector<CacheRules> allRules() {
   std::vector<CacheRules> all;
   for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})
-    for (size_t policy = 0; policy < kEvictionPolicies; ++policy)
+    for (size_t policy = 0; policy < kEvictionScores.size(); ++policy)
       if (kEvictionScores[policy].data == ScoreData::kNothing)
         all.push_back({EvictionPolicy(policy), sharing, PromptSurvival::kEverything});
   for (CacheSharing sharing : {CacheSharing::kLayerQuotas, CacheSharing::kOnePool})

@@ -157,7 +157,7 @@ TEST_CASE("each policy is the row of its number") {
                                                                {kReuseDistance, "reuse-distance"},
                                                                {kWeighted, "weighted"},
                                                                {kImportance, "importance"}};
-  CHECK(std::size(names) == kEvictionPolicies);
+  CHECK(std::size(names) == kEvictionScores.size());
   for (const auto &[policy, name] : names)
     CHECK(scoreOf(policy).name == name);
 }

@@ -49,7 +49,7 @@ constexpr MissRule kLower = {
 } // namespace
 
 TEST_CASE("with every rule, experts that are resident as planned are computed as planned") {
-  for (size_t action = 0; action < kMissActions; ++action) {
+  for (size_t action = 0; action < kNames<MissAction>.size(); ++action) {
     CAPTURE(action);
     Token token;
     for (int32_t expert : token.chosen)

@@ -60,14 +60,14 @@ TEST_CASE("a profile is written as docs/run-profile.md describes") {
       R"("lowered":[2,0,0],"skipped":[1,0,0],"substituted":[0,3,0],"promoted":[0,0,0]})";
   CHECK(
       written(profile, facts) ==
-      R"({"version":1,"program":"moert 1","artifact":"a.moe","weights":"00000000000000ab",)"
+      R"({"version":1,"layers":2,)"
+      R"("parts":["embedding","norms","quantizing","attention_products","attention","router","dense",)"
+      R"("experts","prefetches","sums","head","requests","checksums"],)"
+      R"("program":"moert 1","artifact":"a.moe","weights":"00000000000000ab",)"
       R"("prompt":"00000000000000cd","prompt_file":"p.txt","plan":"25% fate","preset":"fate","io":"threads","isa":"avx2","threads":2,"cores":4,)"
       R"("prefill_chunk_tokens":0,"context_tokens":0,"prompt_tokens":7,"generated_tokens":0,)"
       R"("options":["--temp=0.5","--stop=\""],"end":"length","budget_bytes":0,"accounted_bytes":0,"peak_memory_bytes":0,"available_bytes":1048576,"pool_pages":12,)"
       R"("budget_changes":[{"first_token":3,"budget_bytes":20,"accounted_bytes":19,"plan":"10%","reason":"more room","wall_ns":7}],)"
-      R"("layers":2,)"
-      R"("parts":["embedding","norms","quantizing","attention_products","attention","router","dense",)"
-      R"("experts","prefetches","sums","head","requests","checksums"],)"
       R"("part_weight_bytes":[0,0,0,0,0,0,0,0,0,0,640,0,0],"kv_bytes_per_token":96,)"
       R"("totals":{"prefill":{"steps":1,"tokens":7,"wall_ns":100,"reads":4,"reading_ns":60,"under_way_ns":90,"part_ns":[0,0,0,0,0,0,0,30,0,0,0,0,5],)" +
           columns +
