@@ -158,7 +158,7 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
                         MemoryWarnings &warnings, WorkDirectory &work, WholeProgress &progress,
                         const Session &session) {
   std::string referencePath;
-  if (request.hasTarget() || !inputs.profile) {
+  if (hasReference(request)) {
     Session quiet = session;
     quiet.say = {};
     MOERT_ASSIGN_OR_RETURN(referencePath,
@@ -166,12 +166,17 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
                                           formatChecksum(inputs.hash.sample), request.threads},
                                          work, quiet));
   }
-  if (request.hasTarget())
+  if (hasReference(request))
     MOERT_RETURN_IF_ERROR(tellCosts(request, inputs, referencePath, work, progress, session));
   MOERT_ASSIGN_OR_RETURN(const CompileTexts texts,
                          completeTexts(request, inputs, referencePath, work, session));
-  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<CalibrationProfile> profile,
-                         calibrateForSearch(request, inputs, texts, referencePath, work, session));
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<PooledArtifacts> artifacts,
+                         PooledArtifacts::create(request, inputs.model,
+                                                 profilePathOf(request, work), work.path(),
+                                                 session));
+  MOERT_ASSIGN_OR_RETURN(
+      const std::unique_ptr<CalibrationProfile> profile,
+      calibrateForSearch(request, inputs, texts, referencePath, *artifacts, work, session));
   std::optional<SearchMaterial> material;
   AcceptanceTurn turn;
   if (request.hasTarget()) {
@@ -180,10 +185,7 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
     MOERT_ASSIGN_OR_RETURN(turn, takeAcceptanceLevels(request, inputs.hash, inputs.deviceHash,
                                                       *material, work, session));
   }
-  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<PooledArtifacts> artifacts,
-                         PooledArtifacts::create(request, inputs.model, *profile,
-                                                 profilePathOf(request, work), work.path(),
-                                                 session));
+  MOERT_RETURN_IF_ERROR(artifacts->finish(*profile));
   // One trace, for timing all candidates and for the artifact: as long as the fewest bits allow.
   PlanMaterial planning;
   planning.device = std::move(inputs.device);
@@ -202,13 +204,11 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
                            chooseWidths(request, *material, turn, profile->info(), *artifacts,
                                         times.get(), referencePath, work, session));
   }
-  // With a profile alone there is no reference, and moec emit has to write the same bytes.
-  const bool isMeasured = !request.hasTarget() && request.profilePath.empty();
-  const std::string path = isMeasured ? work.path() + "/unmeasured.moe" : request.outputPath;
+  const std::string path = emittedPathOf(request);
   MOERT_ASSIGN_OR_RETURN(const std::string plans,
                          emitOutput(request, inputs.hash, *artifacts, planning, std::move(chosen),
                                     path, warnings, work, session));
-  if (isMeasured)
+  if (hasQuickLoss(request))
     return finishWithQuickLoss(request, inputs.model, inputs.hash, referencePath, path, plans, work,
                                session);
   sayWritten(path, plans, session);
@@ -241,8 +241,7 @@ Status compileAccurately(const AccurateCompileRequest &asked, const Session &ses
       WorkDirectory::open(request.outputPath, leftWorkOf(request.resume, request.restart), beside));
   // Files in the work directory are closed when the stages return: some file systems cannot remove
   // a directory whose files are open.
-  WholeProgress progress(session.progress,
-                         request.hasTarget() ? stepsOfSearch(request) : std::vector<PlannedStep>());
+  WholeProgress progress(session.progress, stepsOf(request));
   Status status = runStages(request, std::move(inputs), warnings, work, progress,
                             {&progress, session.stop, session.say});
   return work.keepAfter(std::move(status), beside);

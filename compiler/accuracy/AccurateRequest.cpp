@@ -17,6 +17,14 @@ bool calibratesOnSelfText(const AccurateCompileRequest &request) {
          request.profilePath.empty();
 }
 
+bool hasReference(const AccurateCompileRequest &request) {
+  return request.hasTarget() || request.profilePath.empty();
+}
+
+bool hasQuickLoss(const AccurateCompileRequest &request) {
+  return !request.hasTarget() && request.profilePath.empty();
+}
+
 bool acceptsOnSelfText(const AccurateCompileRequest &request) {
   return request.selfTextDocuments > 0 && request.hasTarget() && !isOfItems(request.metric) &&
          request.acceptanceTexts.empty();

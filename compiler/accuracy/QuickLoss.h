@@ -16,6 +16,9 @@ namespace moec {
 /// 5,100 scored tokens: few, so that the measurement takes less time than the calibration.
 constexpr uint32_t kQuickWindows = 20, kQuickWindowTokens = 256;
 
+/// The label of the measurement's step.
+constexpr const char *kMeasuringLoss = "measuring the loss";
+
 /// On documents that calibration has not read: what the checkpoint writes for acceptance tests, of
 /// which a compile with a quick loss has none.
 moert::Result<moert::QuickLoss> measureQuickLoss(const AccurateCompileRequest &request,
