@@ -135,23 +135,18 @@ static void sayWritten(const std::string &path, const std::string &plans, const 
                         formatBytes(std::filesystem::file_size(path, ignored)), plans));
 }
 
-/// Quantizes experts at the request's width and writes the artifact at `path`. Returns what its
-/// plans are.
-static Result<std::string> emitAtWidth(const AccurateCompileRequest &request,
-                                       const CompileInputs &inputs,
-                                       const CalibrationProfile &profile, PlanMaterial &planning,
-                                       const std::string &path, MemoryWarnings &warnings,
-                                       WorkDirectory &work, const Session &session) {
-  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<PooledArtifacts> artifacts,
-                         PooledArtifacts::create(request, inputs.model, profile,
-                                                 profilePathOf(request, work), work.path(),
-                                                 session));
+/// Writes the artifact of experts at the request's one width. Returns what its plans are.
+static Result<std::string>
+emitAtWidth(const AccurateCompileRequest &request, const CompileInputs &inputs,
+            const CalibrationProfile &profile, PooledArtifacts &artifacts, PlanMaterial &planning,
+            MemoryWarnings &warnings, WorkDirectory &work, const Session &session) {
+  MOERT_RETURN_IF_ERROR(artifacts.finish(profile));
   MOERT_ASSIGN_OR_RETURN(planning.learned,
-                         learn(profile, artifacts->fewestExpertBytes(), planning.searchRuns));
+                         learn(profile, artifacts.fewestExpertBytes(), planning.searchRuns));
   ChosenWidths chosen;
-  chosen.assignment = uniformAssignment(artifacts->items().input().problem, 0);
-  return emitOutput(request, inputs.hash, *artifacts, planning, std::move(chosen), path, warnings,
-                    work, session);
+  chosen.assignment = uniformAssignment(artifacts.items().input().problem, 0);
+  return emitOutput(request, inputs.hash, artifacts, planning, std::move(chosen),
+                    emittedPathOf(request), warnings, work, session);
 }
 
 /// Gives the artifact, which is in the work directory, its quick loss and its name.
@@ -185,27 +180,34 @@ static std::string missedStep(uint32_t bits) {
 /// Without a target: experts of the given width, or of the first whose quick loss meets the aim. A
 /// resumed run does not measure again a width that missed it.
 static Status compileAtWidth(AccurateCompileRequest request, CompileInputs &inputs,
-                             const CalibrationProfile &profile, const std::string &referencePath,
+                             const CompileTexts &texts, const std::string &referencePath,
                              MemoryWarnings &warnings, WorkDirectory &work,
                              const Session &session) {
+  const auto artifactsAtWidth = [&] {
+    return PooledArtifacts::create(request, inputs.model, profilePathOf(request, work), work.path(),
+                                   session);
+  };
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<PooledArtifacts> artifacts, artifactsAtWidth());
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<CalibrationProfile> profile,
+                         calibrateForSearch(request, inputs, texts, referencePath,
+                                            keepsProfileRows(request) ? nullptr : artifacts.get(),
+                                            work, session));
   PlanMaterial planning;
   planning.device = std::move(inputs.device);
-  // With a profile alone there is no reference, and moec emit has to write the same bytes.
-  if (!request.profilePath.empty()) {
-    MOERT_ASSIGN_OR_RETURN(const std::string plans,
-                           emitAtWidth(request, inputs, profile, planning, request.outputPath,
-                                       warnings, work, session));
-    sayWritten(request.outputPath, plans, session);
-    sayTo(session, kUnmeasuredText);
-    return {};
-  }
-  const std::string path = work.path() + "/unmeasured.moe";
-  const std::string key = quickLossKey(request, inputs.hash, profile.info());
+  const std::string key = quickLossKey(request, inputs.hash, profile->info());
   while (request.isWidthRaised && work.isMarked(missedStep(*request.bits), key))
     ++*request.bits;
-  for (;;) {
-    MOERT_ASSIGN_OR_RETURN(const std::string plans, emitAtWidth(request, inputs, profile, planning,
-                                                                path, warnings, work, session));
+  for (;; ++*request.bits) {
+    MOERT_ASSIGN_OR_RETURN(artifacts, artifactsAtWidth());
+    MOERT_ASSIGN_OR_RETURN(
+        const std::string plans,
+        emitAtWidth(request, inputs, *profile, *artifacts, planning, warnings, work, session));
+    if (!hasQuickLoss(request)) { // With a profile alone there is no reference.
+      sayWritten(request.outputPath, plans, session);
+      sayTo(session, kUnmeasuredText);
+      return {};
+    }
+    const std::string path = emittedPathOf(request);
     MOERT_ASSIGN_OR_RETURN(
         const QuickLoss quick,
         measureQuickLoss(request, inputs.model, inputs.hash, referencePath, path, work, session));
@@ -215,7 +217,6 @@ static Status compileAtWidth(AccurateCompileRequest request, CompileInputs &inpu
       return finishWithQuickLoss(quick, path, request.outputPath, plans, session);
     MOERT_RETURN_IF_ERROR(work.mark(missedStep(*request.bits), key));
     sayTo(session, missedAimText(*request.bits, *wider, quick));
-    request.bits = wider;
   }
 }
 
@@ -224,7 +225,7 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
                         MemoryWarnings &warnings, WorkDirectory &work, WholeProgress &progress,
                         const Session &session) {
   std::string referencePath;
-  if (request.hasTarget() || !inputs.profile) {
+  if (hasReference(request)) {
     Session quiet = session;
     quiet.say = {};
     MOERT_ASSIGN_OR_RETURN(referencePath,
@@ -232,24 +233,26 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
                                           formatChecksum(inputs.hash.sample), request.threads},
                                          work, quiet));
   }
-  if (request.hasTarget())
+  if (hasReference(request))
     MOERT_RETURN_IF_ERROR(tellCosts(request, inputs, referencePath, work, progress, session));
   MOERT_ASSIGN_OR_RETURN(const CompileTexts texts,
                          completeTexts(request, inputs, referencePath, work, session));
-  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<CalibrationProfile> profile,
-                         calibrateForSearch(request, inputs, texts, referencePath, work, session));
   if (!request.hasTarget())
-    return compileAtWidth(request, inputs, *profile, referencePath, warnings, work, session);
+    return compileAtWidth(request, inputs, texts, referencePath, warnings, work, session);
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<PooledArtifacts> artifacts,
+                         PooledArtifacts::create(request, inputs.model,
+                                                 profilePathOf(request, work), work.path(),
+                                                 session));
+  MOERT_ASSIGN_OR_RETURN(
+      const std::unique_ptr<CalibrationProfile> profile,
+      calibrateForSearch(request, inputs, texts, referencePath, artifacts.get(), work, session));
   MOERT_ASSIGN_OR_RETURN(
       const SearchMaterial material,
       chooseSearchMaterial(request, inputs.hash, texts, profile->info(), session));
   MOERT_ASSIGN_OR_RETURN(
       const AcceptanceTurn turn,
       takeAcceptanceLevels(request, inputs.hash, inputs.deviceHash, material, work, session));
-  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<PooledArtifacts> artifacts,
-                         PooledArtifacts::create(request, inputs.model, *profile,
-                                                 profilePathOf(request, work), work.path(),
-                                                 session));
+  MOERT_RETURN_IF_ERROR(artifacts->finish(*profile));
   // One trace, for timing all candidates and for the artifact: as long as the fewest bits allow.
   PlanMaterial planning;
   planning.device = std::move(inputs.device);
@@ -296,8 +299,7 @@ Status compileAccurately(const AccurateCompileRequest &asked, const Session &ses
     sayTo(session, note);
   // Files in the work directory are closed when the stages return: some file systems cannot remove
   // a directory whose files are open.
-  WholeProgress progress(session.progress,
-                         request.hasTarget() ? stepsOfSearch(request) : std::vector<PlannedStep>());
+  WholeProgress progress(session.progress, stepsOf(request));
   Status status = runStages(request, std::move(inputs), warnings, work, progress,
                             {&progress, session.stop, session.say});
   return work.keepAfter(std::move(status), beside);

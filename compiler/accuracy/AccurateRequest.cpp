@@ -17,6 +17,18 @@ bool calibratesOnSelfText(const AccurateCompileRequest &request) {
          request.profilePath.empty();
 }
 
+bool hasReference(const AccurateCompileRequest &request) {
+  return request.hasTarget() || request.profilePath.empty();
+}
+
+bool hasQuickLoss(const AccurateCompileRequest &request) {
+  return !request.hasTarget() && request.profilePath.empty();
+}
+
+bool keepsProfileRows(const AccurateCompileRequest &request) {
+  return hasQuickLoss(request) && request.isWidthRaised;
+}
+
 bool acceptsOnSelfText(const AccurateCompileRequest &request) {
   return request.selfTextDocuments > 0 && request.hasTarget() && !isOfItems(request.metric) &&
          request.acceptanceTexts.empty();

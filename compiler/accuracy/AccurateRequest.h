@@ -67,6 +67,15 @@ bool isPossibleTarget(double target, moert::LossMetric metric);
 /// Refuses a metric of items, and numbers out of range.
 moert::Status checkQuantileTarget(const moert::QuantileLoss &target, moert::LossMetric metric);
 
+/// Whether something executes the checkpoint; with a profile alone nothing does.
+bool hasReference(const AccurateCompileRequest &request);
+/// Whether the artifact gets a quick loss. With a profile alone moec emit has to write the same
+/// bytes.
+bool hasQuickLoss(const AccurateCompileRequest &request);
+/// Whether the profile keeps the rows of all layers: experts may be quantized at another width than
+/// the first.
+bool keepsProfileRows(const AccurateCompileRequest &request);
+
 /// Self-written documents serve whichever of the two has no text or profile of its own.
 bool calibratesOnSelfText(const AccurateCompileRequest &request);
 bool acceptsOnSelfText(const AccurateCompileRequest &request);

@@ -40,26 +40,42 @@ Result<std::vector<ExpertGrid>> poolGridsOf(const AccurateCompileRequest &reques
   return grids;
 }
 
-Status PooledArtifacts::fillPool(const CalibrationProfile &profile) {
-  mlir::moe::CompileOptions passes = request.passes;
-  passes.budgets.clear();
-  MOERT_ASSIGN_OR_RETURN(EmitPlan layers, ir->plan({}, passes));
-  for (const MoeLayer &layer : layers.artifact.moeLayers)
-    for (const ExpertMatrix &matrix : layer.matrices)
-      weights += layer.experts.size() * uint64_t(matrix.shape.rows) * matrix.shape.cols;
+Status PooledArtifacts::openPool(const CalibrationInfo &info) {
   PoolOptions options;
   options.directory = directory + "/pool";
   options.method = request.method;
   MOERT_ASSIGN_OR_RETURN(options.grids, poolGridsOf(request, layers.artifact.moeLayers));
-  options.activationGroup = passes.activationGroup;
-  options.nested = passes.nested;
-  options.checkpointHash = profile.info().checkpointHash;
+  options.activationGroup = request.passes.activationGroup;
+  options.nested = request.passes.nested;
+  options.checkpointHash = info.checkpointHash;
   options.threads = request.threads;
   options.stop = session.stop;
   options.progress = session.progress;
   MOERT_RETURN_IF_ERROR(makeDirectory(options.directory));
-  MOERT_ASSIGN_OR_RETURN(pool, ExpertPool::fill(layers, model.checkpoint, profile, options));
+  MOERT_ASSIGN_OR_RETURN(pool, ExpertPool::open(layers, info, options));
   return {};
+}
+
+Status PooledArtifacts::fillLayer(const CalibrationProfile &profile, size_t layer,
+                                  const std::function<void(double)> &advance) {
+  if (!pool)
+    MOERT_RETURN_IF_ERROR(openPool(profile.info()));
+  size_t done = 0;
+  return pool->fillLayer(layers, model.checkpoint, profile, layer,
+                         [&](bool) { advance(double(++done) / double(pool->expertsOf(layer))); });
+}
+
+Status PooledArtifacts::fillPool(const CalibrationProfile &profile) {
+  if (!pool)
+    MOERT_RETURN_IF_ERROR(openPool(profile.info()));
+  return pool->fill(layers, model.checkpoint, profile);
+}
+
+Status PooledArtifacts::finish(const CalibrationProfile &profile) {
+  MOERT_RETURN_IF_ERROR(fillPool(profile));
+  if (request.method == QuantizeMethod::kGptq)
+    feedback.emplace(profile);
+  return makeItems(profile.info());
 }
 
 Status PooledArtifacts::makeItems(const CalibrationInfo &info) {
@@ -76,17 +92,26 @@ Status PooledArtifacts::makeItems(const CalibrationInfo &info) {
 
 Result<std::unique_ptr<PooledArtifacts>>
 PooledArtifacts::create(const AccurateCompileRequest &request, const ImportedModel &model,
-                        const CalibrationProfile &profile, std::string profilePath,
-                        const std::string &directory, const Session &session) {
+                        std::string profilePath, const std::string &directory,
+                        const Session &session) {
   std::unique_ptr<PooledArtifacts> artifacts(
       new PooledArtifacts(request, model, std::move(profilePath), directory, session));
   static const Session quiet;
   MOERT_ASSIGN_OR_RETURN(artifacts->ir, ModelIr::create(model, quiet));
-  MOERT_RETURN_IF_ERROR(artifacts->fillPool(profile));
-  if (request.method == QuantizeMethod::kGptq)
-    artifacts->feedback.emplace(profile);
-  MOERT_RETURN_IF_ERROR(artifacts->makeItems(profile.info()));
+  mlir::moe::CompileOptions passes = request.passes;
+  passes.budgets.clear();
+  MOERT_ASSIGN_OR_RETURN(artifacts->layers, artifacts->ir->plan({}, passes));
+  for (const MoeLayer &layer : artifacts->layers.artifact.moeLayers)
+    for (const ExpertMatrix &matrix : layer.matrices)
+      artifacts->weights += layer.experts.size() * uint64_t(matrix.shape.rows) * matrix.shape.cols;
   return artifacts;
+}
+
+uint64_t PooledArtifacts::layerBytes() const {
+  uint64_t most = 0;
+  for (const MoeLayer &layer : layers.artifact.moeLayers)
+    most = std::max(most, ExpertPool::layerBytes(layer, request.calibrationTokens));
+  return most;
 }
 
 uint64_t PooledArtifacts::fewestExpertBytes() const {

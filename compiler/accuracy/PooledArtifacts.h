@@ -12,6 +12,7 @@
 #include "compiler/pool/ResidentFeedback.h"
 #include "compiler/profile/CalibrationProfile.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,14 +27,25 @@ moert::Result<std::vector<ExpertGrid>> poolGridsOf(const AccurateCompileRequest 
                                                    std::span<const moert::MoeLayer> layers);
 
 /// Owns the pool; borrows the request, the model and the session, which outlive it. One thread.
+/// The functions after finish() may be called after it.
 class PooledArtifacts {
 public:
-  /// Fills the pool in the directory; a partly filled pool is resumed. The path is that of the
-  /// profile, for the planned module.
+  /// The pool is in the directory; a partly filled one is resumed. The path is that of the profile,
+  /// for the planned module.
   static moert::Result<std::unique_ptr<PooledArtifacts>>
-  create(const AccurateCompileRequest &request, const ImportedModel &model,
-         const CalibrationProfile &profile, std::string profilePath, const std::string &directory,
-         const Session &session);
+  create(const AccurateCompileRequest &request, const ImportedModel &model, std::string profilePath,
+         const std::string &directory, const Session &session);
+
+  /// Fills one layer of the pool while the model is calibrated; `advance` gets the part that is
+  /// done.
+  moert::Status fillLayer(const CalibrationProfile &profile, size_t layer,
+                          const std::function<void(double)> &advance);
+  /// Memory that fillLayer() takes at least.
+  uint64_t layerBytes() const;
+  /// Fills all layers that are not filled yet, as a step.
+  moert::Status fillPool(const CalibrationProfile &profile);
+  /// fillPool(), and what the functions below need. The profile outlives this.
+  moert::Status finish(const CalibrationProfile &profile);
 
   const Checkpoint &checkpoint() const { return model.checkpoint; }
   /// The items whose widths an assignment chooses.
@@ -64,7 +76,7 @@ private:
       : request(asked), model(imported), profilePath(std::move(profile)),
         directory(std::move(where)), session(told) {}
 
-  moert::Status fillPool(const CalibrationProfile &profile);
+  moert::Status openPool(const CalibrationInfo &info);
   moert::Status makeItems(const CalibrationInfo &info);
 
   const AccurateCompileRequest &request;
@@ -73,6 +85,7 @@ private:
   std::string directory;
   const Session &session;
   std::unique_ptr<ModelIr> ir;
+  EmitPlan layers; // Formats are not used.
   std::unique_ptr<ExpertPool> pool;
   std::optional<ResidentFeedback> feedback; // For error feedback only.
   std::optional<WidthItems> widthItems;     // Declared after the pool, which it borrows.

@@ -47,8 +47,8 @@ static Result<WindowSet> writeWindows(const AccurateCompileRequest &request,
                                       const std::string &referencePath, const WorkDirectory &work,
                                       const Session &session) {
   MOERT_ASSIGN_OR_RETURN(const std::string path,
-                         writeSelfText(request, SelfTextUse::kAcceptance, kQuickWindows, checkpoint,
-                                       referencePath, work, session));
+                         writeSelfText(request, SelfTextUse::kAcceptance, kWritingMeasured,
+                                       kQuickWindows, checkpoint, referencePath, work, session));
   AccurateCompileRequest written = request;
   written.calibrationTexts.clear();
   written.acceptanceTexts = {path};
@@ -68,8 +68,7 @@ Result<QuickLoss> measureQuickLoss(const AccurateCompileRequest &asked, const Im
   MOERT_ASSIGN_OR_RETURN(const WindowSet windows,
                          writeWindows(request, model, checkpoint, referencePath, work, session));
   if (session.progress)
-    session.progress->beginCounting("measuring the loss", "windows", windows.windows,
-                                    windows.windows, 0);
+    session.progress->beginCounting(kMeasuringLoss, "windows", 1, windows.windows, 0);
   auto scores = evaluateBeside(
       artifactPath, referencePath, windows, request.amounts.windowTokens, request.threads,
       [&](uint64_t done, uint64_t) {

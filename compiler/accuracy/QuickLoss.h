@@ -27,6 +27,9 @@ std::optional<uint32_t> widthAfter(uint32_t bits, const moert::QuickLoss &quick)
 /// The line for the user where the width missed the aim.
 std::string missedAimText(uint32_t bits, uint32_t wider, const moert::QuickLoss &quick);
 
+/// The label of the measurement's step.
+constexpr const char *kMeasuringLoss = "measuring the loss";
+
 /// On documents that calibration has not read: what the checkpoint writes for acceptance tests, of
 /// which a compile with a quick loss has none.
 moert::Result<moert::QuickLoss> measureQuickLoss(const AccurateCompileRequest &request,

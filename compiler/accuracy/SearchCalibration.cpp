@@ -10,7 +10,8 @@ using namespace moert;
 namespace moec {
 
 Result<std::string> writeSelfText(const AccurateCompileRequest &request, SelfTextUse use,
-                                  uint64_t documents, const CheckpointHash &checkpoint,
+                                  const char *label, uint64_t documents,
+                                  const CheckpointHash &checkpoint,
                                   const std::string &referencePath, const WorkDirectory &work,
                                   const Session &session) {
   SelfTextRequest text;
@@ -18,6 +19,7 @@ Result<std::string> writeSelfText(const AccurateCompileRequest &request, SelfTex
   text.documents = documents;
   text.seed = request.seed;
   text.use = use;
+  text.label = label;
   text.documentTokens = request.amounts.windowTokens;
   text.threads = request.threads;
   return writeSelfTextInto(work, checkpoint, std::move(text), session);
@@ -31,15 +33,17 @@ Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, Compil
     return std::move(inputs.texts);
   const auto [calibrated, accepted] = selfWrittenOf(request);
   AccurateCompileRequest written = request;
-  const auto write = [&](SelfTextUse use, uint64_t documents) {
-    return writeSelfText(request, use, documents, inputs.hash, referencePath, work, session);
+  const auto write = [&](SelfTextUse use, const char *label, uint64_t documents) {
+    return writeSelfText(request, use, label, documents, inputs.hash, referencePath, work, session);
   };
   if (calibrates) {
-    MOERT_ASSIGN_OR_RETURN(std::string path, write(SelfTextUse::kCalibration, calibrated));
+    MOERT_ASSIGN_OR_RETURN(std::string path,
+                           write(SelfTextUse::kCalibration, kWritingCalibration, calibrated));
     written.calibrationTexts = {std::move(path)};
   }
   if (accepts) {
-    MOERT_ASSIGN_OR_RETURN(std::string path, write(SelfTextUse::kAcceptance, accepted));
+    MOERT_ASSIGN_OR_RETURN(std::string path,
+                           write(SelfTextUse::kAcceptance, kWritingAcceptance, accepted));
     written.acceptanceTexts = {std::move(path)};
   }
   sayTo(session,
@@ -58,8 +62,9 @@ Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, Compil
 /// Everything that decides the bytes of a profile.
 static std::string profileKey(const AccurateCompileRequest &request, const CompileInputs &inputs,
                               const CompileTexts &texts) {
-  std::string key = strCat(formatChecksum(inputs.hash.sample), " ", request.calibrationTokens, " ",
-                           request.seed, " '", request.documentSeparator, "'");
+  std::string key =
+      strCat(formatChecksum(inputs.hash.sample), " ", request.calibrationTokens, " ", request.seed,
+             " '", request.documentSeparator, "'", keepsProfileRows(request) ? " rows" : "");
   for (const SearchText &text : texts.calibration)
     key += strCat(" ", formatChecksum(text.hash));
   return key;
@@ -72,23 +77,35 @@ std::string profilePathOf(const AccurateCompileRequest &request, const WorkDirec
 Result<std::unique_ptr<CalibrationProfile>>
 calibrateForSearch(const AccurateCompileRequest &request, CompileInputs &inputs,
                    const CompileTexts &texts, const std::string &referencePath,
-                   const WorkDirectory &work, const Session &session) {
+                   PooledArtifacts *artifacts, const WorkDirectory &work, const Session &session) {
   if (inputs.profile)
     return std::move(inputs.profile);
   CalibrateOptions options = calibrateOptions(request, inputs.model, texts);
   options.outputPath = profilePathOf(request, work);
   const std::string key = profileKey(request, inputs, texts);
   if (work.isMarked("calibration", key)) {
-    if (auto kept = openProfileOf(inputs, options.outputPath); kept.isOk())
-      return kept;
+    if (auto kept = openProfileOf(inputs, options.outputPath); kept.isOk()) {
+      const Status filled = artifacts ? artifacts->fillPool(**kept) : Status();
+      if (filled.isOk())
+        return kept;
+      if (filled.code() != StatusCode::kInvalidInput)
+        return filled;
+    }
   }
   MOERT_RETURN_IF_ERROR(work.unmark("calibration"));
   options.referencePath = referencePath;
   options.threads = request.threads;
   options.resume = request.resume;
   options.startsOverIfRefused = true;
-  MOERT_RETURN_IF_ERROR(
-      calibrate(inputs.model.checkpoint, options, {session.progress, session.stop, {}}));
+  CalibrateListeners listeners{session.progress, session.stop};
+  if (artifacts) {
+    listeners.onLayer = [&](const CalibrationProfile &profile, size_t layer,
+                            const std::function<void(double)> &advance) {
+      return artifacts->fillLayer(profile, layer, advance);
+    };
+    listeners.layerBytes = artifacts->layerBytes();
+  }
+  MOERT_RETURN_IF_ERROR(calibrate(inputs.model.checkpoint, options, listeners));
   MOERT_RETURN_IF_ERROR(work.mark("calibration", key));
   return openProfileOf(inputs, options.outputPath);
 }

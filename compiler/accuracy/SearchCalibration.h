@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/accuracy/CompileInputs.h"
+#include "compiler/accuracy/PooledArtifacts.h"
 #include "compiler/commands/SelfText.h"
 #include "compiler/session/WorkDirectory.h"
 
@@ -11,10 +12,12 @@
 
 namespace moec {
 
-/// Has the checkpoint write documents of one window of the request each, for one use. Returns their
-/// path in the work directory; an interrupted run's documents there are reused.
+/// Has the checkpoint write documents of one window of the request each, for one use, as a step
+/// with that label. Returns their path in the work directory; an interrupted run's documents there
+/// are reused.
 moert::Result<std::string> writeSelfText(const AccurateCompileRequest &request, SelfTextUse use,
-                                         uint64_t documents, const CheckpointHash &checkpoint,
+                                         const char *label, uint64_t documents,
+                                         const CheckpointHash &checkpoint,
                                          const std::string &referencePath,
                                          const WorkDirectory &work, const Session &session);
 
@@ -28,11 +31,13 @@ moert::Result<CompileTexts> completeTexts(const AccurateCompileRequest &request,
 /// Path of the given profile, or of the one that calibrateForSearch() makes.
 std::string profilePathOf(const AccurateCompileRequest &request, const WorkDirectory &work);
 
-/// The given profile, or that of a calibration on the texts. An earlier run's profile of the same
-/// checkpoint, texts and options is reused; a damaged one is replaced.
+/// The given profile, or that of a calibration on the texts, which fills the artifacts' pool layer
+/// by layer and has no rows afterwards; without artifacts the profile keeps its rows. An earlier
+/// run's profile of the same checkpoint, texts and options is reused with its pool; a damaged one
+/// is replaced, and one whose pool lacks an expert.
 moert::Result<std::unique_ptr<CalibrationProfile>>
 calibrateForSearch(const AccurateCompileRequest &request, CompileInputs &inputs,
                    const CompileTexts &texts, const std::string &referencePath,
-                   const WorkDirectory &work, const Session &session);
+                   PooledArtifacts *artifacts, const WorkDirectory &work, const Session &session);
 
 } // namespace moec

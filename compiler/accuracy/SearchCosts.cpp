@@ -1,7 +1,9 @@
 #include "compiler/accuracy/SearchCosts.h"
 
 #include "compiler/accuracy/PooledArtifacts.h"
+#include "compiler/accuracy/QuickLoss.h"
 #include "compiler/accuracy/SearchedWidths.h"
+#include "compiler/commands/SelfText.h"
 #include "compiler/quantize/QuantizeExpert.h"
 #include "compiler/search/KeptRows.h"
 #include "compiler/search/WindowLanes.h"
@@ -33,33 +35,47 @@ namespace {
 /// What the probe found.
 struct Rates {
   double window = 0; // Seconds of the reference's windows, one after another, on all threads.
-  double expert = 0; // Seconds in which all threads quantize one.
+  double expert = 0; // Seconds in which all threads quantize one at every width...
+  double weight = 0; // ...and of that, a weight at one width.
 };
 
 } // namespace
 
-// Labels of steps, as their begin() has them.
-constexpr const char *kWritingCalibration = "writing calibration text",
-                     *kWritingAcceptance = "writing acceptance text", *kCalibrating = "calibrating",
-                     *kQuantizing = "quantizing experts", *kMeasuring = "measuring losses";
-
-static std::string writingOutput(const AccurateCompileRequest &request) {
-  return "writing " + request.outputPath;
+std::string emittedPathOf(const AccurateCompileRequest &request) {
+  return hasQuickLoss(request) ? WorkDirectory::pathOf(request.outputPath) + "/unmeasured.moe"
+                               : request.outputPath;
 }
 
-std::vector<PlannedStep> stepsOfSearch(const AccurateCompileRequest &request) {
-  std::vector<PlannedStep> steps = {
-      {"writing " + WorkDirectory::pathOf(request.outputPath) + "/reference.moe", 0.0}};
-  const auto add = [&](std::string label) { steps.push_back({std::move(label), std::nullopt}); };
-  if (calibratesOnSelfText(request))
-    add(kWritingCalibration);
-  if (acceptsOnSelfText(request))
-    add(kWritingAcceptance);
-  if (request.profilePath.empty())
-    add(kCalibrating);
-  add(kQuantizing);
-  add(kMeasuring);
-  add(writingOutput(request));
+static std::string writingOutput(const AccurateCompileRequest &request) {
+  return "writing " + emittedPathOf(request);
+}
+
+/// Whether experts are quantized as a step of its own, after calibration.
+static bool quantizesAlone(const AccurateCompileRequest &request) {
+  return !request.profilePath.empty() || keepsProfileRows(request);
+}
+
+static const char *calibrating(const AccurateCompileRequest &request) {
+  return quantizesAlone(request) ? kCalibrating : kCalibratingExperts;
+}
+
+std::vector<PlannedStep> stepsOf(const AccurateCompileRequest &request) {
+  std::vector<PlannedStep> steps;
+  if (hasReference(request)) // It is there before the others are planned.
+    steps.push_back(
+        {"writing " + WorkDirectory::pathOf(request.outputPath) + "/reference.moe", 0.0});
+  const auto add = [&](bool isThere, std::string label) {
+    if (isThere)
+      steps.push_back({std::move(label), std::nullopt});
+  };
+  add(calibratesOnSelfText(request), kWritingCalibration);
+  add(acceptsOnSelfText(request), kWritingAcceptance);
+  add(request.profilePath.empty(), calibrating(request));
+  add(quantizesAlone(request), kQuantizingExperts);
+  add(request.hasTarget(), kMeasuringLosses);
+  add(true, writingOutput(request));
+  add(hasQuickLoss(request), kWritingMeasured);
+  add(hasQuickLoss(request), kMeasuringLoss);
   return steps;
 }
 
@@ -114,8 +130,8 @@ static Result<double> secondsOfWindow(const AccurateCompileRequest &request,
 }
 
 // Random weights and inputs: what an expert takes does not depend on them.
-static Result<double> secondsOfExpert(const AccurateCompileRequest &request,
-                                      const MoeLayer &layer) {
+static Status probeExpert(const AccurateCompileRequest &request, const MoeLayer &layer,
+                          Rates &rates) {
   const uint32_t hidden = layer.matrices[0].shape.cols, width = layer.matrices[0].shape.rows;
   const uint64_t tokens = divideUp(request.calibrationTokens * layer.topK, layer.experts.size());
   RandomStream random(1);
@@ -130,7 +146,9 @@ static Result<double> secondsOfExpert(const AccurateCompileRequest &request,
       quantizeExpert({hidden, width, gate, up, down, {layer.activation, {}, {}, {}}},
                      {rows, ofRouter}, &moments, request.method, grids)
           .status());
-  return double(monotonicNs() - begin) / kSecondNs / std::max(request.threads, 1u);
+  rates.expert = double(monotonicNs() - begin) / kSecondNs / std::max(request.threads, 1u);
+  rates.weight = rates.expert / double(3 * weights * grids.size());
+  return {};
 }
 
 static uint64_t acceptedWindows(const AccurateCompileRequest &request, const CompileInputs &inputs,
@@ -151,15 +169,18 @@ static uint64_t diskBytes(const AccurateCompileRequest &request, const Artifact 
   double widths = 0, weights = 0;
   for (const ExpertWidth &width : searchedWidths(request))
     widths += width.meanBits() + 0.25; // With scales of a byte for 32.
-  uint64_t profile = 0;
+  // The traces of all layers, and the rows of one at a time, unless they are kept.
+  const uint64_t layersOfRows = keepsProfileRows(request) ? reference.moeLayers.size() : 1;
+  uint64_t profile =
+      request.calibrationTokens * layersOfRows * 2 * (reference.model.hiddenSize + 1ull);
   for (const MoeLayer &layer : reference.moeLayers) {
     for (const ExpertMatrix &matrix : layer.matrices)
       weights += double(layer.experts.size()) * matrix.shape.rows * matrix.shape.cols;
     const uint64_t candidates = 4 * candidatesOf(uint32_t(layer.experts.size()), layer.topK);
-    profile += request.calibrationTokens *
-               (2ull * reference.model.hiddenSize + 6 + 6ull * (layer.topK + candidates));
+    profile += request.calibrationTokens * (4 + 6ull * (layer.topK + candidates));
   }
-  const uint64_t rows = isOfItems(request.metric) || request.metric != LossMetric::kPerplexity
+  const uint64_t rows = !request.hasTarget() ? 0
+                        : isOfItems(request.metric) || request.metric != LossMetric::kPerplexity
                             ? amounts.searchWindows
                             : amounts.probeWindows;
   uint64_t residents = 0;
@@ -179,24 +200,38 @@ Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inp
     return {};
   Rates rates;
   MOERT_ASSIGN_OR_RETURN(rates.window, secondsOfWindow(request, referencePath, session));
-  MOERT_ASSIGN_OR_RETURN(rates.expert, secondsOfExpert(request, reference.moeLayers.front()));
+  MOERT_RETURN_IF_ERROR(probeExpert(request, reference.moeLayers.front(), rates));
   const TextAmounts amounts = amountsOf(request);
   const SelfWritten written = selfWrittenOf(request);
   uint64_t experts = 0;
   for (const MoeLayer &layer : reference.moeLayers)
     experts += layer.experts.size();
-  // Each class of resident weights is probed at one width or two.
-  constexpr uint64_t kResidentProbes = 10;
-  const uint64_t probes = reference.moeLayers.size() + kResidentProbes;
-  const SearchWork search = usualWork(request, amounts.searchWindows, amounts.probeWindows,
-                                      acceptedWindows(request, inputs, written.accepted), probes);
   progress.expect(kWritingCalibration, kWritingCost * rates.window * double(written.calibrated));
   progress.expect(kWritingAcceptance, kWritingCost * rates.window * double(written.accepted));
-  progress.expect(kCalibrating, kCalibrationCost * rates.window *
-                                    double(request.calibrationTokens / amounts.windowTokens));
-  progress.expect(kQuantizing, rates.expert * double(experts));
-  progress.expect(kMeasuring, secondsOf(search, rates.window));
-  progress.expect(writingOutput(request), 0);
+  const double quantizing = rates.expert * double(experts);
+  progress.expect(calibrating(request),
+                  kCalibrationCost * rates.window *
+                          double(request.calibrationTokens / amounts.windowTokens) +
+                      (quantizesAlone(request) ? 0 : quantizing));
+  progress.expect(kQuantizingExperts, quantizing);
+  // An artifact's experts are copied; its other matrices are quantized anew.
+  uint64_t residents = 0;
+  for (const ResidentWeight &weight : reference.residents)
+    residents += uint64_t(weight.shape.rows) * weight.shape.cols;
+  const double writing = rates.weight * double(residents);
+  progress.expect(writingOutput(request), writing);
+  if (request.hasTarget()) {
+    // Each class of resident weights is probed at one width or two.
+    constexpr uint64_t kResidentProbes = 10;
+    const uint64_t probes = reference.moeLayers.size() + kResidentProbes;
+    const SearchWork search = usualWork(request, amounts.searchWindows, amounts.probeWindows,
+                                        acceptedWindows(request, inputs, written.accepted), probes);
+    progress.expect(kMeasuringLosses,
+                    secondsOf(search, rates.window) + writing * double(search.artifacts()));
+  }
+  const double quickWindows = double(kQuickWindows) * kQuickWindowTokens / amounts.windowTokens;
+  progress.expect(kWritingMeasured, kWritingCost * rates.window * quickWindows);
+  progress.expect(kMeasuringLoss, (1 + kCandidateCost) * rates.window * quickWindows);
   std::error_code ignored;
   const uint64_t bytes =
       std::filesystem::file_size(referencePath, ignored) + diskBytes(request, reference);

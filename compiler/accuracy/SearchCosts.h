@@ -1,5 +1,5 @@
-// The estimate that a compilation to an accuracy target prints before it begins: its steps, and the
-// time and disk that all of them take. Times follow from a short probe of this machine: some
+// The estimate that a calibrated compilation prints before it begins: its steps, and the time and
+// disk that all of them take. Times follow from a short probe of this machine: some
 // windows that the reference executes, and an expert that is quantized at every width.
 #pragma once
 
@@ -14,8 +14,11 @@
 
 namespace moec {
 
-/// The steps of a request with a target, in order, without times.
-std::vector<PlannedStep> stepsOfSearch(const AccurateCompileRequest &request);
+/// Where the artifact is written: before a quick loss is added to it, in the work directory.
+std::string emittedPathOf(const AccurateCompileRequest &request);
+
+/// The steps of a request in order, without times.
+std::vector<PlannedStep> stepsOf(const AccurateCompileRequest &request);
 
 /// What a usual search evaluates.
 SearchWork usualWork(const AccurateCompileRequest &request, uint64_t searchWindows,

@@ -16,6 +16,11 @@ uint64_t SearchWork::windows() const {
   return sum;
 }
 
+uint64_t SearchWork::artifacts() const {
+  return of(SearchPass::kCandidate).count + of(SearchPass::kProbe).count +
+         of(SearchPass::kAcceptance).count;
+}
+
 double secondsOf(const SearchWork &work, double referenceSeconds) {
   const auto windowsOf = [&](SearchPass pass) {
     return double(work.of(pass).count * work.of(pass).windows);
@@ -31,7 +36,7 @@ SearchProgress::SearchProgress(Progress *told, const char *unit, const SearchWor
     : progress(told), work(expectedWork), expected(expectedWork.windows()), now(clock),
       lastNs(clock()) {
   if (progress)
-    progress->beginCounting("measuring losses", unit, 1, expected, 0);
+    progress->beginCounting(kMeasuringLosses, unit, 1, expected, 0);
 }
 
 SearchProgress::~SearchProgress() {
@@ -76,29 +81,31 @@ void SearchProgress::restorePass(SearchPass pass, uint64_t windows) {
 }
 
 std::optional<double> SearchProgress::seconds(SearchPass pass) const {
-  const auto rateOf = [&](std::initializer_list<SearchPass> passes) -> std::optional<double> {
+  // What is expected counts as half a pass: the first windows come after making an artifact.
+  const auto rateOf = [&](std::initializer_list<SearchPass> passes,
+                          std::optional<double> expectedRate) {
     uint64_t windows = 0, ns = 0;
     for (SearchPass one : passes) {
       windows += done[static_cast<size_t>(one)].timed;
       ns += done[static_cast<size_t>(one)].ns;
     }
-    return windows == 0 ? std::nullopt : std::optional(double(ns) / kSecondNs / double(windows));
+    const double trust = expectedRate ? double(work.of(*passes.begin()).windows) / 2 : 0;
+    const double all = trust + double(windows);
+    return all > 0
+               ? std::optional((double(ns) / kSecondNs + trust * expectedRate.value_or(0)) / all)
+               : std::nullopt;
   };
-  const std::optional<double> reference = rateOf({SearchPass::kReference});
-  std::optional<double> candidate = rateOf({SearchPass::kCandidate, SearchPass::kProbe});
-  if (!candidate && reference)
-    candidate = kCandidateCost * *reference;
-  const std::optional<double> both = rateOf({SearchPass::kAcceptance});
-  switch (pass) {
-  case SearchPass::kReference:
+  const std::optional<double> reference = rateOf({SearchPass::kReference}, std::nullopt);
+  if (pass == SearchPass::kReference)
     return reference;
-  case SearchPass::kCandidate:
-  case SearchPass::kProbe:
-    return candidate;
-  case SearchPass::kAcceptance:
-    return both || !reference ? both : *reference + *candidate;
-  }
-  return std::nullopt;
+  const auto times = [](double factor, std::optional<double> rate) {
+    return rate ? std::optional(factor * *rate) : rate;
+  };
+  const std::optional<double> candidate =
+      rateOf({SearchPass::kCandidate, SearchPass::kProbe}, times(kCandidateCost, reference));
+  return pass == SearchPass::kAcceptance
+             ? rateOf({pass}, reference ? std::optional(*reference + *candidate) : reference)
+             : candidate;
 }
 
 // Once a test has begun, only few candidates are measured between tests.

@@ -13,6 +13,9 @@
 
 namespace moec {
 
+/// The label of the search's step.
+constexpr const char *kMeasuringLosses = "measuring losses";
+
 constexpr size_t kSearchPasses = 4;
 
 /// What a usual search evaluates: passes of each kind, and windows or items of one.
@@ -25,6 +28,8 @@ struct SearchWork {
   Passes &of(SearchPass pass) { return passes[static_cast<size_t>(pass)]; }
   const Passes &of(SearchPass pass) const { return passes[static_cast<size_t>(pass)]; }
   uint64_t windows() const;
+  /// Those that are made: one for each pass but the reference's.
+  uint64_t artifacts() const;
 };
 
 /// The time of a candidate's window in that of a reference's, before one is measured: 0.46 at 4

@@ -93,7 +93,7 @@ static uint64_t fingerprintOf(const CalibrationInfo &info, const Artifact &artif
 }
 
 static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
-                                           const CalibrationInfo &info) {
+                                           const CalibrationInfo &info, uint64_t layerBytes) {
   // Buffers for writing states, and small allocations.
   constexpr uint64_t kOwnBytes = uint64_t(8) << 20;
   LayerwiseOptions layerwise;
@@ -104,7 +104,7 @@ static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
   layerwise.threads = options.threads;
   // The model's tables, the tokens, and earlier allocations of the caller are in memory by now.
   layerwise.extraBytes = privateMemoryBytes() + ProfileWriter::memoryBytes(info) +
-                         LayerCollector::memoryBytes(info) + kOwnBytes;
+                         LayerCollector::memoryBytes(info) + kOwnBytes + layerBytes;
   return layerwise;
 }
 
@@ -126,15 +126,22 @@ private:
   Status executeAll();
   Status executeSegment(uint32_t segment);
   Status finishSegment(uint32_t segment);
+  Status handOver(size_t moeLayer, const std::function<void(double)> &advance);
 
   void removeJournal() const { ::unlink(CalibrationJournal::pathOf(options.outputPath).c_str()); }
   const std::vector<int32_t> &tokens() const { return writer->header().info.tokens; }
+  /// Segments, and layers that are handed over, of which `part` of one more.
+  void advance(double part) const {
+    if (listeners.progress)
+      listeners.progress->advanceTo(uint64_t((double(steps) + part) * double(tokens().size())));
+  }
 
   const CalibrateOptions &options;
   const CalibrateListeners &listeners;
   const Model &model;
   uint64_t fingerprint = 0;
   uint32_t firstSegment = 0; // Earlier ones are finished.
+  uint64_t steps = 0;        // That are done.
   uint32_t batchWindows = 0;
   std::unique_ptr<LayerwiseExecutor> executor;
   std::optional<ProfileWriter> writer;
@@ -176,8 +183,16 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
   MOERT_ASSIGN_OR_RETURN(ProfileWriter resumed,
                          ProfileWriter::resume(options.outputPath, std::move(journal.header),
                                                journal.finishedLayers, journal.finishedInputs));
-  firstSegment = journal.segments;
   writer.emplace(std::move(resumed));
+  writer->keep();
+  const size_t handed = listeners.onLayer ? writer->finishedLayers() : 0;
+  for (size_t layer = 0; layer < handed; ++layer)
+    if (Status status = handOver(layer, [](double) {}); !status.isOk()) {
+      writer.reset(); // Its lock would refuse starting over.
+      return status;
+    }
+  firstSegment = journal.segments;
+  steps = firstSegment + handed;
   states.emplace(std::move(file));
   if (listeners.say)
     listeners.say(strCat("resuming after ", writer->finishedLayers(), " of ",
@@ -202,7 +217,7 @@ Result<bool> Calibration::resume(uint64_t stateBytes) {
 }
 
 Status Calibration::start(CalibrationInfo info) {
-  LayerwiseOptions layerwise = layerwiseOptionsOf(options, info);
+  LayerwiseOptions layerwise = layerwiseOptionsOf(options, info, listeners.layerBytes);
   MOERT_ASSIGN_OR_RETURN(LayerwiseAccount account, accountLayerwise(model, layerwise));
   if (options.memory)
     MOERT_RETURN_IF_ERROR(checkRoom(account.memory, systemMemory()));
@@ -251,15 +266,27 @@ Status Calibration::executeSegment(uint32_t segment) {
     if (bytesAfter != 0)
       MOERT_RETURN_IF_ERROR(states->write(segment + 1, begin * bytesAfter, after));
     begin += count;
-    if (listeners.progress)
-      listeners.progress->advanceTo(segment * tokens().size() + begin);
+    advance(double(begin) / double(tokens().size()));
   }
+  return {};
+}
+
+Status Calibration::handOver(size_t moeLayer, const std::function<void(double)> &advanceStep) {
+  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<CalibrationProfile> finished, writer->unfinished());
+  MOERT_RETURN_IF_ERROR(listeners.onLayer(*finished, moeLayer, advanceStep));
+  writer->dropRows(moeLayer);
   return {};
 }
 
 // The journal may only list parts that are on the disk, so it is written last.
 Status Calibration::finishSegment(uint32_t segment) {
+  const size_t handed = writer->finishedLayers();
   MOERT_RETURN_IF_ERROR(collector->endSegment());
+  ++steps;
+  for (size_t layer = handed; listeners.onLayer && layer < writer->finishedLayers(); ++layer) {
+    MOERT_RETURN_IF_ERROR(handOver(layer, [this](double part) { advance(part); }));
+    ++steps;
+  }
   MOERT_RETURN_IF_ERROR(states->sync());
   MOERT_RETURN_IF_ERROR(writer->sync());
   CalibrationJournal journal;
@@ -290,9 +317,11 @@ Status Calibration::run(CalibrationInfo info) {
   fingerprint = fingerprintOf(info, model.artifact());
   MOERT_RETURN_IF_ERROR(start(std::move(info)));
   if (listeners.progress)
-    listeners.progress->beginCounting("calibrating", "steps", tokens().size(),
-                                      executor->segments() * tokens().size(),
-                                      firstSegment * tokens().size());
+    listeners.progress->beginCounting(
+        listeners.onLayer ? kCalibratingExperts : kCalibrating, "steps", tokens().size(),
+        (executor->segments() + (listeners.onLayer ? writer->header().info.moeLayers.size() : 0)) *
+            tokens().size(),
+        steps * tokens().size());
   Status status = executeAll();
   if (listeners.progress)
     listeners.progress->end();

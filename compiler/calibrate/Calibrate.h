@@ -24,6 +24,7 @@
 
 namespace moec {
 
+class CalibrationProfile;
 class Checkpoint;
 
 /// 32 windows of 512 tokens. Estimates of a layer's error converge with some hundred tokens per
@@ -59,7 +60,18 @@ struct CalibrateListeners {
   Progress *progress = nullptr;
   const std::atomic<bool> *stop = nullptr;
   std::function<void(std::string_view)> say; // One line of text for the user.
+  /// Takes a MoE layer's inputs once all tokens have executed it, and those of a resumed
+  /// calibration again. Afterwards the profile does not have them any more: they are most of it. A
+  /// refusal of what was resumed refuses the resumed calibration. `advance`: the part that is done.
+  std::function<moert::Status(const CalibrationProfile &, size_t moeLayer,
+                              const std::function<void(double)> &advance)>
+      onLayer = {};
+  uint64_t layerBytes = 0; // Memory that onLayer takes.
 };
+
+/// The step's label, without and with onLayer.
+constexpr const char *kCalibrating = "calibrating",
+                     *kCalibratingExperts = "calibrating and quantizing experts";
 
 /// Writes options.outputPath atomically. If interrupted, it leaves everything that --resume needs
 /// and returns kInterrupted. An error removes nothing of the calibration that was resumed; a

@@ -33,6 +33,7 @@ static Status makeAndPass(const Checkpoint &checkpoint, const WorkDirectory &wor
     text.documents = selfTextDocuments;
     text.seed = options.seed;
     text.use = SelfTextUse::kCalibration;
+    text.label = kWritingCalibration;
     text.documentTokens = options.windowTokens;
     text.threads = options.threads;
     MOERT_ASSIGN_OR_RETURN(std::string path,

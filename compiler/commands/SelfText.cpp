@@ -269,18 +269,6 @@ Status SelfTextWriter::flush() {
   return {};
 }
 
-static const char *labelOf(SelfTextUse use) {
-  switch (use) {
-  case SelfTextUse::kFile:
-    return "writing text";
-  case SelfTextUse::kCalibration:
-    return "writing calibration text";
-  case SelfTextUse::kAcceptance:
-    return "writing acceptance text";
-  }
-  return "";
-}
-
 uint64_t SelfTextWriter::doneTokens() const {
   uint64_t tokens = (written + finished.size()) * request.documentTokens;
   for (const Lane &lane : lanes)
@@ -292,7 +280,7 @@ uint64_t SelfTextWriter::doneTokens() const {
 Status SelfTextWriter::run() {
   // Documents are written many at a time and end together: counted by their tokens.
   if (about.progress)
-    about.progress->beginCounting(labelOf(request.use), "documents", request.documentTokens,
+    about.progress->beginCounting(request.label, "documents", request.documentTokens,
                                   request.documents * request.documentTokens, doneTokens());
   Status status = written < request.documents ? load() : Status();
   for (uint64_t next = written; status.isOk() && written < request.documents;) {

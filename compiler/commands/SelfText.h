@@ -35,12 +35,19 @@ namespace moec {
 /// What documents are for. Those of different uses are independent draws, whatever their seeds.
 enum class SelfTextUse { kFile, kCalibration, kAcceptance };
 
+/// Labels of the step.
+constexpr const char *kWritingText = "writing text",
+                     *kWritingCalibration = "writing calibration text",
+                     *kWritingAcceptance = "writing acceptance text",
+                     *kWritingMeasured = "writing text to measure on";
+
 struct SelfTextRequest {
   std::string referencePath; // The checkpoint compiled at `source`.
   std::string outputPath;    // A .jsonl file of documents (TextDocuments.h).
   uint64_t documents = 0;    // At least 1.
   uint64_t seed = 0;
   SelfTextUse use = SelfTextUse::kFile;
+  const char *label = kWritingText;
   /// At most, with what stands before it: one window, so that no document is cut.
   uint32_t documentTokens = kCalibrationWindowTokens;
   unsigned threads = 1;

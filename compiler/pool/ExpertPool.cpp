@@ -63,7 +63,6 @@ struct ExpertPool::Impl {
   std::vector<std::vector<ExpertFormat>> formats; // Per grid.
   std::vector<LayerFile> layers;
   uint64_t fingerprint = 0;
-  uint64_t doneBytes = 0;
 
   Status layOut(const EmitPlan &plan);
   std::string pathOf(size_t layer, const char *ending) const {
@@ -73,18 +72,10 @@ struct ExpertPool::Impl {
   }
   bool isStopped() const { return options.stop && options.stop->load(std::memory_order_relaxed); }
   static Status interrupted() { return Status(StatusCode::kInterrupted, "interrupted"); }
-  // Reports one more finished expert.
-  void tell(const LayerFile &file, bool isRestored) {
-    doneBytes += file.blockBytes;
-    if (options.progress && isRestored)
-      options.progress->restoreTo(doneBytes);
-    else if (options.progress)
-      options.progress->advanceTo(doneBytes);
-  }
-  Status openLayer(size_t layer);
+  Status openLayer(size_t layer, const OnExpert &onExpert);
   bool isWhole(const LayerFile &file, size_t expert) const;
   Status fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
-                   const CalibrationProfile &profile, size_t layer);
+                   const CalibrationProfile &profile, size_t layer, const OnExpert &onExpert);
   Result<FinishedExpert> finish(const LayerFile &file, const std::vector<WeightSource> &sources,
                                 const Checkpoint &checkpoint, const LayerInputs &inputs,
                                 const LayerMoments &moments, const LayerForm &form,
@@ -152,7 +143,7 @@ bool ExpertPool::Impl::isWhole(const LayerFile &file, size_t expert) const {
 }
 
 // Loads the intact experts of an earlier run.
-Status ExpertPool::Impl::openLayer(size_t layer) {
+Status ExpertPool::Impl::openLayer(size_t layer, const OnExpert &onExpert) {
   LayerFile &file = layers[layer];
   std::vector<size_t> slices;
   for (const std::vector<Slice> &ofGrid : file.slices)
@@ -170,7 +161,7 @@ Status ExpertPool::Impl::openLayer(size_t layer) {
       file.pooled.resize(e);
       break;
     }
-    tell(file, /*isRestored=*/true);
+    onExpert(/*isRestored=*/true);
   }
   file.index->keep(file.pooled.size());
   return {};
@@ -180,12 +171,21 @@ Status ExpertPool::Impl::openLayer(size_t layer) {
 // expert as f32, 16 for moments, and 9 grids with a byte for a code and half of one in the record.
 constexpr uint64_t kWorkingBytesPerWeight = 46;
 
-unsigned ExpertPool::Impl::threadsFor(const LayerFile &file) const {
+static uint64_t workingBytes(const MoeLayer &layer) {
   uint64_t weights = 0;
-  for (const ExpertMatrix &matrix : file.shape.matrices)
+  for (const ExpertMatrix &matrix : layer.matrices)
     weights += uint64_t(matrix.shape.rows) * matrix.shape.cols;
-  uint64_t fitting = availableMemoryBytes() / 2 / (weights * kWorkingBytesPerWeight + (96u << 20));
+  return weights * kWorkingBytesPerWeight + (96u << 20);
+}
+
+unsigned ExpertPool::Impl::threadsFor(const LayerFile &file) const {
+  uint64_t fitting = availableMemoryBytes() / 2 / workingBytes(file.shape);
   return unsigned(std::clamp<uint64_t>(fitting, 1, std::max(options.threads, 1u)));
+}
+
+// The rows of all tokens, those of one expert, and its work.
+uint64_t ExpertPool::layerBytes(const MoeLayer &layer, uint64_t tokens) {
+  return 2 * tokens * layer.matrices[0].shape.cols * sizeof(float) + workingBytes(layer);
 }
 
 // Gathers the tokens that were routed to an expert.
@@ -275,9 +275,10 @@ ExpertPool::Impl::finish(const LayerFile &file, const std::vector<WeightSource> 
 }
 
 Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
-                                   const CalibrationProfile &profile, size_t layer) {
+                                   const CalibrationProfile &profile, size_t layer,
+                                   const OnExpert &onExpert) {
   LayerFile &file = layers[layer];
-  MOERT_RETURN_IF_ERROR(openLayer(layer));
+  MOERT_RETURN_IF_ERROR(openLayer(layer, onExpert));
   if (file.pooled.size() == file.experts)
     return {};
   MOERT_ASSIGN_OR_RETURN(LayerInputs inputs, profile.layerInputs(layer));
@@ -299,7 +300,7 @@ Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &check
     MOERT_RETURN_IF_ERROR(file.records->writeAt(expert * file.blockBytes, finished.block));
     MOERT_RETURN_IF_ERROR(file.index->append(poolIndexWords(finished.pooled)));
     file.pooled.push_back(std::move(finished.pooled));
-    tell(file, /*isRestored=*/false);
+    onExpert(/*isRestored=*/false);
     return {};
   };
   return runInOrder<FinishedExpert>(file.pooled.size(), file.experts, threadsFor(file), produce,
@@ -319,31 +320,57 @@ static Status checkProfile(const EmitPlan &plan, const CalibrationInfo &info) {
   return {};
 }
 
+Result<std::unique_ptr<ExpertPool>>
+ExpertPool::open(const EmitPlan &plan, const CalibrationInfo &info, const PoolOptions &options) {
+  MOERT_RETURN_IF_ERROR(checkProfile(plan, info));
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  impl->fingerprint = fingerprintOf(options, info);
+  MOERT_RETURN_IF_ERROR(impl->layOut(plan));
+  return std::unique_ptr<ExpertPool>(new ExpertPool(std::move(impl)));
+}
+
+Status ExpertPool::fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
+                             const CalibrationProfile &profile, size_t layer,
+                             const OnExpert &onExpert) {
+  return impl->fillLayer(plan, checkpoint, profile, layer, onExpert);
+}
+
+Status ExpertPool::fill(const EmitPlan &plan, const Checkpoint &checkpoint,
+                        const CalibrationProfile &profile) {
+  const auto isFilled = [](const LayerFile &file) { return file.pooled.size() == file.experts; };
+  if (std::ranges::all_of(impl->layers, isFilled))
+    return {};
+  uint64_t total = 0, done = 0;
+  for (const LayerFile &file : impl->layers)
+    total += file.experts * file.blockBytes;
+  Progress *progress = impl->options.progress;
+  if (progress)
+    progress->begin(kQuantizingExperts, total, 0);
+  Status status;
+  for (size_t l = 0; status.isOk() && l < layers(); ++l)
+    status = fillLayer(plan, checkpoint, profile, l, [&](bool isRestored) {
+      done += impl->layers[l].blockBytes;
+      if (progress && isRestored)
+        progress->restoreTo(done);
+      else if (progress)
+        progress->advanceTo(done);
+    });
+  if (progress)
+    progress->end();
+  return status;
+}
+
 Result<std::unique_ptr<ExpertPool>> ExpertPool::fill(const EmitPlan &plan,
                                                      const Checkpoint &checkpoint,
                                                      const CalibrationProfile &profile,
                                                      const PoolOptions &options) {
-  MOERT_RETURN_IF_ERROR(checkProfile(plan, profile.info()));
-  auto impl = std::make_unique<Impl>();
-  impl->options = options;
-  impl->fingerprint = fingerprintOf(options, profile.info());
-  MOERT_RETURN_IF_ERROR(impl->layOut(plan));
-  uint64_t total = 0;
-  for (const LayerFile &file : impl->layers)
-    total += file.experts * file.blockBytes;
-  if (options.progress)
-    options.progress->begin("quantizing experts", total, 0);
-  Status status;
-  for (size_t l = 0; status.isOk() && l < impl->layers.size(); ++l)
-    status = impl->fillLayer(plan, checkpoint, profile, l);
-  if (options.progress)
-    options.progress->end();
-  if (!status.isOk())
-    return status;
-  return std::unique_ptr<ExpertPool>(new ExpertPool(std::move(impl)));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<ExpertPool> pool, open(plan, profile.info(), options));
+  MOERT_RETURN_IF_ERROR(pool->fill(plan, checkpoint, profile));
+  return pool;
 }
 
-ExpertPool::ExpertPool(std::unique_ptr<Impl> filled) : impl(std::move(filled)) {}
+ExpertPool::ExpertPool(std::unique_ptr<Impl> opened) : impl(std::move(opened)) {}
 ExpertPool::~ExpertPool() = default;
 
 size_t ExpertPool::layers() const {

@@ -17,6 +17,7 @@
 #include "runtime/base/Status.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,15 +33,31 @@ struct PoolOptions {
   CheckpointHash checkpointHash;
   unsigned threads = 1;
   const std::atomic<bool> *stop = nullptr;
-  Progress *progress = nullptr;
+  Progress *progress = nullptr; // For fill().
 };
+
+/// The label of fill()'s step.
+constexpr const char *kQuantizingExperts = "quantizing experts";
 
 /// Owns the open files. Reading is thread-safe.
 class ExpertPool {
 public:
-  /// Quantizes the experts that the directory does not hold yet, with the same bytes for any number
-  /// of threads. Layers and sources come from the plan; its formats are not used. Once *stop is
-  /// set, returns kInterrupted and keeps the finished experts.
+  /// Layers and sources come from the plan; its formats are not used. No layer is filled yet.
+  static moert::Result<std::unique_ptr<ExpertPool>>
+  open(const EmitPlan &plan, const CalibrationInfo &info, const PoolOptions &options);
+  /// After each expert, and whether it is of an earlier run.
+  using OnExpert = std::function<void(bool isRestored)>;
+  /// Quantizes a layer's experts that the directory does not hold yet, with the same bytes for any
+  /// number of threads. Once *stop is set, returns kInterrupted and keeps the finished experts.
+  moert::Status fillLayer(const EmitPlan &plan, const Checkpoint &checkpoint,
+                          const CalibrationProfile &profile, size_t layer,
+                          const OnExpert &onExpert);
+  /// Memory that it takes at least, for so many tokens.
+  static uint64_t layerBytes(const moert::MoeLayer &layer, uint64_t tokens);
+  /// All layers that are not filled yet, as a step.
+  moert::Status fill(const EmitPlan &plan, const Checkpoint &checkpoint,
+                     const CalibrationProfile &profile);
+  /// The pool with all layers filled.
   static moert::Result<std::unique_ptr<ExpertPool>> fill(const EmitPlan &plan,
                                                          const Checkpoint &checkpoint,
                                                          const CalibrationProfile &profile,

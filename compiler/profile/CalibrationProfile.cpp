@@ -69,6 +69,16 @@ Result<std::unique_ptr<CalibrationProfile>> CalibrationProfile::open(const std::
   return profile;
 }
 
+Result<std::unique_ptr<CalibrationProfile>>
+CalibrationProfile::openUnfinished(const std::string &path, ProfileHeader header) {
+  auto opened = std::make_unique<Impl>();
+  MOERT_ASSIGN_OR_RETURN(FileSource file, FileSource::open(path));
+  opened->source = &opened->file.emplace(std::move(file));
+  MOERT_ASSIGN_OR_RETURN(opened->layout, layoutOf(header.info));
+  opened->header = std::move(header);
+  return std::unique_ptr<CalibrationProfile>(new CalibrationProfile(std::move(opened)));
+}
+
 namespace {
 
 /// Reads a section from front to back, through a small buffer or in one piece; its checksum is

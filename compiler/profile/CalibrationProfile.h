@@ -39,6 +39,8 @@ constexpr uint32_t candidatesOf(uint32_t experts, uint32_t topK) {
 /// Number of later layers whose routers are evaluated on a layer's input.
 constexpr uint32_t kPredictionDepths = 3;
 
+struct ProfileHeader;
+
 struct CalibrationInfo {
   CheckpointHash checkpointHash;
   uint64_t seed = 0;
@@ -116,10 +118,14 @@ public:
   static moert::Result<std::unique_ptr<CalibrationProfile>> open(const std::string &path);
   /// The same for a source, which must outlive the profile.
   static moert::Result<std::unique_ptr<CalibrationProfile>> open(const moert::ByteSource &source);
+  /// One that is being written (ProfileWriter::unfinished()): only its finished layers and inputs
+  /// may be read.
+  static moert::Result<std::unique_ptr<CalibrationProfile>> openUnfinished(const std::string &path,
+                                                                           ProfileHeader header);
   ~CalibrationProfile();
 
   const CalibrationInfo &info() const;
-  /// moeLayer counts MoE layers from 0.
+  /// moeLayer counts MoE layers from 0. Refuses rows that were dropped, as damaged ones.
   moert::Result<LayerInputs> layerInputs(size_t moeLayer) const;
   /// At most a tenth of the size of the inputs.
   moert::Result<LayerTrace> layerTrace(size_t moeLayer) const;

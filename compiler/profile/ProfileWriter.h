@@ -36,6 +36,14 @@ public:
   moert::Status appendMoments(const Moments &moments);
   /// When this returns, all finished layers are on the disk.
   moert::Status sync() { return file.sync(); }
+  /// What is finished and synced, for reading.
+  moert::Result<std::unique_ptr<CalibrationProfile>> unfinished() const {
+    return CalibrationProfile::openUnfinished(file.partial(), content);
+  }
+  /// Gives back the disk of a finished layer's rows, which nothing will read any more.
+  void dropRows(size_t moeLayer) {
+    file.drop(layout.layers[moeLayer].rowsOffset, layout.layers[moeLayer].rowsBytes);
+  }
   moert::Status commit();
   void keep() { file.keep(); }
 

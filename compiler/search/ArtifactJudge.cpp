@@ -190,8 +190,6 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
 }
 
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreWindows(const std::string &path) {
-  if (options.onBegin)
-    options.onBegin(SearchPass::kAcceptance);
   executed += 2 * windows.acceptance.windows;
   return evaluateBeside(path, options.referencePath, windows.acceptance, options.windowTokens,
                         options.threads, progress(), options.stop);
@@ -202,14 +200,14 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreItems(const std::string &path)
   MOERT_ASSIGN_OR_RETURN(
       std::vector<EngineCrew> crews,
       loadCrews(paths, options.itemSet->engineOptions({}).contextTokens, options.threads));
-  if (options.onBegin)
-    options.onBegin(SearchPass::kAcceptance);
   executed += 2 * options.items.size();
   return evaluateItems(*options.itemSet, options.items, lanesBeside(crews), progress(),
                        options.stop);
 }
 
 Result<TestResult> ArtifactJudge::accept(const WidthAssignment &assignment, AcceptanceChain chain) {
+  if (options.onBegin)
+    options.onBegin(SearchPass::kAcceptance);
   const std::string path = options.directory + "/candidate.moe";
   MOERT_RETURN_IF_ERROR(makeArtifact(assignment, path));
   AcceptanceScores &found = accepted[assignment];

@@ -16,6 +16,36 @@ void WholeProgress::expect(std::string_view label, double seconds) {
       steps[i].seconds = seconds;
 }
 
+double WholeProgress::plannedOfStep(uint64_t counts) const {
+  return stepTotal > 0 ? steps[next - 1].seconds.value_or(0) * double(counts) / double(stepTotal)
+                       : 0;
+}
+
+// What a step's own estimate replaces says nothing of the others.
+bool WholeProgress::tellsPace() const {
+  return isKnown && !stepLeft && steps[next - 1].seconds.value_or(0) > 0 && lastDone >= startDone;
+}
+
+void WholeProgress::leave() {
+  if (tellsPace()) {
+    plannedBefore += plannedOfStep(lastDone - startDone);
+    tookBefore += double(now() - startNs) / kSecondNs;
+  }
+  isKnown = false;
+}
+
+// The plan is of a moment: the machine may have become busier, or idle.
+double WholeProgress::pace() const {
+  double planned = plannedBefore, took = tookBefore;
+  if (tellsPace()) {
+    planned += plannedOfStep(lastDone - startDone);
+    took += double(now() - startNs) / kSecondNs;
+  }
+  constexpr double kEnoughSeconds = 10;
+  const double weight = std::min(1.0, planned / kEnoughSeconds);
+  return planned > 0 ? weight * took / planned + 1 - weight : 1;
+}
+
 std::optional<double> WholeProgress::secondsLeft() const {
   double sum = 0;
   for (size_t i = next; i < steps.size(); ++i) {
@@ -28,6 +58,7 @@ std::optional<double> WholeProgress::secondsLeft() const {
 
 // Steps that an earlier run has finished do not begin.
 std::string WholeProgress::enter(std::string_view step, uint64_t total, uint64_t done) {
+  leave();
   const auto found = std::find_if(steps.begin() + ptrdiff_t(next), steps.end(),
                                   [&](const PlannedStep &one) { return one.label == step; });
   isKnown = found != steps.end();
@@ -59,7 +90,7 @@ double WholeProgress::leftOfStep(uint64_t done) const {
     return *stepLeft;
   const auto todo = double(stepTotal - std::min(startDone, stepTotal));
   const double fraction = todo > 0 ? double(done - startDone) / todo : 1;
-  const double planned = steps[next - 1].seconds.value_or(0) * (1 - fraction);
+  const double planned = pace() * plannedOfStep(stepTotal - std::min(done, stepTotal));
   if (!(fraction > 0))
     return planned;
   const double byRate = double(now() - startNs) / kSecondNs / fraction * (1 - fraction);
@@ -78,7 +109,7 @@ void WholeProgress::move(uint64_t done, bool isRestored) {
   if (!shown)
     return;
   if (const std::optional<double> later = secondsLeft(); later && isKnown)
-    shown->expectEnd(leftOfStep(std::max(done, startDone)) + *later);
+    shown->expectEnd(leftOfStep(std::max(done, startDone)) + pace() * *later);
   if (isRestored)
     shown->restoreTo(done);
   else
@@ -86,7 +117,7 @@ void WholeProgress::move(uint64_t done, bool isRestored) {
 }
 
 void WholeProgress::end() {
-  isKnown = false;
+  leave();
   if (shown)
     shown->end();
 }

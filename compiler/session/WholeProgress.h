@@ -1,6 +1,6 @@
 // The progress of a command of several steps: the number of each step, and one remaining time for
 // all that is left. The steps and what each is expected to take are planned beforehand; while a
-// step runs, its own rate replaces the plan, and what is later can be planned anew.
+// step runs, its own rate replaces the plan, and what is later is planned at the pace so far.
 #pragma once
 
 #include "compiler/session/Progress.h"
@@ -41,7 +41,13 @@ public:
 private:
   std::string enter(std::string_view step, uint64_t total, uint64_t done);
   void move(uint64_t done, bool isRestored);
+  void leave();
   double leftOfStep(uint64_t done) const;
+  /// The plan's part for so much of the step's total.
+  double plannedOfStep(uint64_t counts) const;
+  /// What a planned second takes, by the steps so far.
+  double pace() const;
+  bool tellsPace() const;
 
   Progress *shown;
   std::vector<PlannedStep> steps;
@@ -49,7 +55,8 @@ private:
   size_t next = 0;      // The first step that has not begun.
   bool isKnown = false; // The current step is planned: steps[next - 1].
   uint64_t startNs = 0, startDone = 0, stepTotal = 0, lastNs = 0, lastDone = 0;
-  std::optional<double> stepLeft; // From who runs the step.
+  std::optional<double> stepLeft;           // From who runs the step.
+  double plannedBefore = 0, tookBefore = 0; // Seconds of the steps that ended.
 };
 
 } // namespace moec

@@ -216,6 +216,10 @@ Status OutputFile::dropFromCache() {
   return {};
 }
 
+void OutputFile::drop(uint64_t offset, uint64_t bytes) {
+  (void)::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(offset), off_t(bytes));
+}
+
 Status OutputFile::sync() {
   unflushedBytes = 0;
   if (::fsync(file) != 0)

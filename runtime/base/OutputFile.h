@@ -50,9 +50,15 @@ public:
   /// Writes zeros up to `offset`; no effect if position() is past it.
   Status padTo(uint64_t offset);
   uint64_t position() const { return appendedBytes; }
+  /// Where the content is until commit().
+  const std::string &partial() const { return partialPath; }
 
   /// Writes at any offset; gaps read as zeros.
   Status writeAt(uint64_t offset, std::span<const std::byte> bytes);
+
+  /// Gives the disk of a written range back: it then reads as zeros, or as before on file systems
+  /// without holes. A hint that cannot fail.
+  void drop(uint64_t offset, uint64_t bytes);
 
   /// Everything written so far is on the disk when this returns.
   Status sync();

@@ -169,6 +169,14 @@ class InterruptTest(AccuracyTest):
                     is_told(status, error)
                 self.resumes()
 
+    def test_the_inputs_of_experts_are_not_kept_and_a_pool_that_lost_one_is_made_anew(self):
+        self.interrupt_at("candidate.moe.partial", signal.SIGKILL)
+        profile = self.work / "calibration.profile"
+        self.assertLess(512 * profile.stat().st_blocks, 0.7 * profile.stat().st_size)
+        records = self.work / "pool/layer-000.records"
+        os.truncate(records, records.stat().st_size // 2)
+        self.resumes()
+
     def test_a_refused_resume_keeps_what_there_is_to_go_on_with(self):
         self.interrupt_at("pool", signal.SIGKILL)
         kept = sorted(path.name for path in self.work.iterdir())

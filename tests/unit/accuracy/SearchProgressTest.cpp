@@ -65,11 +65,14 @@ TEST_CASE("each kind of pass is expected to take its own time") {
   progress.beginPass(SearchPass::kCandidate);
   fakeNow += 2 * kSecond; // Five windows a second, with making the artifact.
   progress.advanceTo(10);
-  CHECK(counted.left == doctest::Approx(0.2 * 40 + 1.2 * 40));
+  // What is expected counts as half a pass.
+  const double candidate = (2 + kCandidateCost * 5) / 15;
+  CHECK(counted.left == doctest::Approx(candidate * 40 + (1 + candidate) * 40));
   progress.beginPass(SearchPass::kAcceptance); // Probes are over; a candidate goes before a test.
   fakeNow += 4 * kSecond;
   progress.advanceTo(10);
-  CHECK(counted.left == doctest::Approx(0.2 * 10 + 0.4 * 30));
+  const double both = (4 + (1 + candidate) * 10) / 20;
+  CHECK(counted.left == doctest::Approx(candidate * 10 + both * 30));
 }
 
 TEST_CASE("seconds of a search follow from those of the reference's windows") {

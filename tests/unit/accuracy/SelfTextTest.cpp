@@ -22,17 +22,13 @@ struct Steps final : Progress {
 } // namespace
 
 TEST_CASE("the progress of writing text names what the text is for") {
-  const std::pair<SelfTextUse, const char *> uses[] = {
-      {SelfTextUse::kFile, "writing text"},
-      {SelfTextUse::kCalibration, "writing calibration text"},
-      {SelfTextUse::kAcceptance, "writing acceptance text"}};
-  for (const auto &[use, name] : uses) {
+  for (const char *name : {kWritingText, kWritingMeasured}) {
     TemporaryDirectory directory;
     SelfTextRequest request;
     request.outputPath = directory.path("text.jsonl");
     request.documents = 1;
     request.documentTokens = 4;
-    request.use = use;
+    request.label = name;
     Steps steps;
     const moert::Status status =
         selfTextOfCheckpoint(MOE_TEST_DATA_DIR "/pocket-moe", request, {&steps, nullptr, {}});

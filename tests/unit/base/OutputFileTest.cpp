@@ -23,6 +23,24 @@ std::string contentOf(const std::string &path) {
 
 } // namespace
 
+TEST_CASE("a dropped range takes no disk and reads as zeros, and the file keeps its size") {
+  TemporaryDirectory folder;
+  constexpr uint64_t kBytes = 1 << 20;
+  auto file = OutputFile::create(folder.path("a"));
+  REQUIRE(file.isOk());
+  CHECK(file->append(std::string(kBytes, 'x')).isOk());
+  CHECK(file->sync().isOk());
+  struct stat before, after;
+  REQUIRE(::stat(file->partial().c_str(), &before) == 0);
+  file->drop(4096, kBytes - 8192);
+  REQUIRE(::stat(file->partial().c_str(), &after) == 0);
+  if (after.st_blocks == before.st_blocks)
+    return; // A file system without holes.
+  CHECK((before.st_blocks - after.st_blocks) * 512 == kBytes - 8192);
+  CHECK(contentOf(file->partial()) ==
+        std::string(4096, 'x') + std::string(kBytes - 8192, '\0') + std::string(4096, 'x'));
+}
+
 TEST_CASE("a committed file has the written content and leaves nothing else") {
   TemporaryDirectory folder;
   {

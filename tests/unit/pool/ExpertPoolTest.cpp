@@ -224,6 +224,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a pool that was filled layer by layer is not filled again") {
+  PoolFixture fixture;
+  auto expected = recordsOf(*fixture.filled());
+  PoolFixture other;
+  auto checkpoint = Checkpoint::open(other.checkpointPath);
+  auto profile = CalibrationProfile::open(other.profilePath);
+  auto pool = ExpertPool::open(other.plan, (*profile)->info(), other.options);
+  REQUIRE_MESSAGE(pool.isOk(), pool.status().message());
+  int experts = 0;
+  for (size_t layer = 0; layer < (*pool)->layers(); ++layer)
+    REQUIRE((*pool)
+                ->fillLayer(other.plan, *checkpoint, **profile, layer, [&](bool) { ++experts; })
+                .isOk());
+  CHECK(experts == 8);
+  std::filesystem::remove(other.poolFile("layer-001.index"));
+  CHECK((*pool)->fill(other.plan, *checkpoint, **profile).isOk());
+  CHECK_FALSE(std::filesystem::exists(other.poolFile("layer-001.index")));
+  CHECK(recordsOf(**pool) == expected);
+}
+
 TEST_CASE("missing or truncated records are made again") {
   PoolFixture fixture;
   auto pool = fixture.filled();

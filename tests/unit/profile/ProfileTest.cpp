@@ -3,6 +3,7 @@
 #include "compiler/profile/ProfileWriter.h"
 #include "runtime/format/Reader.h"
 #include "tests/unit/profile/TinyProfile.h"
+#include "tests/unit/support/TemporaryDirectory.h"
 
 #include <doctest/doctest.h>
 
@@ -166,6 +167,24 @@ TEST_CASE("rows come back within half a unit of 11 bits of the row's largest ele
     for (size_t at = 0; at < rows.size(); ++at)
       CHECK(std::fabs(inputs->rows[at] - rows[at]) <= std::fabs(rows[at]) * 0x1p-11f);
   }
+}
+
+TEST_CASE("a finished layer is read before the next one is written, until its rows are dropped") {
+  TemporaryDirectory folder;
+  const CalibrationInfo info = tinyProfileInfo();
+  auto writer = ProfileWriter::create(folder.path("profile"), info);
+  REQUIRE(writer.isOk());
+  REQUIRE(writeTinyInputs(info, info.moeLayers[0].layer, *writer).isOk());
+  REQUIRE(writer->appendRows(tinyRows(info, 0)).isOk());
+  REQUIRE(writer->finishLayer(tinyTrace(info, 0)).isOk());
+  auto unfinished = writer->unfinished();
+  REQUIRE_MESSAGE(unfinished.isOk(), unfinished.status().message());
+  std::vector<std::byte> file = tinyProfile();
+  MemorySource source("tiny", file);
+  CHECK((*unfinished)->layerInputs(0)->rows == opened(source)->layerInputs(0)->rows);
+  writer->dropRows(0);
+  CHECK((*unfinished)->layerInputs(0).status().code() == StatusCode::kInvalidInput);
+  CHECK(*(*unfinished)->layerTrace(0) == tinyTrace(info, 0));
 }
 
 TEST_CASE("inputs have the chosen experts and weights of the trace") {

@@ -50,19 +50,34 @@ TEST_CASE_FIXTURE(Fixture, "there is no remaining time until that of every step 
   CHECK(*progress.secondsLeft() == 65);
   fakeNow = 5 * kSecond;
   progress.advanceTo(50);
-  CHECK(shown.left == doctest::Approx(5 + 60 + 5));
+  CHECK(shown.left == doctest::Approx(5 + 60 + 5)); // As planned.
 }
 
 TEST_CASE_FIXTURE(Fixture, "a step's own rate replaces its plan until a quarter is done") {
   progress.expect("searching", 0);
   fakeNow = 0;
   progress.begin("reading", 1000, 0);
-  fakeNow = 10 * kSecond; // Ten times as slow as planned.
+  fakeNow = 10 * kSecond; // Ten times as slow as planned, but for a tenth of a pace's seconds.
   progress.advanceTo(100);
-  CHECK(shown.left == doctest::Approx(0.4 * 90 + 0.6 * 9 + 5));
+  const double pace = 0.1 * 10 + 0.9;
+  CHECK(shown.left == doctest::Approx(0.4 * 90 + pace * (0.6 * 9 + 5)));
   fakeNow = 25 * kSecond;
   progress.advanceTo(250);
-  CHECK(shown.left == doctest::Approx(75 + 5));
+  CHECK(shown.left == doctest::Approx(75 + (0.25 * 10 + 0.75) * 5));
+}
+
+TEST_CASE_FIXTURE(Fixture, "later steps are expected at the pace of the earlier ones") {
+  progress.expect("searching", 100);
+  fakeNow = 0;
+  progress.begin("reading", 100, 0);
+  fakeNow = 30 * kSecond; // Three times as slow as planned.
+  progress.advanceTo(100);
+  CHECK(shown.left == doctest::Approx(3 * (100 + 5)));
+  progress.begin("searching", 100, 0);
+  progress.expectStepEnd(42); // By its own means, which have their own pace.
+  fakeNow = 31 * kSecond;
+  progress.advanceTo(1);
+  CHECK(shown.left == doctest::Approx(42 + 3 * 5));
 }
 
 TEST_CASE_FIXTURE(Fixture, "what an earlier run did is not counted as speed") {
@@ -72,8 +87,9 @@ TEST_CASE_FIXTURE(Fixture, "what an earlier run did is not counted as speed") {
   fakeNow = 2 * kSecond;
   progress.restoreTo(60);
   fakeNow = 12 * kSecond;
-  progress.advanceTo(80); // Half of what was left, in 10 s.
-  CHECK(shown.left == doctest::Approx(10 + 5));
+  progress.advanceTo(80); // Half of what was left, in 10 s: a fifth of the step, planned for 2 s.
+  const double pace = 0.2 * 5 + 0.8;
+  CHECK(shown.left == doctest::Approx(10 + pace * 5));
 }
 
 TEST_CASE_FIXTURE(Fixture, "who runs a step may know better what is left of it") {
