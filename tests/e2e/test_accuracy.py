@@ -500,7 +500,7 @@ class RefusalTest(AccuracyTest):
         self.refuses("odd[?]name.txt.*control characters", *target, odd)
         self.refuses("no regular file", *target, "-")
         self.refuses("no regular file", *target, "/dev/null")
-        self.refuses("--accuracy-loss needs --calibration-text", checkpoint(), "--accuracy-loss", "2%", "--eval-text", *acceptance)
+        self.refuses("--accuracy-loss needs text: .*--calibration-text FILE", checkpoint(), "--accuracy-loss", "2%", "--eval-text", *acceptance)
         for bits in (), ("--bits", "4"):
             self.refuses("^moec: --quantizer clipped needs --calibration-text, --self-text or --calibration; nearest needs none$",
                          checkpoint(), *bits, "--quantizer", "clipped")

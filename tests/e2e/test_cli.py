@@ -465,7 +465,7 @@ class RunTest(E2eTest):
             self.assertNotRegex(done.out, number)
 
     def test_a_run_ends_with_three_lines_unless_more_or_nothing_is_asked_for(self):
-        run = ("run", pocket("4"), "-p", self.prompt, "-n", 8, "--memory", "25%")
+        run = ("run", pocket("4"), "-p", self.prompt, "-n", 8, "--memory", "20MiB")
         said = {flag: self.expect(DONE, "moert", *run, *([flag] if flag else [])) for flag in ("", "-v", "--memory-table", "--quiet")}
         self.assertEqual({done.out for done in said.values()}, {said[""].out})
         self.assertRegex(said[""].err, r"\A\nprompt     \d+ tokens, .*\ngenerated  8 tokens, .* tokens/s; end: length\n"
