@@ -15,7 +15,7 @@
 // CHECK-SAME: moe.model = #moe.model<type = "tiny", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512, eos = [2, 3], checkpoint = "models/tiny", bos = 1>
 // CHECK-SAME: moe.page_bytes = 4096 : i64
 // CHECK-SAME: moe.plans = [#moe.plan<name = "64MiB", budgetBytes = 67108864, contextTokens = 256, prefillChunkTokens = 8, stagingPages = 4, quotaPages = [8, 0]>,
-// CHECK-SAME: #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunkTokens = 8, stagingPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc, sharing = "one pool", survival = pins, pinned = [[1], []], start = [<experts = [1, 0], uses = [5, 3]>, <>], startTokens = 9, prefetches = [<>, <predictor = gate, candidates = 1, reads = 1, minProbability = 100>], reasons = [<decision = "eviction", value = "arc", reason = "because", origin = stated>]>,
+// CHECK-SAME: #moe.plan<name = "32MiB fate", budgetBytes = 33554432, contextTokens = 256, prefillChunkTokens = 8, stagingPages = 4, quotaPages = [4, 0], preset = "fate", eviction = arc, sharing = "one pool", survival = pins, pinned = {{\[\[}}1], []], start = [<experts = [1, 0], uses = [5, 3]>, <>], startTokens = 9, prefetches = [<>, <predictor = gate, candidates = 1, reads = 1, minProbability = 100>], reasons = [<decision = "eviction", value = "arc", reason = "because", origin = stated>]>,
 // CHECK-SAME: #moe.plan<name = "as usual", budgetBytes = 33554432, contextTokens = 256, prefillChunkTokens = 8, stagingPages = 4, quotaPages = [4, 0]>]
 // CHECK-SAME: moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true, calibration = "tiny.profile", traceExpertBytes = 3538944, searchRuns = [5, -1]>
 // CHECK-SAME: moe.resident_bits = "8"
