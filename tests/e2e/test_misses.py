@@ -388,4 +388,4 @@ class MissesTest(E2eTest):
         plan = next(iter(self.plans(output).values()))
         self.assertEqual((plan["miss"]["action"], plan["miss"]["wait_up_to"]), ("skip", 0.25))
         module.write_text(with_rule("action = skip, lowSlices = 0"))
-        self.refused("moec", "emit", module, "-o", self.scratch / "none.moe", mention="a miss rule with 0 slices")
+        self.refused("moec", "emit", module, "-o", self.scratch / "none.moe", mention="low_slices is 0, expected 1 to 255")
