@@ -3,9 +3,7 @@
 #include "compiler/plan/DeviceTimes.h"
 #include "compiler/plan/MakePlans.h"
 #include "compiler/profile/TracedRouting.h"
-#include "runtime/base/CheckedMath.h"
-#include "runtime/base/SystemLimits.h"
-#include "runtime/base/ThreadPool.h"
+#include "compiler/report/ScaledCosts.h"
 #include "runtime/policy/CacheAllotment.h"
 
 #include <algorithm>
@@ -252,22 +250,6 @@ void RunSimulation::assumeDisk() {
     }
 }
 
-/// The table of a disk of other rates and another latency. A round of `depth` reads takes its
-/// latency, which is that of the smallest single read, and the time of its bytes.
-static ReadTable changedReads(const ReadTable &reads, double rate, double latency) {
-  ReadTable changed = reads;
-  const double latencyNs =
-      0.9 * static_cast<double>(reads.sizes[0]) / reads.bytesPerSecond[0].value * 1e9;
-  for (size_t i = 0; i < changed.bytesPerSecond.size(); ++i) {
-    Quantity &each = changed.bytesPerSecond[i];
-    const double bytes = static_cast<double>(reads.sizes[i / reads.depths.size()]) *
-                         reads.depths[i % reads.depths.size()];
-    const double ns = bytes / each.value * 1e9, ofLatency = std::min(latencyNs, ns);
-    each.value = bytes / ((ns - ofLatency) / rate + ofLatency * latency) * 1e9;
-  }
-  return changed;
-}
-
 static double rateOf(const ReadTable &reads, double bytes, double depth) {
   const auto record = static_cast<uint64_t>(std::max(1.0, bytes));
   return depth * bytes / readNs(reads, record, depth).value * 1e9;
@@ -417,74 +399,6 @@ PlanSettings RunSimulation::adjustedSettings(uint64_t pages) const {
   return settings;
 }
 
-namespace {
-
-/// Records of other sizes, with their slices.
-struct ScaledRecords {
-  std::vector<std::vector<uint64_t>> bytes;
-  std::vector<std::vector<std::vector<uint64_t>>> sliceEnds;
-};
-
-} // namespace
-
-/// Slices in proportion to an expert that has another size now, at full precision; a low copy
-/// before its other slices fills whole pages.
-static void scaleSlices(uint64_t bytes, uint16_t lowCopySlices, uint64_t page,
-                        std::vector<uint64_t> &ends) {
-  const uint64_t lowBefore = lowCopySlices == 0 ? 0 : ends[lowCopySlices - 1u];
-  const double factor = double(bytes) / double(ends.back() - lowBefore);
-  auto scaled = [factor](uint64_t end) {
-    return static_cast<uint64_t>(std::llround(double(end) * factor));
-  };
-  const uint64_t low = roundUp(scaled(lowBefore), page);
-  for (size_t i = 0; i < ends.size(); ++i)
-    ends[i] = i < lowCopySlices ? std::min(low, scaled(ends[i]))
-                                : low + std::min(bytes, scaled(ends[i] - lowBefore));
-  if (lowCopySlices > 0)
-    ends[lowCopySlices - 1u] = low;
-  ends.back() = low + bytes;
-}
-
-/// All records together take that much more or less. They take whole pages, so some have one page
-/// more than others: if all grew by a byte beyond their pages, all would take one more.
-static void scaleExperts(double factor, const ModelFacts &facts, StepCosts &costs,
-                         ScaledRecords &scaledRecords) {
-  scaledRecords = {facts.recordBytes, facts.sliceEnds};
-  const uint64_t page = facts.footprint.pageBytes;
-  double wantedPages = 0;
-  uint64_t pages = 0; // So far.
-  for (std::vector<uint64_t> &layer : scaledRecords.bytes)
-    for (uint64_t &bytes : layer) {
-      wantedPages += factor * static_cast<double>(divideUp(bytes, page));
-      const auto own = static_cast<uint64_t>(
-          std::max<int64_t>(1, std::llround(wantedPages) - static_cast<int64_t>(pages)));
-      pages += own;
-      const auto scaled = static_cast<uint64_t>(std::llround(double(bytes) * factor));
-      bytes = std::clamp(scaled, (own - 1) * page + 1, own * page);
-    }
-  for (size_t l = 0; l < scaledRecords.sliceEnds.size(); ++l)
-    for (size_t e = 0; e < scaledRecords.sliceEnds[l].size(); ++e)
-      scaleSlices(scaledRecords.bytes[l][e],
-                  facts.lowCopySlices.empty() ? uint16_t(0) : facts.lowCopySlices[l][e], page,
-                  scaledRecords.sliceEnds[l][e]);
-  for (StepCosts::Layer &layer : costs.layers) {
-    layer.expert.firstNs *= factor;
-    layer.expert.furtherNs *= factor;
-    layer.checks.sliceNs[0] *= factor;
-  }
-}
-
-static void scaleComputing(double factor, StepCosts &costs) {
-  for (StepCosts::Layer &layer : costs.layers) {
-    for (TokenCost *cost : {&layer.before, &layer.beside, &layer.expert}) {
-      cost->firstNs *= factor;
-      cost->furtherNs *= factor;
-    }
-    layer.checks.sliceNs[0] *= factor;
-  }
-  costs.after.firstNs *= factor;
-}
-
 bool RunSimulation::holds(double expertBytes, uint64_t pages) const {
   PlanProblem changed = problem();
   changed.poolPages = pages;
@@ -531,39 +445,6 @@ Result<Simulated> RunSimulation::simulate(const Change &change,
   MOERT_ASSIGN_OR_RETURN(const TimedResult result,
                          replayInTime(changed, settings, {.fromStep = fromStep}));
   return meansOf(result);
-}
-
-Result<std::vector<Simulated>> replayEach(size_t count,
-                                          const std::function<Result<Simulated>(size_t)> &replay,
-                                          const std::atomic<bool> *stop) {
-  MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> threads,
-                         ThreadPool::create(availableCores(), ThreadPool::Shortage::kTakesFewer));
-  const auto isStopped = [stop] { return stop && stop->load(std::memory_order_relaxed); };
-  std::vector<std::optional<Result<Simulated>>> results(count);
-  threads->run(count, 1, [&](uint64_t begin, uint64_t end, uint32_t) {
-    for (uint64_t i = begin; i < end && !isStopped(); ++i)
-      results[i] = replay(i);
-  });
-  std::vector<Simulated> simulated;
-  for (std::optional<Result<Simulated>> &result : results) {
-    if (!result)
-      return Status(StatusCode::kInterrupted, "interrupted");
-    MOERT_RETURN_IF_ERROR(result->status());
-    simulated.push_back(std::move(*result).value());
-  }
-  return simulated;
-}
-
-Simulated meansOf(const TimedResult &result) {
-  const double tokens = static_cast<double>(std::max<size_t>(1, result.tokenNs.size()));
-  const CacheCounts &counts = result.decode.cache;
-  const double demanded = static_cast<double>(std::max<uint64_t>(1, counts.hits + counts.misses));
-  return {.tokenNs = result.meanNs(),
-          .waitNs = result.decode.waitNs / tokens,
-          .computeNs = result.decode.computeNs / tokens,
-          .bytesRead = static_cast<double>(counts.bytesRead) / tokens,
-          .hitRate = static_cast<double>(counts.hits) / demanded,
-          .readyRate = static_cast<double>(counts.ready) / demanded};
 }
 
 } // namespace moec

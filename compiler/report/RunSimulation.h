@@ -12,10 +12,9 @@
 #include "compiler/plan/PlanInputs.h"
 #include "compiler/plan/TimedReplay.h"
 #include "compiler/report/ReportInputs.h"
+#include "compiler/report/Simulated.h"
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,21 +38,6 @@ struct FittedDisk {
   }
   std::string text; // "fitted to the waits; latency 80 us assumed"
 };
-
-/// What a replay of decode steps gives.
-struct Simulated {
-  double tokenNs = 0, waitNs = 0, computeNs = 0; // Means per decoded token.
-  double bytesRead = 0;                          // Per decoded token.
-  double hitRate = 0, readyRate = 0;
-};
-
-/// Means of the decode steps that count.
-Simulated meansOf(const TimedResult &result);
-
-/// Results of `count` independent replays, which take all cores. kInterrupted once *stop is set.
-moert::Result<std::vector<Simulated>>
-replayEach(size_t count, const std::function<moert::Result<Simulated>(size_t)> &replay,
-           const std::atomic<bool> *stop = nullptr);
 
 /// Steps of a run's first tokens: prompt chunks, then one token each.
 std::vector<TraceStep> stepsOfRun(const moert::RunFacts &facts, uint64_t tokens);

@@ -77,7 +77,7 @@ class TargetTest(ItemsTest):
         self.assertRegex(done.err, rf"measured: \S+, at most \S+ with the 96\.4% confidence of this test, on {CHOICES} items")
         self.assertEqual((measured["metric"], measured["target"]), ("choice", 0.3))
         self.assertLessEqual(measured["upper_bound"], 0.3)
-        self.assertEqual([text["items"] for text in measured["acceptance_texts"]], [list(range(20)), list(range(40))])
+        self.assertEqual([text["windows"] for text in measured["acceptance_texts"]], [list(range(20)), list(range(40))])
         points = [point for text in measured["acceptance_texts"] for point in text["reference_points"]]
         self.assertEqual(set(points), {0, 1})
         self.assertGreater(sum(points), CHOICES / 6)
@@ -119,7 +119,7 @@ class TargetTest(ItemsTest):
         mixed = write("mixed.jsonl", known[:4] + items[:20] + known[4:] + items[20:])
         done, measured = self.compiled(*on_items("choice", (mixed,), "--choice-by", "text", loss="70%", calibration=read))
         self.assertIn("accepting on 40 of 48 items", done.err)
-        self.assertEqual(measured["acceptance_texts"][0]["items"], [*range(4, 24), *range(28, 48)])
+        self.assertEqual(measured["acceptance_texts"][0]["windows"], [*range(4, 24), *range(28, 48)])
         found, said = self.evaluated("--metric", "choice", "--choice-by", "text", "--text", mixed)
         self.assertEqual((found["loss"], found["upper_bound"]), (measured["loss"], measured["upper_bound"]))
         self.assertEqual((found["loss_items"], found["items"]), (40, 48))
