@@ -266,8 +266,8 @@ class Mxfp4Test(E2eTest):
         config = self.write("config", True)
         said = json.loads(self.expect(DONE, "moec", "plan", config, "--memory", "25%", "--json").out)["widths"]
         self.assertEqual([(width["option"], width["bits"]) for width in said],
-                         [("8", 8), ("source", 4.25), ("4", 4), ("3", 3), ("2", 2)])
-        self.assertEqual(said[1]["expert_bytes"], sizes(path)["expert_payload_bytes"])
+                         [("8", 8), ("6", 6), ("5", 5), ("source", 4.25), ("4", 4), ("3", 3), ("2", 2)])
+        self.assertEqual(said[3]["expert_bytes"], sizes(path)["expert_payload_bytes"])
         self.assertRegex(self.expect(DONE, "moec", "plan", config, "--memory", "25%").out, r"\n +source +\d")
         self.expect(DONE, "moec", "replan", path, "--memory", "50%", "-o", planned)
         self.assertEqual(self.logits(planned), self.logits(path))
