@@ -47,8 +47,13 @@ Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, Compil
     written.acceptanceTexts = {std::move(path)};
   }
   sayTo(session,
-        strCat("the checkpoint has written ", calibrated,
-               " documents for calibration and search, and ", accepted, " for the acceptance"));
+        strCat("the checkpoint has written ",
+               calibrates ? strCat(calibrated, request.hasTarget()
+                                                   ? " documents for calibration and search"
+                                                   : " documents for calibration")
+                          : "",
+               calibrates && accepts ? ", and " : "",
+               accepts ? strCat(accepted, " documents for the acceptance") : ""));
   MOERT_ASSIGN_OR_RETURN(CompileTexts texts, readCompileTexts(written, inputs.model, session));
   for (SearchText &text : texts.calibration)
     text.isSelfWritten = calibrates;
