@@ -97,7 +97,9 @@ calibrateForSearch(const AccurateCompileRequest &request, CompileInputs &inputs,
   options.threads = request.threads;
   options.resume = request.resume;
   options.startsOverIfRefused = true;
-  CalibrateListeners listeners{session.progress, session.stop};
+  CalibrateListeners listeners;
+  listeners.progress = session.progress;
+  listeners.stop = session.stop;
   if (artifacts) {
     listeners.onLayer = [&](const CalibrationProfile &profile, size_t layer,
                             const std::function<void(double)> &advance) {
