@@ -183,7 +183,7 @@ void visitModel(auto &description, const auto &visit) {
 struct Extent {
   bool isIndexed = false;
   bool isTransposed = false;
-  bool isConsistent = true; // All parts have one layout and width.
+  bool isConsistent = true; // All parts have one layout and, but for vectors, one width.
   uint64_t indices = 0;
   uint64_t rows = 0; // Read as a matrix: number of rows up to the last one taken.
   uint64_t cols = 0; // Width of every part.
@@ -217,7 +217,7 @@ void addPart(Extent &extent, const WeightSource &source) {
   const bool isVector = source.rows == 1 && (isFirst || extent.vectorLength != 0);
   if (!isFirst &&
       (extent.isIndexed != source.index.has_value() || extent.isTransposed != size.isTransposed ||
-       extent.cols != size.cols || extent.stackedVectors != source.stackedVectors))
+       (extent.cols != size.cols && !isVector) || extent.stackedVectors != source.stackedVectors))
     extent.isConsistent = false;
   extent.stackedVectors = source.stackedVectors;
   extent.isIndexed = source.index.has_value();
