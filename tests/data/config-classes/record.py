@@ -78,7 +78,7 @@ def main():
             entry["textType"] = cls.sub_configs["text_config"].model_type
         else:
             entry["rope"] = getattr(cls(), "rope_parameters", None) or {"rope_type": "default"}
-            entry["theta"] = getattr(cls, "default_theta", 10000.0)
+            entry["theta"] = getattr(cls, "rope_theta", None) or getattr(cls, "default_theta", 10000.0)
             entry["read"] = read_by(cls)
         classes[model_type] = entry
     lines = [f" {json.dumps(name)}: {json.dumps(entry)}" for name, entry in classes.items()]

@@ -145,8 +145,8 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { firstOf<AttendInstruction>(decode(a)).heads = 1; },
        "query has width 32, expected 16"},
       {"an unknown activation",
-       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(3); },
-       "unknown activation 3, this reads 0 to 2"},
+       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(4); },
+       "unknown activation 4, this reads 0 to 3"},
       {"an activation without its numbers",
        [](Artifact &a) {
          firstOf<ActivateInstruction>(decode(a)).activation = Activation::kClampedSwiglu;
