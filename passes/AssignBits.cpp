@@ -104,11 +104,11 @@ FailureOr<FormatAttr> AssignBits::formatOf(WeightOp weight, ResidentBits width) 
 }
 
 FormatAttr AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
-  WeightKind gate = layer.sourceOf(ExpertPart::kGate, expert).getType();
-  for (ExpertPart part : {ExpertPart::kUp, ExpertPart::kDown})
-    if (layer.sourceOf(part, expert).getType() != gate)
+  WeightKind up = layer.sourceOf(ExpertPart::kUp, expert).getType();
+  for (ExpertMatrixAttr matrix : layer.getMatrices().getAsRange<ExpertMatrixAttr>())
+    if (layer.sourceOf(matrix.getPart(), expert).getType() != up)
       return floatFormat(WeightKind::kF32);
-  return floatFormat(gate);
+  return floatFormat(up);
 }
 
 moec::Grid AssignBits::gridOf(uint32_t width) const {

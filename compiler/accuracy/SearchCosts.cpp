@@ -132,11 +132,12 @@ static Result<double> secondsOfWindow(const AccurateCompileRequest &request,
 // Random weights and inputs: what an expert takes does not depend on them.
 static Status probeExpert(const AccurateCompileRequest &request, const MoeLayer &layer,
                           Rates &rates) {
-  const uint32_t hidden = layer.matrices[0].shape.cols, width = layer.matrices[0].shape.rows;
+  const auto [width, hidden] = layer.matrices.front().shape;
   const uint64_t tokens = divideUp(request.calibrationTokens * layer.topK, layer.experts.size());
   RandomStream random(1);
   const size_t weights = size_t(hidden) * width;
-  const std::vector<float> gate = randomRows(random, weights), up = randomRows(random, weights),
+  const size_t gateWeights = hasGate(layer.activation.kind) ? weights : 0;
+  const std::vector<float> gate = randomRows(random, gateWeights), up = randomRows(random, weights),
                            down = randomRows(random, weights),
                            rows = randomRows(random, tokens * hidden), ofRouter(tokens, 1.0f);
   MOERT_ASSIGN_OR_RETURN(const std::vector<ExpertGrid> grids, poolGridsOf(request, {&layer, 1}));
@@ -147,7 +148,7 @@ static Status probeExpert(const AccurateCompileRequest &request, const MoeLayer 
                      {rows, ofRouter}, &moments, request.method, grids)
           .status());
   rates.expert = double(monotonicNs() - begin) / kSecondNs / std::max(request.threads, 1u);
-  rates.weight = rates.expert / double(3 * weights * grids.size());
+  rates.weight = rates.expert / double((gateWeights + 2 * weights) * grids.size());
   return {};
 }
 

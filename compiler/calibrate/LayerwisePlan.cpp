@@ -24,15 +24,8 @@ const Program &layerwiseProgram(const Artifact &artifact) {
   return artifact.programs.front();
 }
 
-uint64_t largestSlotBytes(const Artifact &artifact) {
-  uint64_t largest = 0;
-  for (const KvSlot &slot : artifact.kvSlots)
-    largest = std::max(largest, slot.bytes());
-  return largest;
-}
-
 uint64_t windowMemoryBytes(const Artifact &artifact, uint32_t windowTokens) {
-  return largestSlotBytes(artifact) * roundUp(windowTokens, kKvBlockTokens) +
+  return placeLayerKv(artifact).bytes * roundUp(windowTokens, kKvBlockTokens) +
          placeStates(artifact, true).bytes;
 }
 
@@ -106,10 +99,13 @@ private:
   Status checkSlots(const Segment &segment) const {
     std::vector<bool> isStored(artifact.kvSlots.size());
     for (size_t i = segment.begin; i < segment.end; ++i) {
-      if (const auto *store = std::get_if<StoreKvInstruction>(&program.instructions[i]))
+      const Instruction &instruction = program.instructions[i];
+      if (const auto *store = std::get_if<StoreKvInstruction>(&instruction))
         isStored[store->slot] = true;
-      if (const auto *attend = std::get_if<AttendInstruction>(&program.instructions[i]))
-        if (!isStored[attend->slot])
+      const auto *attend = std::get_if<AttendInstruction>(&instruction);
+      const auto *chosen = std::get_if<AttendChosenInstruction>(&instruction);
+      if (attend || chosen)
+        if (!isStored[attend ? attend->slot : chosen->slot])
           return invalidInput("layer ", segment.layer,
                               " reads keys that another layer stored; "
                               "this model cannot be executed layer by layer");

@@ -66,9 +66,6 @@ splitLayerwise(uint64_t windows, uint64_t smallestPoolPages, uint64_t workingPoo
 /// The program that is executed: the one for many tokens.
 const Program &layerwiseProgram(const Artifact &artifact);
 
-/// KV memory per token of the largest slot: one slot is in use at a time.
-uint64_t largestSlotBytes(const Artifact &artifact);
-
 /// Bytes of a window's memory: keys and values of its tokens, and states, of the layer that needs
 /// most.
 uint64_t windowMemoryBytes(const Artifact &artifact, uint32_t windowTokens);

@@ -75,15 +75,22 @@ public:
         AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim, valueDimOf(slot, program, attend),
                        attend.window, bitsOf(slot.kind)}});
   }
-  // Counted as attention over the positions that take as many multiply-adds: four per element of a
-  // state.
-  void operator()(const DeltaRuleInstruction &rule) {
-    const StateSlot &slot = artifact.stateSlots[rule.slot];
-    const uint32_t keyDim = slot.rows / rule.heads, valueDim = slot.width;
-    const uint64_t positions = 4 * uint64_t(keyDim) * valueDim / (uint64_t(keyDim) + valueDim);
-    operations.push_back(AttentionStep{
-        {rule.heads, rule.heads, keyDim, valueDim, static_cast<uint32_t>(positions)}});
+  void operator()(const AttendChosenInstruction &attend) {
+    const KvSlot &slot = artifact.kvSlots[attend.slot];
+    const uint32_t most = program.buffers[static_cast<size_t>(attend.chosen)].width;
+    operations.push_back(
+        AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim, valueDimOf(slot, program, attend),
+                       most, bitsOf(slot.kind)}});
   }
+  void operator()(const ChooseKeysInstruction &choose) {
+    const KvSlot &slot = artifact.kvSlots[choose.slot];
+    operations.push_back(
+        AttentionStep{{choose.heads, slot.kvHeads, slot.keyDim, 0, 0, bitsOf(slot.kind)}});
+  }
+  void operator()(const DeltaRuleInstruction &rule) { addState(rule.slot, rule.heads, 4); }
+  void operator()(const StateSpaceInstruction &space) { addState(space.slot, space.heads, 3); }
+  // An element of the state takes two exponentials.
+  void operator()(const SelectiveScanInstruction &scan) { addState(scan.slot, 1, 32); }
   void operator()(const LinearHeadsInstruction &linear) {
     operations.push_back(ProductsStep{{matrixOf(linear.weight)}});
   }
@@ -95,8 +102,8 @@ public:
   }
   void operator()(const ExpertsInstruction &experts) {
     const MoeLayer &layer = artifact.moeLayers[experts.moeLayer];
-    const MatrixShape &gate = layer.matrices[static_cast<size_t>(ExpertPart::kGate)].shape;
-    ExpertsStep step{experts.moeLayer, gate.cols, gate.rows, {}};
+    const MatrixShape &first = layer.matrices.front().shape;
+    ExpertsStep step{experts.moeLayer, first.cols, first.rows, {}};
     for (const Expert &expert : layer.experts) {
       const std::span<const Slice> full = fullSlicesOf(expert);
       StoredExpert &stored = step.experts.emplace_back();
@@ -113,6 +120,16 @@ public:
   template <typename Other> void operator()(const Other &) {}
 
 private:
+  // Counted as attention over the positions that take as many multiply-adds, `perElement` for each
+  // element of a state.
+  void addState(uint32_t index, uint32_t heads, uint64_t perElement) {
+    const StateSlot &slot = artifact.stateSlots[index];
+    const uint32_t keyDim = slot.rows / heads, valueDim = slot.width;
+    const uint64_t positions = perElement * keyDim * valueDim / (uint64_t(keyDim) + valueDim);
+    operations.push_back(
+        AttentionStep{{heads, heads, keyDim, valueDim, static_cast<uint32_t>(positions)}});
+  }
+
   StoredMatrix matrixOf(int32_t weight) const {
     const ResidentWeight &matrix = artifact.residents[static_cast<size_t>(weight)];
     return {nameOf(matrix.format.kind), matrix.shape.rows, matrix.shape.cols};

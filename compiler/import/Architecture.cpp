@@ -17,9 +17,11 @@ namespace {
 
 /// Ascending by model_type.
 const std::array kFamilies = {
+    Family{"bailing_hybrid", "BailingHybridForCausalLM", describeBailingHybrid, kBailingHybridKeys},
     Family{"deepseek", "DeepseekForCausalLM", describeDeepSeek, kDeepSeekKeys},
     Family{"deepseek_v2", "DeepseekV2ForCausalLM", describeDeepSeekV2, kDeepSeekV2Keys},
     Family{"deepseek_v3", "DeepseekV3ForCausalLM", describeDeepSeekV3, kDeepSeekV3Keys},
+    Family{"deepseek_v32", "DeepseekV32ForCausalLM", describeDeepSeekV32, kDeepSeekV32Keys},
     Family{"dots1", "Dots1ForCausalLM", describeDots1, kDots1Keys},
     Family{"ernie4_5_moe", "Ernie4_5_MoeForCausalLM", describeErnie45Moe, kErnie45MoeKeys},
     Family{"flex_olmo", "FlexOlmoForCausalLM", describeFlexOlmo, kFlexOlmoKeys},
@@ -28,9 +30,16 @@ const std::array kFamilies = {
     Family{"gemma4_text", "Gemma4ForCausalLM", describeGemma4, kGemma4TextKeys},
     Family{"glm4_moe", "Glm4MoeForCausalLM", describeGlm4Moe, kGlm4MoeKeys},
     Family{"glm4_moe_lite", "Glm4MoeLiteForCausalLM", describeGlm4MoeLite, kGlm4MoeLiteKeys},
+    Family{"glm_moe_dsa", "GlmMoeDsaForCausalLM", describeGlmMoeDsa, kGlmMoeDsaKeys},
     Family{"gpt_oss", "GptOssForCausalLM", describeGptOss, kGptOssKeys},
     Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe, kGraniteMoeKeys},
+    Family{"granitemoehybrid", "GraniteMoeHybridForCausalLM", describeGraniteMoeHybrid,
+           kGraniteMoeHybridKeys},
     Family{"hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", describeHunyuanMoe, kHunyuanMoeKeys},
+    Family{"jamba", "JambaForCausalLM", describeJamba, kJambaKeys},
+    // The class of DeepSeek-V3, under its own model_type.
+    Family{"kimi_k2", "DeepseekV3ForCausalLM", describeDeepSeekV3, kDeepSeekV3Keys},
+    Family{"kimi_linear", "KimiLinearForCausalLM", describeKimiLinear, kKimiLinearKeys},
     Family{"lfm2_moe", "Lfm2MoeForCausalLM", describeLfm2Moe, kLfm2MoeKeys},
     Family{"llama4", "Llama4ForConditionalGeneration", describeLlama4, kLlama4TextKeys, kLlama4Keys,
            "llama4_text"},
@@ -38,6 +47,7 @@ const std::array kFamilies = {
     Family{"minicpm", "MiniCPMForCausalLM", describeMiniCpmMoe, kMiniCpmMoeKeys},
     Family{"minimax_m2", "MiniMaxM2ForCausalLM", describeMiniMaxM2, kMiniMaxM2Keys},
     Family{"mixtral", "MixtralForCausalLM", describeMixtral, kMixtralKeys},
+    Family{"nemotron_h", "NemotronHForCausalLM", describeNemotronH, kNemotronHKeys},
     Family{"olmoe", "OlmoeForCausalLM", describeOlmoe, kOlmoeKeys},
     Family{"phimoe", "PhiMoEForCausalLM", describePhiMoe, kPhiMoeKeys, {}, {}, "PhimoeForCausalLM"},
     Family{"qwen2_moe", "Qwen2MoeForCausalLM", describeQwen2Moe, kQwen2MoeKeys},
@@ -46,6 +56,8 @@ const std::array kFamilies = {
     Family{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", describeQwen35Moe, kQwen35MoeTextKeys},
     Family{"qwen3_moe", "Qwen3MoeForCausalLM", describeQwen3Moe, kQwen3MoeKeys},
     Family{"qwen3_next", "Qwen3NextForCausalLM", describeQwen3Next, kQwen3NextKeys},
+    Family{"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", describeQwen3VlMoe,
+           kQwen3VlMoeTextKeys, kQwen3VlMoeKeys, "qwen3_vl_moe_text"},
 };
 
 std::string supportedText() {

@@ -97,11 +97,25 @@ struct AttentionDescription {
   std::optional<WeightSource> sinks;
 };
 
+/// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1), which chooses
+/// `most` of the positions up to a token's own, those with the largest scores:
+///  - score of position s = sum over heads h of (weights x)[h] * max(0, q[h] . k(s));
+///  - q = rope(query r), of the latent r that the attention's queries come from;
+///  - k = rope(keyNorm(key x)), one for all heads.
+struct IndexerDescription {
+  uint32_t heads = 0;
+  uint32_t most = 0;
+  LinearDescription query, key, weights;
+  NormDescription keyNorm;
+  std::optional<uint32_t> rope; // Rotates the first elements of a head.
+};
+
 /// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1), absorbed: a token
 /// keeps its latent and a key that all heads share, and no head's own keys and values. For head h,
 ///  - [rest | shared part] = query of head h: of x, or of queryNorm(queryDown x) if these exist;
 ///  - score = scale * (rope(shared part) . rope(key) + (keyUp[h] * rest) . latent);
-///  - result = valueUp[h] * (the latents, weighted by the softmax of the scores).
+///  - result = valueUp[h] * (the latents, weighted by the softmax of the scores), with a gate times
+///    sigmoid(gate x)[h].
 struct LatentAttentionDescription {
   uint32_t heads = 0;
   float scale = 0;
@@ -112,8 +126,13 @@ struct LatentAttentionDescription {
   LinearDescription latent;    // [rank, H].
   NormDescription latentNorm;  // One over the whole latent.
   WeightSource keyUp, valueUp; // [heads * rank, rest] and [heads * value width, rank].
+  std::optional<LinearDescription> gate; // [heads, H].
   LinearDescription output;
   std::optional<uint32_t> rope; // Rotates the shared part; index into ModelDescription::ropes.
+  /// The positions that are attended to; requires queryDown. Absent: all, or those that the last
+  /// indexer of an earlier layer chose.
+  std::optional<IndexerDescription> indexer;
+  bool sharesChoice = false;
 };
 
 /// A product of the input whose results pass through a causal convolution along the tokens: taps
@@ -121,22 +140,56 @@ struct LatentAttentionDescription {
 struct ConvolvedDescription {
   LinearDescription linear;
   WeightSource taps;
+  std::optional<WeightSource> tapsBias; // Added after the convolution.
 };
 
 /// The gated delta rule (Yang et al. 2024, arXiv 2412.06464) with convolutions before it. Query,
 /// key and value pass through silu(convolution); per key head, query and key are divided by their
 /// lengths, sqrt(sum of squares + lengthEpsilon), and the query by sqrt(key width) too. Head h,
 /// with key head h / (heads / keyHeads), forgets by exp(-exp(logRate) * softplus(decay x +
-/// decayBias)) and writes with sigmoid(write x). result = output(outputNorm(memory read) *
-/// silu(gate x)), the norm per head.
+/// decayBias)), or with a decayBound by exp(decayBound * sigmoid(exp(logRate) * (decay x +
+/// decayBias))), and writes with sigmoid(write x). result = output(outputNorm(memory read) *
+/// silu(gate x)), the norm per head; sigmoid(gate x) if `gatesBySigmoid`. In Kimi delta attention
+/// (Kimi Linear, arXiv 2510.26692) each element of a head's keys has its own decay.
 struct DeltaNetDescription {
   uint32_t keyHeads = 0;
   uint32_t heads = 0;
   ConvolvedDescription query, key, value;
-  LinearDescription gate, decay, write; // [heads * value width, H], [heads, H], [heads, H].
-  WeightSource logRate, decayBias;      // Vectors [heads].
+  std::optional<LinearDescription> gateDown, decayDown; // Gate and decay are products of these.
+  LinearDescription gate, decay, write; // [heads * value width, H], [decays, H], [heads, H].
+  WeightSource logRate, decayBias;      // Vectors [heads], [decays]: heads, or heads * key width.
+  std::optional<float> decayBound;      // Below 0.
+  bool gatesBySigmoid = false;
   float lengthEpsilon = 0;
   NormDescription outputNorm; // [value width].
+  LinearDescription output;
+};
+
+/// The state space of Mamba-2 (Dao and Gu 2024, arXiv 2405.21060), with key and query for B and C
+/// of the paper. Value, key and query pass through silu(convolution). Head h, with key head h /
+/// (heads / keyHeads), advances by softplus(step x + stepBias) with the rate exp(logRate) and adds
+/// skip * value to what it reads. result = output(outputNorm(memory read * silu(gate x))), the norm
+/// over the heads of each key head.
+struct StateSpaceDescription {
+  uint32_t keyHeads = 0;
+  uint32_t heads = 0;
+  ConvolvedDescription value, key, query;
+  LinearDescription gate, step;         // [heads * value width, H], [heads, H].
+  WeightSource stepBias, logRate, skip; // Vectors [heads].
+  NormDescription outputNorm;           // [heads * value width].
+  LinearDescription output;
+};
+
+/// The selective scan of Mamba-1 (Gu and Dao 2023, arXiv 2312.00752) as Jamba has it. Value passes
+/// through silu(convolution) and becomes v; key, query and stepDown are products of v, each with
+/// its norm. Each element of v advances by softplus(step(stepNorm(stepDown v)) + stepBias) with its
+/// rates exp(logRate). result = output((memory read + skip * v) * silu(gate x)).
+struct SelectiveScanDescription {
+  ConvolvedDescription value;
+  LinearDescription gate, stepDown, key, query, step;
+  NormDescription stepNorm, keyNorm, queryNorm;
+  WeightSource logRate;        // [value width, key width].
+  WeightSource stepBias, skip; // Vectors [value width].
   LinearDescription output;
 };
 
@@ -147,10 +200,12 @@ struct ShortConvolutionDescription {
   LinearDescription output;
 };
 
-/// down(activation(gate x, up x)).
+/// down(activation(gate x, up x)); an activation without a gate has only the other two.
 struct GluDescription {
   moert::GluActivation activation;
   LinearDescription gate, up, down;
+
+  bool hasGate() const { return moert::hasGate(activation.kind); }
 };
 
 enum class RouterScoring {
@@ -199,13 +254,16 @@ struct MoeDescription {
 /// h += scale * outputNorm(attention(norm h)); h += scale * outputNorm(network(norm h)); h *=
 /// outputScale. What is absent changes nothing.
 struct LayerDescription {
+  bool hasMixer = true; // Otherwise the layer is its network alone.
   std::optional<NormDescription> attentionNorm, attentionOutputNorm;
-  AttentionDescription attention; // Not used if there is one of the next three.
+  AttentionDescription attention; // Not used if there is one of the next.
   std::optional<LatentAttentionDescription> latentAttention;
   std::optional<DeltaNetDescription> deltaNet;
   std::optional<ShortConvolutionDescription> shortConvolution;
+  std::optional<StateSpaceDescription> stateSpace;
+  std::optional<SelectiveScanDescription> selectiveScan;
   std::optional<NormDescription> networkNorm, networkOutputNorm;
-  std::optional<GluDescription> dense; // Exactly one of dense and moe.
+  std::optional<GluDescription> dense; // One of dense and moe, or, with a mixer, neither.
   std::optional<MoeDescription> moe;
   std::optional<WeightSource> outputScale; // One number.
 };

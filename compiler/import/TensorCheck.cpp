@@ -33,7 +33,8 @@ void visitNorm(auto &norm, const auto &visit) {
 }
 
 void visitGlu(auto &network, const auto &visit) {
-  visitLinear(network.gate, visit);
+  if (network.hasGate())
+    visitLinear(network.gate, visit);
   visitLinear(network.up, visit);
   visitLinear(network.down, visit);
 }
@@ -54,16 +55,45 @@ void visitAttention(auto &attention, const auto &visit) {
   visitLinear(attention.output, visit);
 }
 
+void visitConvolved(auto &convolved, const auto &visit) {
+  visitLinear(convolved.linear, visit);
+  visit(convolved.taps);
+  if (convolved.tapsBias)
+    visit(*convolved.tapsBias);
+}
+
 void visitDeltaNet(auto &net, const auto &visit) {
-  for (auto *convolved : {&net.query, &net.key, &net.value}) {
-    visitLinear(convolved->linear, visit);
-    visit(convolved->taps);
-  }
+  for (auto *convolved : {&net.query, &net.key, &net.value})
+    visitConvolved(*convolved, visit);
+  for (auto *down : {&net.gateDown, &net.decayDown})
+    if (*down)
+      visitLinear(**down, visit);
   for (auto *linear : {&net.gate, &net.decay, &net.write, &net.output})
     visitLinear(*linear, visit);
   visit(net.logRate);
   visit(net.decayBias);
   visitNorm(net.outputNorm, visit);
+}
+
+void visitStateSpace(auto &space, const auto &visit) {
+  for (auto *convolved : {&space.value, &space.key, &space.query})
+    visitConvolved(*convolved, visit);
+  for (auto *linear : {&space.gate, &space.step, &space.output})
+    visitLinear(*linear, visit);
+  for (auto *vector : {&space.stepBias, &space.logRate, &space.skip})
+    visit(*vector);
+  visitNorm(space.outputNorm, visit);
+}
+
+void visitSelectiveScan(auto &scan, const auto &visit) {
+  visitConvolved(scan.value, visit);
+  for (auto *linear :
+       {&scan.gate, &scan.stepDown, &scan.key, &scan.query, &scan.step, &scan.output})
+    visitLinear(*linear, visit);
+  for (auto *norm : {&scan.stepNorm, &scan.keyNorm, &scan.queryNorm})
+    visitNorm(*norm, visit);
+  for (auto *weight : {&scan.logRate, &scan.stepBias, &scan.skip})
+    visit(*weight);
 }
 
 void visitShortConvolution(auto &mixer, const auto &visit) {
@@ -72,7 +102,15 @@ void visitShortConvolution(auto &mixer, const auto &visit) {
   visit(mixer.taps);
 }
 
+void visitIndexer(auto &indexer, const auto &visit) {
+  for (auto *linear : {&indexer.query, &indexer.key, &indexer.weights})
+    visitLinear(*linear, visit);
+  visitNorm(indexer.keyNorm, visit);
+}
+
 void visitLatentAttention(auto &attention, const auto &visit) {
+  if (attention.indexer)
+    visitIndexer(*attention.indexer, visit);
   if (attention.queryDown)
     visitLinear(*attention.queryDown, visit);
   if (attention.queryNorm)
@@ -83,6 +121,8 @@ void visitLatentAttention(auto &attention, const auto &visit) {
   visitNorm(attention.latentNorm, visit);
   visit(attention.keyUp);
   visit(attention.valueUp);
+  if (attention.gate)
+    visitLinear(*attention.gate, visit);
   visitLinear(attention.output, visit);
 }
 
@@ -122,7 +162,11 @@ void visitModel(auto &description, const auto &visit) {
       visitDeltaNet(*layer.deltaNet, visit);
     else if (layer.shortConvolution)
       visitShortConvolution(*layer.shortConvolution, visit);
-    else
+    else if (layer.stateSpace)
+      visitStateSpace(*layer.stateSpace, visit);
+    else if (layer.selectiveScan)
+      visitSelectiveScan(*layer.selectiveScan, visit);
+    else if (layer.hasMixer)
       visitAttention(layer.attention, visit);
     if (layer.dense)
       visitGlu(*layer.dense, visit);
@@ -139,7 +183,7 @@ void visitModel(auto &description, const auto &visit) {
 struct Extent {
   bool isIndexed = false;
   bool isTransposed = false;
-  bool isConsistent = true; // All parts have one layout and width.
+  bool isConsistent = true; // All parts have one layout and, but for vectors, one width.
   uint64_t indices = 0;
   uint64_t rows = 0; // Read as a matrix: number of rows up to the last one taken.
   uint64_t cols = 0; // Width of every part.
@@ -173,7 +217,7 @@ void addPart(Extent &extent, const WeightSource &source) {
   const bool isVector = source.rows == 1 && (isFirst || extent.vectorLength != 0);
   if (!isFirst &&
       (extent.isIndexed != source.index.has_value() || extent.isTransposed != size.isTransposed ||
-       extent.cols != size.cols || extent.stackedVectors != source.stackedVectors))
+       (extent.cols != size.cols && !isVector) || extent.stackedVectors != source.stackedVectors))
     extent.isConsistent = false;
   extent.stackedVectors = source.stackedVectors;
   extent.isIndexed = source.index.has_value();

@@ -117,6 +117,10 @@ Result<WeightTensor> TensorStore::weight(std::string_view name) const {
   // A depthwise convolution's weights [channels, 1, taps] are a matrix.
   if (weight.shape.size() == 3 && weight.shape[1] == 1)
     weight.shape.erase(weight.shape.begin() + 1);
+  // A factor per head, stored to be multiplied with rows of heads: [1, 1, heads, 1].
+  if (weight.shape.size() == 4 && weight.shape[0] == 1 && weight.shape[1] == 1 &&
+      weight.shape[3] == 1)
+    weight.shape = {weight.shape[2]};
   weight.type = asStoredType(location->tensor->type);
   return weight;
 }

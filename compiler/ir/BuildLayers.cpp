@@ -45,6 +45,20 @@ Value ModelBuilder::convolved(const std::string &name, Value input, bool silu) {
                             silu);
 }
 
+Value ModelBuilder::applied(ir::RowFunction function, Value input, const std::string &factor,
+                            const std::string &bias) {
+  return ApplyOp::create(builder, where, input.getType(), input, function,
+                         factor.empty() ? FlatSymbolRefAttr() : symbol(factor),
+                         bias.empty() ? FlatSymbolRefAttr() : symbol(bias));
+}
+
+/// silu(convolution + bias).
+Value ModelBuilder::activeConvolved(const std::string &name, const ConvolvedDescription &of,
+                                    Value input) {
+  input = convolved(name, input, !of.tapsBias);
+  return of.tapsBias ? applied(ir::RowFunction::kSilu, input, "", name + "_taps.bias") : input;
+}
+
 Value ModelBuilder::rotated(const std::optional<uint32_t> &rope, Value input, uint32_t heads,
                             uint32_t headDim) {
   if (!rope)
@@ -114,6 +128,19 @@ Value ModelBuilder::build(const std::string &layer, const AttentionDescription &
   return attentionProduct(layer + ".output", attention.output, attended);
 }
 
+void ModelBuilder::choose(const std::string &name, const IndexerDescription &indexer, Value input,
+                          Value latent) {
+  Value key = attentionProduct(name + ".key", indexer.key, input);
+  Value weights = attentionProduct(name + ".weights", indexer.weights, input);
+  Value query = attentionProduct(name + ".query", indexer.query, latent);
+  const uint32_t width = widthOf(key);
+  key = rotated(indexer.rope, normed(name + ".key_norm", indexer.keyNorm, key), 1, width);
+  query = rotated(indexer.rope, query, indexer.heads, width);
+  chosenKeys = ChooseKeysOp::create(
+      builder, where, RowType::get(builder.getContext(), BufferKind::kI32, indexer.most, 0), query,
+      key, weights, name + ".keys", indexer.heads);
+}
+
 Value ModelBuilder::build(const std::string &layer, const LatentAttentionDescription &attention,
                           Value input) {
   const uint32_t heads = attention.heads, shared = attention.key.weight.rows,
@@ -129,18 +156,31 @@ Value ModelBuilder::build(const std::string &layer, const LatentAttentionDescrip
                      : attentionProduct(layer + ".query", attention.query, input);
   Value key = attentionProduct(layer + ".key", attention.key, input);
   Value latent = attentionProduct(layer + ".latent", attention.latent, input);
+  Value gate;
+  if (attention.gate)
+    gate = attentionProduct(layer + ".gate", *attention.gate, input);
   latent = normed(layer + ".latent_norm", attention.latentNorm, latent);
   query = normed(layer + ".query_norm", attention.queryNorm, query);
+  if (attention.indexer)
+    choose(layer + ".indexer", *attention.indexer, input, query);
   if (down)
     query = attentionProduct(layer + ".query", attention.query, query);
   Value absorbed = perHead(layer + ".key_up", attention.keyUp, query, shared);
   absorbed = rotated(attention.rope, absorbed, heads, shared + rank);
   key = rotated(attention.rope, key, 1, shared);
   StoreKvOp::create(builder, where, key, latent, layer + ".kv");
-  Value attended = AttendOp::create(builder, where, row(uint64_t(heads) * rank), absorbed,
-                                    layer + ".kv", heads, /*window=*/0u, APFloat(attention.scale),
-                                    /*sinks=*/FlatSymbolRefAttr());
+  const RowType result = row(uint64_t(heads) * rank);
+  const APFloat scale(attention.scale);
+  Value attended;
+  if (attention.indexer || attention.sharesChoice)
+    attended = AttendChosenOp::create(builder, where, result, absorbed, chosenKeys, layer + ".kv",
+                                      heads, scale);
+  else
+    attended = AttendOp::create(builder, where, result, absorbed, layer + ".kv", heads,
+                                /*window=*/0u, scale, /*sinks=*/FlatSymbolRefAttr());
   attended = perHead(layer + ".value_up", attention.valueUp, attended, 0);
+  if (gate)
+    attended = GateRowsOp::create(builder, where, attended.getType(), attended, gate);
   return attentionProduct(layer + ".output", attention.output, attended);
 }
 
@@ -149,24 +189,35 @@ Value ModelBuilder::build(const std::string &layer, const DeltaNetDescription &n
   Value query = attentionProduct(layer + ".query", net.query.linear, input);
   Value key = attentionProduct(layer + ".key", net.key.linear, input);
   Value value = attentionProduct(layer + ".value", net.value.linear, input);
-  Value gate = attentionProduct(layer + ".gate", net.gate, input);
-  Value decay = attentionProduct(layer + ".decay", net.decay, input);
+  Value gate = attentionProduct(net.gateDown ? layer + ".gate_down" : layer + ".gate",
+                                net.gateDown ? *net.gateDown : net.gate, input);
+  Value decay = attentionProduct(net.decayDown ? layer + ".decay_down" : layer + ".decay",
+                                 net.decayDown ? *net.decayDown : net.decay, input);
   Value write = attentionProduct(layer + ".write", net.write, input);
-  query = convolved(layer + ".query", query, true);
-  key = convolved(layer + ".key", key, true);
-  value = convolved(layer + ".value", value, true);
+  if (net.gateDown)
+    gate = attentionProduct(layer + ".gate", net.gate, gate);
+  if (net.decayDown)
+    decay = attentionProduct(layer + ".decay", net.decay, decay);
+  query = activeConvolved(layer + ".query", net.query, query);
+  key = activeConvolved(layer + ".key", net.key, key);
+  value = activeConvolved(layer + ".value", net.value, value);
   const uint32_t keyDim = widthOf(key) / net.keyHeads;
   for (Value *each : {&query, &key})
     *each = UnitNormOp::create(builder, where, each->getType(), *each, APFloat(net.lengthEpsilon),
                                keyDim);
-  decay = DecayOp::create(builder, where, decay.getType(), decay, layer + ".log_rate",
-                          layer + ".decay_bias");
+  if (net.decayBound)
+    decay = BoundedDecayOp::create(builder, where, decay.getType(), decay, layer + ".log_rate",
+                                   layer + ".decay_bias", APFloat(*net.decayBound));
+  else
+    decay = DecayOp::create(builder, where, decay.getType(), decay, layer + ".log_rate",
+                            layer + ".decay_bias");
   // Division and square root are correctly rounded on every machine.
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(keyDim)));
   Value read = DeltaRuleOp::create(builder, where, value.getType(), query, key, value, decay, write,
                                    layer + ".state", net.keyHeads, net.heads, APFloat(scale));
   read = normedRuns(layer + ".output_norm", net.outputNorm, read, net.outputNorm.weight.cols);
-  return attentionProduct(layer + ".output", net.output, activated({}, gate, read));
+  read = net.gatesBySigmoid ? gated(read, gate, ir::GateKind::kSigmoid) : activated({}, gate, read);
+  return attentionProduct(layer + ".output", net.output, read);
 }
 
 Value ModelBuilder::build(const std::string &layer, const ShortConvolutionDescription &mixer,
@@ -179,6 +230,44 @@ Value ModelBuilder::build(const std::string &layer, const ShortConvolutionDescri
   return attentionProduct(layer + ".output", mixer.output, value);
 }
 
+Value ModelBuilder::build(const std::string &layer, const StateSpaceDescription &space,
+                          Value input) {
+  // First all products of the input, which are computed together.
+  Value value = attentionProduct(layer + ".value", space.value.linear, input);
+  Value key = attentionProduct(layer + ".key", space.key.linear, input);
+  Value query = attentionProduct(layer + ".query", space.query.linear, input);
+  Value gate = attentionProduct(layer + ".gate", space.gate, input);
+  Value step = attentionProduct(layer + ".step", space.step, input);
+  value = activeConvolved(layer + ".value", space.value, value);
+  key = activeConvolved(layer + ".key", space.key, key);
+  query = activeConvolved(layer + ".query", space.query, query);
+  Value read = StateSpaceOp::create(builder, where, value.getType(), query, key, value,
+                                    stepped(layer, step), layer + ".log_rate", layer + ".skip",
+                                    layer + ".state", space.keyHeads, space.heads);
+  read = activated({}, gate, read);
+  // The weights differ from segment to segment.
+  read = plainNormed(read, space.outputNorm.epsilon, widthOf(read) / space.keyHeads);
+  read = applied(ir::RowFunction::kIdentity, read, layer + ".output_norm", "");
+  return attentionProduct(layer + ".output", space.output, read);
+}
+
+Value ModelBuilder::build(const std::string &layer, const SelectiveScanDescription &scan,
+                          Value input) {
+  Value value = attentionProduct(layer + ".value", scan.value.linear, input);
+  Value gate = attentionProduct(layer + ".gate", scan.gate, input);
+  value = activeConvolved(layer + ".value", scan.value, value);
+  Value step = attentionProduct(layer + ".step_down", scan.stepDown, value);
+  Value key = attentionProduct(layer + ".key", scan.key, value);
+  Value query = attentionProduct(layer + ".query", scan.query, value);
+  step = normed(layer + ".step_norm", scan.stepNorm, step);
+  key = normed(layer + ".key_norm", scan.keyNorm, key);
+  query = normed(layer + ".query_norm", scan.queryNorm, query);
+  step = stepped(layer, attentionProduct(layer + ".step", scan.step, step));
+  Value read = SelectiveScanOp::create(builder, where, value.getType(), query, key, value, step,
+                                       layer + ".log_rate", layer + ".skip", layer + ".state");
+  return attentionProduct(layer + ".output", scan.output, activated({}, gate, read));
+}
+
 Value ModelBuilder::buildMixer(const std::string &layer, const LayerDescription &from,
                                Value input) {
   if (from.latentAttention)
@@ -187,6 +276,10 @@ Value ModelBuilder::buildMixer(const std::string &layer, const LayerDescription 
     return build(layer, *from.deltaNet, input);
   if (from.shortConvolution)
     return build(layer, *from.shortConvolution, input);
+  if (from.stateSpace)
+    return build(layer, *from.stateSpace, input);
+  if (from.selectiveScan)
+    return build(layer, *from.selectiveScan, input);
   return build(layer, from.attention, input);
 }
 
@@ -195,6 +288,10 @@ Value ModelBuilder::buildMixer(const std::string &layer, const LayerDescription 
 //===----------------------------------------------------------------------===//
 
 Value ModelBuilder::build(const std::string &name, const GluDescription &network, Value input) {
+  if (!network.hasGate())
+    return product(
+        name + ".down", network.down,
+        applied(ir::RowFunction::kSquaredRelu, product(name + ".up", network.up, input), "", ""));
   Value gate = product(name + ".gate", network.gate, input);
   Value up = product(name + ".up", network.up, input);
   return product(name + ".down", network.down, activated(network.activation, gate, up));
@@ -253,18 +350,21 @@ Value ModelBuilder::build(const std::string &layer, const MoeDescription &moe, V
 
 Value ModelBuilder::buildLayer(const std::string &name, const LayerDescription &layer,
                                Value hidden) {
-  where = named(name + ".attention");
-  Value result = normed(name + ".attention_norm", layer.attentionNorm, hidden);
-  result = buildMixer(name, layer, result);
-  result = normed(name + ".attention_output_norm", layer.attentionOutputNorm, result);
-  hidden = sum(hidden, result, model.residualScale);
-
-  where = named(name + ".network");
-  result = normed(name + ".network_norm", layer.networkNorm, hidden);
-  result =
-      layer.moe ? build(name, *layer.moe, result) : build(name + ".dense", *layer.dense, result);
-  result = normed(name + ".network_output_norm", layer.networkOutputNorm, result);
-  hidden = sum(hidden, result, model.residualScale);
+  if (layer.hasMixer) {
+    where = named(name + ".attention");
+    Value result = normed(name + ".attention_norm", layer.attentionNorm, hidden);
+    result = buildMixer(name, layer, result);
+    result = normed(name + ".attention_output_norm", layer.attentionOutputNorm, result);
+    hidden = sum(hidden, result, model.residualScale);
+  }
+  if (layer.moe || layer.dense) {
+    where = named(name + ".network");
+    Value result = normed(name + ".network_norm", layer.networkNorm, hidden);
+    result =
+        layer.moe ? build(name, *layer.moe, result) : build(name + ".dense", *layer.dense, result);
+    result = normed(name + ".network_output_norm", layer.networkOutputNorm, result);
+    hidden = sum(hidden, result, model.residualScale);
+  }
   if (!layer.outputScale)
     return hidden;
   return ScaleOp::create(builder, where, hidden.getType(), hidden, symbol(name + ".output_scale"),

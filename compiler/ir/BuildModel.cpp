@@ -50,11 +50,14 @@ void ModelBuilder::declare(const std::string &name, const NormDescription &from)
 void ModelBuilder::declare(const std::string &name, const ConvolvedDescription &from) {
   declare(name, from.linear);
   declare(name + "_taps", from.taps, WeightRole::kTaps);
+  if (from.tapsBias)
+    declare(name + "_taps.bias", *from.tapsBias, WeightRole::kVector);
   declareStateSlot(name + "_tail", from.taps.cols - 1, from.taps.rows);
 }
 
 void ModelBuilder::declare(const std::string &name, const GluDescription &network) {
-  declare(name + ".gate", network.gate);
+  if (network.hasGate())
+    declare(name + ".gate", network.gate);
   declare(name + ".up", network.up);
   declare(name + ".down", network.down);
 }
@@ -93,17 +96,19 @@ void ModelBuilder::declare(const std::string &layer, const MoeDescription &moe, 
   declare(layer + ".experts_output_norm", moe.outputNorm);
   std::string name = layer + ".experts";
   Location loc = named(name);
-  ExpertMatrixAttr gate = expertMatrix(loc, ExpertPart::kGate, moe, &GluDescription::gate),
-                   up = expertMatrix(loc, ExpertPart::kUp, moe, &GluDescription::up),
-                   down = expertMatrix(loc, ExpertPart::kDown, moe, &GluDescription::down);
+  SmallVector<Attribute> matrices;
+  if (moe.experts.front().hasGate())
+    matrices.push_back(expertMatrix(loc, ExpertPart::kGate, moe, &GluDescription::gate));
+  matrices.push_back(expertMatrix(loc, ExpertPart::kUp, moe, &GluDescription::up));
+  matrices.push_back(expertMatrix(loc, ExpertPart::kDown, moe, &GluDescription::down));
   if (hasFailed)
     return;
   const moert::GluActivation &activation = moe.experts.front().activation;
   MoeLayerOp::create(builder, loc, name, static_cast<uint32_t>(number),
                      static_cast<ir::Activation>(activation.kind),
                      numberOf(activation, activation.alpha), numberOf(activation, activation.limit),
-                     static_cast<uint32_t>(moe.experts.size()),
-                     builder.getArrayAttr({gate, up, down}), /*bits=*/DenseI32ArrayAttr(),
+                     static_cast<uint32_t>(moe.experts.size()), builder.getArrayAttr(matrices),
+                     /*bits=*/DenseI32ArrayAttr(),
                      /*downBits=*/DenseI32ArrayAttr(), /*slices=*/ArrayAttr(),
                      /*downSlices=*/ArrayAttr(), moe.scalesInputs);
   vector(name + ".gate.bias", moe.gateBias);
@@ -150,17 +155,33 @@ void ModelBuilder::declare(const std::string &layer, const LatentAttentionDescri
   declare(layer + ".latent_norm", attention.latentNorm);
   declare(layer + ".key_up", attention.keyUp, WeightRole::kHeads);
   declare(layer + ".value_up", attention.valueUp, WeightRole::kHeads);
+  if (attention.gate) // A few rows.
+    declare(layer + ".gate", *attention.gate, WeightRole::kRouter);
   declare(layer + ".output", attention.output);
   declareKvSlot(layer + ".kv", 1, attention.key.weight.rows + attention.latent.weight.rows, 0);
+  if (attention.indexer)
+    declare(layer + ".indexer", *attention.indexer);
+}
+
+void ModelBuilder::declare(const std::string &name, const IndexerDescription &indexer) {
+  declare(name + ".query", indexer.query);
+  declare(name + ".key", indexer.key);
+  declare(name + ".key_norm", indexer.keyNorm);
+  declare(name + ".weights", indexer.weights, WeightRole::kRouter);
+  declareKvSlot(name + ".keys", 1, indexer.key.weight.rows, 0);
 }
 
 void ModelBuilder::declare(const std::string &layer, const DeltaNetDescription &net) {
   declare(layer + ".query", net.query);
   declare(layer + ".key", net.key);
   declare(layer + ".value", net.value);
+  declare(layer + ".gate_down", net.gateDown);
   declare(layer + ".gate", net.gate);
   // A few rows each, and an error in a decay grows with every token.
-  declare(layer + ".decay", net.decay, WeightRole::kRouter);
+  if (net.decayDown)
+    declare(layer + ".decay_down", *net.decayDown, WeightRole::kRouter);
+  const bool isLarge = !net.decayDown && net.decay.weight.rows > net.heads;
+  declare(layer + ".decay", net.decay, isLarge ? WeightRole::kMatrix : WeightRole::kRouter);
   declare(layer + ".write", net.write, WeightRole::kRouter);
   declare(layer + ".log_rate", net.logRate, WeightRole::kVector);
   declare(layer + ".decay_bias", net.decayBias, WeightRole::kVector);
@@ -173,23 +194,66 @@ void ModelBuilder::declare(const std::string &layer, const DeltaNetDescription &
 
 void ModelBuilder::declare(const std::string &layer, const ShortConvolutionDescription &mixer) {
   declare(layer + ".before", mixer.before);
-  declare(layer + ".value", ConvolvedDescription{mixer.value, mixer.taps});
+  declare(layer + ".value", ConvolvedDescription{mixer.value, mixer.taps, std::nullopt});
   declare(layer + ".after", mixer.after);
   declare(layer + ".output", mixer.output);
 }
 
-void ModelBuilder::declareLayer(const std::string &name, const LayerDescription &layer,
-                                size_t number) {
-  declare(name + ".attention_norm", layer.attentionNorm);
-  widthClass = "attention";
+void ModelBuilder::declare(const std::string &layer, const StateSpaceDescription &space) {
+  declare(layer + ".value", space.value);
+  declare(layer + ".key", space.key);
+  declare(layer + ".query", space.query);
+  declare(layer + ".gate", space.gate);
+  // A few rows, and an error in a decay grows with every token.
+  declare(layer + ".step", space.step, WeightRole::kRouter);
+  declare(layer + ".step_bias", space.stepBias, WeightRole::kVector);
+  declare(layer + ".log_rate", space.logRate, WeightRole::kVector);
+  declare(layer + ".skip", space.skip, WeightRole::kVector);
+  declare(layer + ".output_norm", space.outputNorm);
+  declare(layer + ".output", space.output);
+  const uint32_t keyDim = space.key.linear.weight.rows / space.keyHeads,
+                 valueDim = space.value.linear.weight.rows / space.heads;
+  declareStateSlot(layer + ".state", space.heads * keyDim, valueDim);
+}
+
+void ModelBuilder::declare(const std::string &layer, const SelectiveScanDescription &scan) {
+  declare(layer + ".value", scan.value);
+  declare(layer + ".gate", scan.gate);
+  // As above; together they are a small part of the layer.
+  declare(layer + ".step_down", scan.stepDown, WeightRole::kRouter);
+  declare(layer + ".key", scan.key, WeightRole::kRouter);
+  declare(layer + ".query", scan.query, WeightRole::kRouter);
+  declare(layer + ".step", scan.step, WeightRole::kRouter);
+  declare(layer + ".step_norm", scan.stepNorm);
+  declare(layer + ".key_norm", scan.keyNorm);
+  declare(layer + ".query_norm", scan.queryNorm);
+  declare(layer + ".step_bias", scan.stepBias, WeightRole::kVector);
+  declare(layer + ".log_rate", scan.logRate, WeightRole::kTaps);
+  declare(layer + ".skip", scan.skip, WeightRole::kVector);
+  declare(layer + ".output", scan.output);
+  declareStateSlot(layer + ".state", scan.logRate.cols, scan.logRate.rows);
+}
+
+void ModelBuilder::declareMixer(const std::string &name, const LayerDescription &layer) {
   if (layer.latentAttention)
     declare(name, *layer.latentAttention);
   else if (layer.deltaNet)
     declare(name, *layer.deltaNet);
   else if (layer.shortConvolution)
     declare(name, *layer.shortConvolution);
-  else
+  else if (layer.stateSpace)
+    declare(name, *layer.stateSpace);
+  else if (layer.selectiveScan)
+    declare(name, *layer.selectiveScan);
+  else if (layer.hasMixer)
     declare(name, layer.attention);
+}
+
+void ModelBuilder::declareLayer(const std::string &name, const LayerDescription &layer,
+                                size_t number) {
+  declare(name + ".attention_norm", layer.attentionNorm);
+  widthClass = "attention";
+  declareMixer(name, layer);
   declare(name + ".attention_output_norm", layer.attentionOutputNorm);
   declare(name + ".network_norm", layer.networkNorm);
   declare(name + ".network_output_norm", layer.networkOutputNorm);

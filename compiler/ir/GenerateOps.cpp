@@ -19,10 +19,11 @@ template <> constexpr const char *kEnumName<GroupScore> = "GroupScore";
 template <> constexpr const char *kEnumName<NormKind> = "NormKind";
 template <> constexpr const char *kEnumName<ProductRole> = "ProductRole";
 template <> constexpr const char *kEnumName<RouterScoring> = "RouterScoring";
+template <> constexpr const char *kEnumName<RowFunction> = "RowFunction";
 
 struct Definition {
   std::string arguments, results, format;
-  bool hasSlot = false, hasState = false;
+  bool hasSlot = false, hasState = false, hasKey = false;
 
   template <typename T> void add(FieldRole role, const std::string &name, const T &field);
 
@@ -58,6 +59,7 @@ void Definition::add(FieldRole role, const std::string &name, const T &field) {
   };
   hasSlot |= role == FieldRole::kSlot;
   hasState |= role == FieldRole::kStateSlot;
+  hasKey |= role == FieldRole::kRead && name == "key";
   if (isBuffer(role))
     addBuffer(role, name);
   else if (role != FieldRole::kNumber)
@@ -85,11 +87,14 @@ static std::string classNameOf(const std::string &name) {
   return made;
 }
 
-/// Attention reads the cache and stores write it; a state is read and written; what has no result
-/// gives something to others than instructions: logits, or prefetch candidates.
+/// Attention reads the cache, stores of keys write it, and a choice of keys does both; a state is
+/// read and written; what has no result gives something to others than instructions: logits, or
+/// prefetch candidates.
 static const char *effectsOf(const Definition &definition) {
   if (definition.hasState)
     return "MemoryEffects<[MemRead<Moe_States>, MemWrite<Moe_States>]>";
+  if (definition.hasSlot && definition.hasKey && !definition.results.empty())
+    return "MemoryEffects<[MemRead<Moe_KvCache>, MemWrite<Moe_KvCache>]>";
   if (definition.hasSlot)
     return definition.results.empty() ? "MemoryEffects<[MemWrite<Moe_KvCache>]>"
                                       : "MemoryEffects<[MemRead<Moe_KvCache>]>";

@@ -35,8 +35,12 @@ private:
   void declareLayer(const std::string &name, const LayerDescription &layer, size_t number);
   void declare(const std::string &layer, const AttentionDescription &attention);
   void declare(const std::string &layer, const LatentAttentionDescription &attention);
+  void declare(const std::string &name, const IndexerDescription &indexer);
   void declare(const std::string &layer, const DeltaNetDescription &net);
   void declare(const std::string &layer, const ShortConvolutionDescription &mixer);
+  void declare(const std::string &layer, const StateSpaceDescription &space);
+  void declare(const std::string &layer, const SelectiveScanDescription &scan);
+  void declareMixer(const std::string &name, const LayerDescription &layer);
   void declare(const std::string &layer, const MoeDescription &moe, size_t number);
   void declareKvSlot(const std::string &name, uint32_t heads, uint32_t keyDim, uint32_t valueDim);
   void declareStateSlot(const std::string &name, uint32_t rows, uint32_t width);
@@ -59,8 +63,13 @@ private:
   Value buildMixer(const std::string &layer, const LayerDescription &from, Value input);
   Value build(const std::string &layer, const AttentionDescription &attention, Value input);
   Value build(const std::string &layer, const LatentAttentionDescription &attention, Value input);
+  /// Sets chosenKeys; `latent` is what the queries come from.
+  void choose(const std::string &name, const IndexerDescription &indexer, Value input,
+              Value latent);
   Value build(const std::string &layer, const DeltaNetDescription &net, Value input);
   Value build(const std::string &layer, const ShortConvolutionDescription &mixer, Value input);
+  Value build(const std::string &layer, const StateSpaceDescription &space, Value input);
+  Value build(const std::string &layer, const SelectiveScanDescription &scan, Value input);
   Value build(const std::string &layer, const MoeDescription &moe, Value input);
   Value build(const std::string &layer, const SharedExpertDescription &shared, Value input);
   Value build(const std::string &name, const GluDescription &network, Value input);
@@ -74,6 +83,13 @@ private:
                    uint32_t segment);
   Value plainNormed(Value input, float epsilon, uint32_t segment);
   Value convolved(const std::string &name, Value input, bool silu);
+  Value activeConvolved(const std::string &name, const ConvolvedDescription &of, Value input);
+  /// function(factor * input + bias) with the weights of these names; "" is none.
+  Value applied(ir::RowFunction function, Value input, const std::string &factor,
+                const std::string &bias);
+  Value stepped(const std::string &layer, Value input) {
+    return applied(ir::RowFunction::kSoftplus, input, "", layer + ".step_bias");
+  }
   Value rotated(const std::optional<uint32_t> &rope, Value input, uint32_t heads, uint32_t headDim);
   Value gated(Value input, Value gate, ir::GateKind kind);
   Value activated(const moert::GluActivation &by, Value gate, Value up);
@@ -105,6 +121,7 @@ private:
   bool hasFailed = false;
   StringRef widthClass; // The next weights have it.
   Location where;       // Location of the next instructions.
+  Value chosenKeys;     // By the program's last indexer.
 };
 
 } // namespace moec

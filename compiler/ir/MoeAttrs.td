@@ -34,10 +34,11 @@ def Moe_ExpertPart : Moe_Enum<"ExpertPart", "matrix of an expert", [
   I32EnumAttrCase<"kGate", 0, "gate">, I32EnumAttrCase<"kUp", 1, "up">,
   I32EnumAttrCase<"kDown", 2, "down">]>;
 
-def Moe_Activation : Moe_Enum<"Activation", "activation of a gated network", [
+def Moe_Activation : Moe_Enum<"Activation", "activation of a network", [
   I32EnumAttrCase<"kSilu", 0, "silu">,
   I32EnumAttrCase<"kClampedSwiglu", 1, "clamped_swiglu">,
-  I32EnumAttrCase<"kGeluTanh", 2, "gelu_tanh">]>;
+  I32EnumAttrCase<"kGeluTanh", 2, "gelu_tanh">,
+  I32EnumAttrCase<"kSquaredRelu", 3, "squared_relu">]>;
 
 def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
   I32EnumAttrCase<"kRms", 0, "rms">, I32EnumAttrCase<"kLayer", 1, "layer">]>;
@@ -56,6 +57,10 @@ def Moe_ProductRole : Moe_Enum<"ProductRole", "what a product is for", [
 
 def Moe_GateKind : Moe_Enum<"GateKind", "what a gate multiplies with", [
   I32EnumAttrCase<"kSigmoid", 0, "sigmoid">, I32EnumAttrCase<"kLinear", 1, "linear">]>;
+
+def Moe_RowFunction : Moe_Enum<"RowFunction", "function of an element", [
+  I32EnumAttrCase<"kIdentity", 0, "identity">, I32EnumAttrCase<"kSilu", 1, "silu">,
+  I32EnumAttrCase<"kSoftplus", 2, "softplus">, I32EnumAttrCase<"kSquaredRelu", 3, "squared_relu">]>;
 
 def Moe_RopeStyle : Moe_Enum<"RopeStyle", "which elements of a head rotate together", [
   I32EnumAttrCase<"kHalf", 0, "half">, I32EnumAttrCase<"kInterleaved", 1, "interleaved">]>;

@@ -42,34 +42,40 @@ LogicalResult WeightOp::verify() {
 
 static LogicalResult verifyMatrices(MoeLayerOp op) {
   ArrayAttr matrices = op.getMatrices();
+  const size_t firstPart = op.hasGate() ? 0 : 1;
+  const auto emitParts = [&] {
+    return op.emitOpError("expected the matrices ")
+           << (firstPart == 0 ? "gate, " : "") << "up and down, in this order";
+  };
   for (auto [i, attribute] : llvm::enumerate(matrices)) {
     auto matrix = cast<ExpertMatrixAttr>(attribute);
     size_t sources = matrix.getSources().size();
-    if (i > 2 || static_cast<size_t>(matrix.getPart()) != i)
-      return op.emitOpError("expected the matrices gate, up and down, in this order");
+    if (static_cast<size_t>(matrix.getPart()) != firstPart + i)
+      return emitParts();
     if (sources != 1 && sources != op.getExperts())
       return op.emitOpError() << stringifyExpertPart(matrix.getPart()) << " has " << sources
                               << " sources, expected 1 or " << op.getExperts();
   }
-  if (matrices.size() != 3)
-    return op.emitOpError("expected the matrices gate, up and down, in this order");
-  ExpertMatrixAttr gate = op.matrix(ExpertPart::kGate), up = op.matrix(ExpertPart::kUp),
+  if (matrices.size() != moert::kExpertParts - firstPart)
+    return emitParts();
+  ExpertMatrixAttr first = cast<ExpertMatrixAttr>(matrices[0]), up = op.matrix(ExpertPart::kUp),
                    down = op.matrix(ExpertPart::kDown);
-  if (up.rows() != gate.rows() || up.cols() != gate.cols())
+  if (up.rows() != first.rows() || up.cols() != first.cols())
     return op.emitOpError() << "up is " << up.rows() << " x " << up.cols() << ", expected "
-                            << gate.rows() << " x " << gate.cols() << " like gate";
-  if (down.rows() != gate.cols() || down.cols() != gate.rows())
+                            << first.rows() << " x " << first.cols() << " like gate";
+  if (down.rows() != up.cols() || down.cols() != up.rows())
     return op.emitOpError() << "down is " << down.rows() << " x " << down.cols() << ", expected "
-                            << gate.cols() << " x " << gate.rows();
+                            << up.cols() << " x " << up.rows();
   return success();
 }
 
 /// MXFP4 is kept from a checkpoint that has it; nothing is rounded to it.
 static LogicalResult verifyMxfp4(MoeLayerOp op, uint32_t expert) {
-  for (ExpertPart part : {ExpertPart::kGate, ExpertPart::kUp, ExpertPart::kDown})
-    if (WeightKind type = op.sourceOf(part, expert).getType(); type != WeightKind::kMxfp4)
+  for (ExpertMatrixAttr matrix : op.getMatrices().getAsRange<ExpertMatrixAttr>())
+    if (WeightKind type = op.sourceOf(matrix.getPart(), expert).getType();
+        type != WeightKind::kMxfp4)
       return op.emitOpError() << "expert " << expert << ": slices of mxfp4, but "
-                              << stringifyExpertPart(part) << " is stored as "
+                              << stringifyExpertPart(matrix.getPart()) << " is stored as "
                               << stringifyWeightKind(type);
   return success();
 }

@@ -59,6 +59,7 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
     has run. `down_slices` has the formats of down in the same slices; absent: those of gate and up.
     A float format is a single slice; several slices share one quantization grid, each refining the
     one before it by lower bits. A matrix of fewer slices than another has int0 in the last ones.
+    With `squared_relu` there is no gate: the matrices are up and down.
     `alpha` and `limit` are the numbers of clamped_swiglu (moert::GluActivation). With
     `scaled_inputs`, the router's weights multiply the experts' input instead of their output; a
     token then has one expert.
@@ -96,11 +97,16 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Inputs and outputs of an expert, and the rows of its gate.
-    uint32_t hidden() { return matrix(ExpertPart::kGate).cols(); }
-    uint32_t width() { return matrix(ExpertPart::kGate).rows(); }
+    /// Inputs and outputs of an expert, and the rows of up.
+    uint32_t hidden() { return matrix(ExpertPart::kUp).cols(); }
+    uint32_t width() { return matrix(ExpertPart::kUp).rows(); }
+    bool hasGate() {
+      return ::moert::hasGate(static_cast<::moert::Activation>(getActivation()));
+    }
+    /// Gate only where there is one.
     ExpertMatrixAttr matrix(ExpertPart part) {
-      return ::llvm::cast<ExpertMatrixAttr>(getMatrices()[static_cast<uint32_t>(part)]);
+      const uint32_t first = hasGate() ? 0 : 1;
+      return ::llvm::cast<ExpertMatrixAttr>(getMatrices()[static_cast<uint32_t>(part) - first]);
     }
     /// The source of a matrix of one expert.
     SourceAttr sourceOf(ExpertPart part, uint32_t expert);

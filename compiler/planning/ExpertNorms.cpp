@@ -36,7 +36,7 @@ static Result<double> normOf(const ByteSource &source, const ExpertRecord &recor
   const PagedBytes whole = PagedBytes::contiguous(&page);
   std::vector<float> row;
   double squares = 0;
-  for (WeightView matrix : expert.matrices) {
+  for (WeightView matrix : expert.matrices) { // A gate that is absent has no rows.
     matrix.bytes = whole.from(matrix.bytes.offset);
     squares += squaresOf(matrix, row);
   }

@@ -79,7 +79,8 @@ std::set<std::string_view> expertTensors(const ModelDescription &model) {
     if (layer.moe)
       for (const GluDescription &expert : layer.moe->experts)
         for (const LinearDescription *matrix : {&expert.gate, &expert.up, &expert.down})
-          tensors.insert(matrix->weight.tensor);
+          if (matrix != &expert.gate || expert.hasGate())
+            tensors.insert(matrix->weight.tensor);
   return tensors;
 }
 

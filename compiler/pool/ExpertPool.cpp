@@ -247,10 +247,14 @@ Result<FinishedExpert>
 ExpertPool::Impl::finish(const LayerFile &file, const std::vector<WeightSource> &sources,
                          const Checkpoint &checkpoint, const LayerInputs &inputs,
                          const LayerMoments &moments, const LayerForm &form, size_t expert) const {
-  MOERT_ASSIGN_OR_RETURN(std::vector<float> gate, readMatrix(checkpoint, sources[0]));
-  MOERT_ASSIGN_OR_RETURN(std::vector<float> up, readMatrix(checkpoint, sources[1]));
-  MOERT_ASSIGN_OR_RETURN(std::vector<float> down, readMatrix(checkpoint, sources[2]));
-  const MatrixShape &shape = file.shape.matrices[0].shape;
+  const bool isGated = hasGate(form.activation.kind);
+  std::vector<float> gate;
+  if (isGated) {
+    MOERT_ASSIGN_OR_RETURN(gate, readMatrix(checkpoint, sources.front()));
+  }
+  MOERT_ASSIGN_OR_RETURN(std::vector<float> up, readMatrix(checkpoint, sources[isGated ? 1 : 0]));
+  MOERT_ASSIGN_OR_RETURN(std::vector<float> down, readMatrix(checkpoint, sources.back()));
+  const MatrixShape &shape = file.shape.matrices.front().shape;
   std::vector<float> rows, weights;
   ExpertTokens tokens = gatherTokens(inputs, int32_t(expert), rows, weights);
   MOERT_ASSIGN_OR_RETURN(
@@ -264,7 +268,9 @@ ExpertPool::Impl::finish(const LayerFile &file, const std::vector<WeightSource> 
     const ExpertOnGrid &grid = quantized.grids[g];
     const GridMatrix *matrices[] = {&grid.gate, &grid.up, &grid.down};
     std::vector<Slice> slices = file.slices[g];
-    MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> record, packRecord(file.shape, matrices, slices));
+    MOERT_ASSIGN_OR_RETURN(
+        std::vector<std::byte> record,
+        packRecord(file.shape, std::span(matrices).subspan(isGated ? 0 : 1), slices));
     finished.block.insert(finished.block.end(), record.begin(), record.end());
     PooledGrid &pooled = finished.pooled.grids.emplace_back();
     pooled.squaredError = grid.squaredError;

@@ -36,19 +36,21 @@ static void addBias(const KernelTable &kernels, std::span<const float> bias, uin
 
 void activations(const KernelTable &kernels, const PanelMatrix &gate, const PanelMatrix &up,
                  const ExpertForm &form, const TokenRows &tokens, const TakeRows &take) {
-  assert(gate.shape == up.shape && gate.shape.cols == tokens.cols);
-  const uint64_t stride = strideFor(gate.shape.rows);
+  const bool isGated = hasGate(form.activation.kind);
+  assert((!isGated || gate.shape == up.shape) && up.shape.cols == tokens.cols);
+  const uint64_t stride = strideFor(up.shape.rows);
   AlignedFloats gated(kForwardTokens * stride), upped(kForwardTokens * stride);
   for (uint32_t first = 0; first < tokens.count; first += kForwardTokens) {
     const uint32_t count = std::min(kForwardTokens, tokens.count - first);
     const uint64_t xStride = strideFor(tokens.cols);
-    multiply(kernels, {gate.values.data(), gate.panels(), tokens.cols, tokens.row(first), xStride,
-                       count, gated.data(), stride});
+    if (isGated)
+      multiply(kernels, {gate.values.data(), gate.panels(), tokens.cols, tokens.row(first), xStride,
+                         count, gated.data(), stride});
     multiply(kernels, {up.values.data(), up.panels(), tokens.cols, tokens.row(first), xStride,
                        count, upped.data(), stride});
     addBias(kernels, form.gateBias, count, gated);
     addBias(kernels, form.upBias, count, upped);
-    activate(kernels, form.activation, gated.data(), upped.data(), count, gate.shape.rows, stride,
+    activate(kernels, form.activation, gated.data(), upped.data(), count, up.shape.rows, stride,
              gated.data());
     take(first, gated.data(), count);
   }

@@ -18,7 +18,7 @@ struct ExpertForm {
   std::span<const float> gateBias, upBias, downBias;
 };
 
-/// The three matrices of an expert in the kernels' layout.
+/// The matrices of an expert in the kernels' layout; gate is empty where there is none.
 struct PanelExpert {
   PanelMatrix gate, up, down;
 };

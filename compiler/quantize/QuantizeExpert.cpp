@@ -40,6 +40,10 @@ std::string_view nameOf(QuantizeMethod method) {
   return "";
 }
 
+/// Without rows where there is no gate.
+static MatrixShape gateShape(const ExpertWeights &expert) {
+  return {hasGate(expert.form.activation.kind) ? expert.width : 0, expert.hidden};
+}
 static MatrixShape upShape(const ExpertWeights &expert) {
   return {expert.width, expert.hidden};
 }
@@ -50,7 +54,8 @@ static MatrixShape downShape(const ExpertWeights &expert) {
 static Status check(const ExpertWeights &expert, const ExpertTokens &tokens,
                     const LayerMoments *layer, std::span<const ExpertGrid> grids) {
   const uint64_t values = uint64_t(expert.hidden) * expert.width;
-  if (values == 0 || expert.gate.size() != values || expert.up.size() != values ||
+  const uint64_t gateValues = uint64_t(gateShape(expert).rows) * expert.hidden;
+  if (values == 0 || expert.gate.size() != gateValues || expert.up.size() != values ||
       expert.down.size() != values)
     return invalidInput("matrices of ", expert.gate.size(), ", ", expert.up.size(), " and ",
                         expert.down.size(), " values, expected ", expert.hidden, " x ",
@@ -176,6 +181,8 @@ static bool needsInputs(QuantizeMethod method) {
 }
 
 static PanelMatrix panelsOf(const GridMatrix &matrix) {
+  if (matrix.codes.empty()) // A gate that is absent.
+    return {};
   std::vector<float> values(matrix.codes.size());
   dequantize(matrix, values);
   if (matrix.grid.hasHadamard)
@@ -226,7 +233,7 @@ Judgement ExpertQuantizer::judgeBy(TokenRows picked, uint64_t all) const {
   result.tokens = std::move(picked);
   result.scale = result.tokens.count == 0 ? 1 : double(all) / result.tokens.count;
   result.expected.resize(size_t(result.tokens.count) * expert.hidden);
-  const PanelExpert panels = {panelsOf(upShape(expert), expert.gate),
+  const PanelExpert panels = {panelsOf(gateShape(expert), expert.gate),
                               panelsOf(upShape(expert), expert.up),
                               panelsOf(downShape(expert), expert.down)};
   const auto judge = [&](uint32_t first, const float *rows, uint32_t count) {
@@ -328,7 +335,10 @@ Result<ExpertOnGrid> ExpertQuantizer::quantizeNearestOn(const ExpertGrid &grid) 
                  name);
   };
   ExpertOnGrid result;
-  MOERT_ASSIGN_OR_RETURN(result.gate, quantize(upShape(expert), grid.gateUp, expert.gate, "gate"));
+  if (!expert.gate.empty()) {
+    MOERT_ASSIGN_OR_RETURN(result.gate,
+                           quantize(gateShape(expert), grid.gateUp, expert.gate, "gate"));
+  }
   MOERT_ASSIGN_OR_RETURN(result.up, quantize(upShape(expert), grid.gateUp, expert.up, "up"));
   MOERT_ASSIGN_OR_RETURN(result.down, quantize(downShape(expert), grid.down, expert.down, "down"));
   return result;
@@ -337,9 +347,11 @@ Result<ExpertOnGrid> ExpertQuantizer::quantizeNearestOn(const ExpertGrid &grid) 
 Result<GateUp> ExpertQuantizer::fitGateUp(const Grid &grid, const FitTokens &by) const {
   GateUp result;
   result.grid = grid;
-  MOERT_ASSIGN_OR_RETURN(
-      result.gate,
-      named(quantizeMatrix(upShape(expert), grid, expert.gate, by.inputs, by.feedback), "gate"));
+  if (!expert.gate.empty()) {
+    MOERT_ASSIGN_OR_RETURN(result.gate, named(quantizeMatrix(gateShape(expert), grid, expert.gate,
+                                                             by.inputs, by.feedback),
+                                              "gate"));
+  }
   MOERT_ASSIGN_OR_RETURN(
       result.up,
       named(quantizeMatrix(upShape(expert), grid, expert.up, by.inputs, by.feedback), "up"));

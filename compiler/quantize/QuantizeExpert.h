@@ -33,7 +33,7 @@ std::string_view nameOf(QuantizeMethod method); // "nearest", "per-channel", "cl
 /// An expert: down(activation(gate x, up x)). Borrows the values.
 struct ExpertWeights {
   uint32_t hidden = 0, width = 0;
-  std::span<const float> gate, up; // [width][hidden]
+  std::span<const float> gate, up; // [width][hidden]; gate is empty where there is none.
   std::span<const float> down;     // [hidden][width]
   ExpertForm form = {};
 };

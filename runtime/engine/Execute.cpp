@@ -189,8 +189,13 @@ void Executor::execute(Step &step, const ScaleInputInstruction &scale) {
 void Executor::execute(Step &step, const GateRowsInstruction &gate) {
   const Rows src = step.buffer(gate.src), factor = step.buffer(gate.gate),
              dst = step.buffer(gate.dst);
-  parts.kernels.gateRows(src.floats(), factor.floats(), factor.stride(), step.rows(),
-                         step.bufferInfo(gate.src).width, src.stride(), dst.floats());
+  const uint32_t width = step.bufferInfo(gate.src).width, heads = step.bufferInfo(gate.gate).width;
+  if (heads == 1)
+    return parts.kernels.gateRows(src.floats(), factor.floats(), factor.stride(), step.rows(),
+                                  width, src.stride(), dst.floats());
+  for (uint32_t row = 0; row < step.rows(); ++row)
+    parts.kernels.gateRows(src.floats(row), factor.floats(row), 1, heads, width / heads,
+                           width / heads, dst.floats(row));
 }
 
 void Executor::execute(Step &step, const RouteInstruction &route) {

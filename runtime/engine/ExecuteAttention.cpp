@@ -1,9 +1,13 @@
-// Executes the instructions of attention: rotary embedding, storing keys and values, attending.
+// Executes the instructions of attention: rotary embedding, storing keys and values, choosing keys,
+// attending.
 #include "runtime/engine/Executor.h"
 
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
 
 namespace moert {
 
@@ -37,6 +41,27 @@ void storeHeads(const KernelTable &kernels, KvKind kind, const float *row,
                        to + head * stored.headRows * stored.rowBytes);
 }
 
+/// The keys [first, last) that a row attends to, of all positions or of the chosen ones.
+struct AttendedKeys {
+  const int32_t *chosen;
+  uint32_t first, last;
+};
+
+KvView viewOf(const KvSlot &slot, uint32_t valueDim, const SequenceMemory &memory,
+              uint32_t number) {
+  const SequenceMemory::Slot &kv = memory.slots[number];
+  return {kv.keyBlocks.data(), kv.valueBlocks.data(), slot.kvHeads, slot.keyDim, valueDim,
+          memory.capacity,     slot.valueDim == 0,    slot.kind};
+}
+
+/// Keys of the batch's longest sequence.
+uint64_t longestOf(const Step &step) {
+  uint64_t longest = 0;
+  for (const BatchRow &row : step.batch)
+    longest = std::max<uint64_t>(longest, row.position + 1);
+  return longest;
+}
+
 } // namespace
 
 void Executor::execute(Step &step, const StoreKvInstruction &store) {
@@ -60,14 +85,11 @@ void Executor::execute(Step &step, const StoreKvInstruction &store) {
   }
 }
 
-void Executor::execute(Step &step, const AttendInstruction &attend) {
+template <class Attend, class KeysOf>
+void Executor::attendRows(const Step &step, const Attend &attend, uint64_t longest,
+                          const float *sinks, KeysOf keysOf) const {
   const KvSlot &slot = parts.artifact.kvSlots[attend.slot];
   Rows query = step.buffer(attend.query), dst = step.buffer(attend.dst);
-  uint64_t longest = 0;
-  for (const BatchRow &row : step.batch)
-    longest = std::max<uint64_t>(longest, row.position + 1);
-  if (attend.window != 0)
-    longest = std::min<uint64_t>(longest, attend.window);
   // Cut only where the kernel does: heads that it computes together stay with one thread.
   const uint32_t headsPerKey = attend.heads / slot.kvHeads;
   const uint64_t runsPerKey = divideUp(headsPerKey, kAttendHeads), runs = runsPerKey * slot.kvHeads;
@@ -75,7 +97,6 @@ void Executor::execute(Step &step, const AttendInstruction &attend) {
     return static_cast<uint32_t>(run / runsPerKey * headsPerKey + run % runsPerKey * kAttendHeads);
   };
   const uint32_t valueDim = valueDimOf(slot, *step.program, attend);
-  const float *sinks = parts.weights.vector(attend.sinks);
   const uint64_t operations = longest * (slot.keyDim + valueDim);
   const uint64_t grain = grainFor(operations * std::min(headsPerKey, kAttendHeads));
   parts.threads.run(step.rows() * runs, grain, [&](uint64_t begin, uint64_t end, uint32_t t) {
@@ -83,20 +104,109 @@ void Executor::execute(Step &step, const AttendInstruction &attend) {
     while (begin < end) {
       const uint64_t row = begin / runs, run = begin % runs;
       const uint64_t runEnd = std::min(runs, run + (end - begin));
-      const SequenceMemory &session = step.batch[row].session->memory;
-      const SequenceMemory::Slot &kv = session.slots[attend.slot];
-      KvView view = {
-          kv.keyBlocks.data(), kv.valueBlocks.data(), slot.kvHeads, slot.keyDim, valueDim,
-          session.capacity,    slot.valueDim == 0,    slot.kind};
-      uint32_t last = step.batch[row].position + 1;
-      uint32_t first = attend.chunked ? (last - 1) / attend.window * attend.window
-                       : attend.window != 0 && last > attend.window ? last - attend.window
-                                                                    : 0;
+      KvView view = viewOf(slot, valueDim, step.batch[row].session->memory, attend.slot);
+      const AttendedKeys keys = keysOf(row);
+      view.chosen = keys.chosen;
       parts.kernels.attend(query.floats(row), view, attend.heads, firstHead(run), firstHead(runEnd),
-                           first, last, attend.scale, sinks, dst.floats(row), own);
+                           keys.first, keys.last, attend.scale, sinks, dst.floats(row), own);
       begin += runEnd - run;
     }
   });
+}
+
+void Executor::execute(Step &step, const AttendInstruction &attend) {
+  uint64_t longest = longestOf(step);
+  if (attend.window != 0)
+    longest = std::min<uint64_t>(longest, attend.window);
+  const float *sinks = parts.weights.vector(attend.sinks);
+  attendRows(step, attend, longest, sinks, [&](uint64_t row) {
+    const uint32_t last = step.batch[row].position + 1;
+    const uint32_t first = attend.chunked ? (last - 1) / attend.window * attend.window
+                           : attend.window != 0 && last > attend.window ? last - attend.window
+                                                                        : 0;
+    return AttendedKeys{nullptr, first, last};
+  });
+}
+
+void Executor::execute(Step &step, const AttendChosenInstruction &attend) {
+  const uint32_t most = step.bufferInfo(attend.chosen).width;
+  const Rows chosen = step.buffer(attend.chosen);
+  attendRows(step, attend, std::min<uint64_t>(longestOf(step), most), nullptr, [&](uint64_t row) {
+    const int32_t *first = chosen.integers(row);
+    const int32_t *end = std::find(first, first + most, kNone);
+    return AttendedKeys{first, 0, static_cast<uint32_t>(end - first)};
+  });
+}
+
+/// The numbers of the `best.size()` largest of `count` scores, ascending; of equal ones the lowest,
+/// and NaN last. order: memory for `count` numbers.
+static void chooseLargest(float *scores, uint32_t count, int32_t *order, std::span<int32_t> best) {
+  std::replace_if(
+      scores, scores + count, [](float score) { return score != score; },
+      -std::numeric_limits<float>::infinity());
+  std::iota(order, order + count, 0);
+  std::nth_element(order, order + best.size(), order + count, [&](int32_t a, int32_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+  });
+  std::copy_n(order, best.size(), best.begin());
+  std::sort(best.begin(), best.end());
+}
+
+void Executor::execute(Step &step, const ChooseKeysInstruction &choose) {
+  const KvSlot &slot = parts.artifact.kvSlots[choose.slot];
+  const Rows query = step.buffer(choose.query), key = step.buffer(choose.key),
+             weights = step.buffer(choose.weights), dst = step.buffer(choose.dst);
+  const uint32_t most = step.bufferInfo(choose.dst).width;
+  for (uint32_t row = 0; row < step.rows(); ++row) {
+    const uint32_t position = step.batch[row].position;
+    storeHeads(
+        parts.kernels, slot.kind, key.floats(row), {1, slot.keyDim, 0, slot.keyRowBytes(), 0},
+        position % kKvBlockTokens,
+        step.batch[row].session->memory.slots[choose.slot].keyBlocks[position / kKvBlockTokens]);
+  }
+  // The row's scores are at the beginning of a thread's scratch, the kernel's memory after them.
+  const auto score = [&](uint64_t row, uint32_t begin, uint32_t end, float *scores, uint32_t t) {
+    const uint64_t keys = roundUp(step.batch[row].position + 1, 16);
+    parts.kernels.scoreIndex(query.floats(row),
+                             viewOf(slot, 0, step.batch[row].session->memory, choose.slot),
+                             weights.floats(row), choose.heads, begin, end, scores + begin,
+                             step.attentionScratch(t) + keys);
+  };
+  const auto chooseFrom = [&](uint64_t row, float *scores) {
+    const uint32_t keys = step.batch[row].position + 1;
+    chooseLargest(scores, keys, reinterpret_cast<int32_t *>(scores + roundUp(keys, 16)),
+                  {dst.integers(row), most});
+  };
+  const auto takeAll = [&](uint64_t row) {
+    int32_t *to = dst.integers(row);
+    const uint32_t keys = step.batch[row].position + 1;
+    std::iota(to, to + keys, 0);
+    std::fill(to + keys, to + most, kNone);
+  };
+  const uint64_t perKey = uint64_t(choose.heads) * slot.keyDim, longest = longestOf(step);
+  if (step.rows() == 1 && longest > most) {
+    float *scores = step.attentionScratch(0);
+    const auto keys = static_cast<uint32_t>(longest);
+    parts.threads.run(divideUp(keys, kKvBlockTokens), grainFor(perKey * kKvBlockTokens),
+                      [&](uint64_t begin, uint64_t end, uint32_t t) {
+                        const auto last = std::min<uint64_t>(end * kKvBlockTokens, keys);
+                        score(0, static_cast<uint32_t>(begin * kKvBlockTokens),
+                              static_cast<uint32_t>(last), scores, t);
+                      });
+    return chooseFrom(0, scores);
+  }
+  parts.threads.run(step.rows(), grainFor(perKey * longest),
+                    [&](uint64_t begin, uint64_t end, uint32_t t) {
+                      for (uint64_t row = begin; row < end; ++row) {
+                        const uint32_t keys = step.batch[row].position + 1;
+                        if (keys <= most) {
+                          takeAll(row);
+                          continue;
+                        }
+                        score(row, 0, keys, step.attentionScratch(t), t);
+                        chooseFrom(row, step.attentionScratch(t));
+                      }
+                    });
 }
 
 } // namespace moert

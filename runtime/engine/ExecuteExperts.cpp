@@ -63,7 +63,7 @@ public:
   /// Whether there is room for such an expert with so many tokens.
   bool hasRoom(const ExpertTemplate &layout, size_t pairs) const {
     return count == 0 || (count < kMostExperts && rows + pairs <= step.shape().tokens &&
-                          isQuantized(layout.matrices.front().format.kind) == areQuantized());
+                          isQuantized(layout.matrices.back().format.kind) == areQuantized());
   }
   void add(const ExpertTask &task) {
     tasks[count] = task;
@@ -77,11 +77,14 @@ public:
 
 private:
   std::span<const ExpertTask> all() const { return {tasks.data(), count}; }
-  bool areQuantized() const { return isQuantized(tasks.front().gate.format.kind); }
+  bool areQuantized() const { return isQuantized(tasks.front().up.format.kind); }
+  const GluActivation &activation() const {
+    return executor.parts.artifact.moeLayers[instruction.moeLayer].activation;
+  }
   /// Whether they are low copies beside float experts: the program has no quantized inputs.
   bool quantizesInputs() const { return instruction.hidden == kNone && areQuantized(); }
   QuantizedRows lowCopyRows(uint32_t width, uint64_t firstRow) const {
-    return step.lowCopyRows.quantized(width, tasks.front().gate.format.activationGroup, firstRow);
+    return step.lowCopyRows.quantized(width, tasks.front().up.format.activationGroup, firstRow);
   }
   void multiply(std::span<const Product> products, int32_t source) const;
   int32_t gatherRows() const;
@@ -128,17 +131,18 @@ void Executor::ExpertTasks::addBias(int32_t biases, const ExpertTask &task, uint
 void Executor::ExpertTasks::multiply(std::span<const Product> products, int32_t source) const {
   if (quantizesInputs())
     return executor.multiply(products, step.lowCopyRows, products.front().w->shape.cols,
-                             tasks.front().gate.format.activationGroup);
+                             tasks.front().up.format.activationGroup);
   executor.multiply(step, products, source);
 }
 
 void Executor::ExpertTasks::activateRows(const ExpertTask &task) const {
   const uint32_t width = task.down.shape.cols;
-  addBias(instruction.gateBias, task, width, gate);
+  if (hasGate(activation().kind))
+    addBias(instruction.gateBias, task, width, gate);
   addBias(instruction.upBias, task, width, up);
   float *activated = gate.floats(task.firstRow);
-  activate(kernels, executor.parts.artifact.moeLayers[instruction.moeLayer].activation, activated,
-           up.floats(task.firstRow), task.count(), width, gate.stride(), activated);
+  activate(kernels, activation(), activated, up.floats(task.firstRow), task.count(), width,
+           gate.stride(), activated);
   if (instruction.hidden != kNone)
     kernels.quantizeRows(activated, gate.stride(), task.count(), width,
                          step.quantized(instruction.hidden, task.firstRow));
@@ -160,7 +164,7 @@ void Executor::ExpertTasks::run() {
   const int32_t input = gatherRows();
   const bool isShared = step.rows() == 1; // All read the one row.
   if (quantizesInputs()) {
-    const uint32_t hidden = tasks.front().gate.shape.cols;
+    const uint32_t hidden = tasks.front().up.shape.cols;
     const Rows inputs = step.buffer(input);
     threads.run(isShared ? 1 : rows, grainFor(hidden * 4),
                 [&](uint64_t begin, uint64_t end, uint32_t) {
@@ -170,13 +174,16 @@ void Executor::ExpertTasks::run() {
                 });
   }
   std::array<Product, 2 * kMostExperts> products;
-  for (size_t i = 0; i < count; ++i) {
-    const ExpertTask &task = tasks[i];
+  size_t productCount = 0;
+  for (const ExpertTask &task : all()) {
     const uint32_t from = isShared ? 0 : task.firstRow;
-    products[2 * i] = {&task.gate, gate.floats(task.firstRow), gate.stride(), from, task.count()};
-    products[2 * i + 1] = {&task.up, up.floats(task.firstRow), up.stride(), from, task.count()};
+    if (hasGate(activation().kind))
+      products[productCount++] = {&task.gate, gate.floats(task.firstRow), gate.stride(), from,
+                                  task.count()};
+    products[productCount++] = {&task.up, up.floats(task.firstRow), up.stride(), from,
+                                task.count()};
   }
-  multiply({products.data(), 2 * count}, input);
+  multiply({products.data(), productCount}, input);
   const uint64_t perExpert =
       divideUp(rows, count) * tasks[0].down.shape.cols * kOperationsToActivate;
   threads.run(count, grainFor(perExpert), [&](uint64_t begin, uint64_t end, uint32_t) {

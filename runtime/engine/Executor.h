@@ -104,14 +104,26 @@ private:
   void executeLinears(Step &step, std::span<const LinearInstruction> linears);
   // ExecuteState.cpp
   void execute(Step &step, const GateInstruction &gate);
+  void execute(Step &step, const ApplyInstruction &apply);
+  void execute(Step &step, const StateSpaceInstruction &space);
+  void execute(Step &step, const SelectiveScanInstruction &scan);
   void execute(Step &step, const UnitNormInstruction &norm);
-  void execute(Step &step, const DecayInstruction &decay);
+  void execute(Step &step, const DecayInstruction &decay) { decayRows(step, decay, 0); }
+  void execute(Step &step, const BoundedDecayInstruction &decay) {
+    decayRows(step, {decay.src, decay.dst, decay.logRate, decay.bias}, decay.bound);
+  }
+  void decayRows(Step &step, const DecayInstruction &decay, float bound);
   void execute(Step &step, const ConvolveInstruction &convolve);
   void execute(Step &step, const DeltaRuleInstruction &rule);
   // ExecuteAttention.cpp
   void execute(Step &step, const RopeInstruction &rope);
   void execute(Step &step, const StoreKvInstruction &store);
   void execute(Step &step, const AttendInstruction &attend);
+  void execute(Step &step, const ChooseKeysInstruction &choose);
+  void execute(Step &step, const AttendChosenInstruction &attend);
+  template <class Attend, class KeysOf>
+  void attendRows(const Step &step, const Attend &attend, uint64_t longest, const float *sinks,
+                  KeysOf keysOf) const;
   // ExecuteExperts.cpp
   /// Starts reading the routed experts, so that reads overlap the instructions between this one and
   /// the experts. `experts` is the buffer of their numbers.

@@ -57,10 +57,14 @@ uint64_t kvBytesOf(const Artifact &artifact, uint32_t contextTokens) {
   return roundUp(contextTokens, kKvBlockTokens) * kvBytesPerToken(artifact);
 }
 
-StatePlaces placeStates(const Artifact &artifact, bool layersShareMemory) {
+/// Places the slots of a role in the order of their first use; bytesOf(slot): what one takes.
+template <typename BytesOf>
+static StatePlaces placeSlots(const Artifact &artifact, FieldRole slots, size_t count,
+                              bool layersShareMemory, BytesOf bytesOf) {
   StatePlaces places;
-  places.offsets.resize(artifact.stateSlots.size());
-  // Every program updates every slot once; layers are executed one at a time by "prefill".
+  places.offsets.resize(count);
+  std::vector<bool> isPlaced(count);
+  // Every program uses every slot; layers are executed one at a time by "prefill".
   const Program *program = nullptr;
   for (const Program &one : artifact.programs)
     if (!program || one.name == "prefill")
@@ -70,15 +74,32 @@ StatePlaces placeStates(const Artifact &artifact, bool layersShareMemory) {
     if (layersShareMemory && i > 0 && program->layers[i] != program->layers[i - 1])
       next = 0;
     describe(program->instructions[i], [&](FieldRole role, const char *, const auto &field) {
-      if (role != FieldRole::kStateSlot)
+      if (role != slots)
         return;
-      const StateSlot &slot = artifact.stateSlots[static_cast<size_t>(field)];
-      places.offsets[static_cast<size_t>(field)] = next;
-      next += roundUp(uint64_t(slot.rows) * slot.width * sizeof(float), kBufferAlignment);
+      const auto slot = static_cast<size_t>(field);
+      if (isPlaced[slot])
+        return;
+      isPlaced[slot] = true;
+      places.offsets[slot] = next;
+      next += bytesOf(slot);
     });
     places.bytes = std::max(places.bytes, next);
   }
   return places;
+}
+
+StatePlaces placeStates(const Artifact &artifact, bool layersShareMemory) {
+  return placeSlots(artifact, FieldRole::kStateSlot, artifact.stateSlots.size(), layersShareMemory,
+                    [&](size_t number) {
+                      const StateSlot &slot = artifact.stateSlots[number];
+                      return roundUp(uint64_t(slot.rows) * slot.width * sizeof(float),
+                                     kBufferAlignment);
+                    });
+}
+
+StatePlaces placeLayerKv(const Artifact &artifact) {
+  return placeSlots(artifact, FieldRole::kSlot, artifact.kvSlots.size(), true,
+                    [&](size_t number) { return artifact.kvSlots[number].bytes(); });
 }
 
 static uint64_t textBytes(std::initializer_list<const std::string *> texts) {
@@ -234,7 +255,7 @@ static Result<ExpertTemplate> makeTemplate(const MoeLayer &layer, const Expert &
   ExpertTemplate made;
   made.formats = formatsOf(expert);
   made.slices = slices;
-  made.matrices.resize(layer.matrices.size());
+  made.matrices.resize(kExpertParts);
   const size_t low = lowCopySlicesOf(expert);
   const size_t first = slices > low ? low : 0, end = first < low ? low : expert.slices.size();
   for (size_t s = first; s < end; ++s) {

@@ -67,6 +67,10 @@ struct StatePlaces {
 /// One after the other or, where only one layer is executed at a time, those of each layer from 0.
 StatePlaces placeStates(const Artifact &artifact, bool layersShareMemory);
 
+/// Where the KV slots lie if only one layer is executed at a time, in bytes per token: those of
+/// each layer from 0.
+StatePlaces placeLayerKv(const Artifact &artifact);
+
 /// The largest items of an account: ": KV cache for 4096 tokens 40.0 MiB, ...".
 std::string largestItems(const MemoryAccount &account);
 

@@ -14,10 +14,11 @@ SequenceMemory SequenceMemory::create(const Artifact &artifact, ReservedRegion r
   const std::byte *first = made.memory.data();
   const std::byte *next = first, *kvEnd = first;
   uint32_t blocks = contextTokens / kKvBlockTokens;
+  const StatePlaces layerKv = slotsShareMemory ? placeLayerKv(artifact) : StatePlaces();
   for (const KvSlot &slot : artifact.kvSlots) {
-    Slot &tables = made.slots.emplace_back();
     if (slotsShareMemory)
-      next = first;
+      next = first + contextTokens * layerKv.offsets[made.slots.size()];
+    Slot &tables = made.slots.emplace_back();
     // The rows of a head are contiguous over all blocks: they are read in half the time that they
     // take where a head's blocks lie 64 KiB apart.
     const std::byte *values = next + uint64_t(contextTokens) * slot.kvHeads * slot.keyRowBytes();

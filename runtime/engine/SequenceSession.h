@@ -28,8 +28,8 @@ struct SequenceMemory {
   /// A step failed after it may have updated some of the states, which nothing can undo.
   bool areStatesLost = false;
 
-  /// Slots follow each other in `region`, or all use the same bytes where only one is in use at a
-  /// time.
+  /// Slots follow each other in `region`, or those of all layers use the same bytes where only one
+  /// layer is in use at a time.
   static SequenceMemory create(const Artifact &artifact, ReservedRegion region,
                                uint32_t contextTokens, bool slotsShareMemory);
 

@@ -96,6 +96,7 @@ struct KvView {
   uint64_t headRows = kKvBlockTokens; // From a head's row to the next head's.
   bool valuesInKeys = false;
   KvKind kind = KvKind::kF32;
+  const int32_t *chosen = nullptr; // Ascending; if not null, key j is that of token chosen[j].
 
   const std::byte *const *valueRows() const { return valuesInKeys ? keyBlocks : valueBlocks; }
   uint64_t keyStep() const { return kvRowBytes(kind, keyDim); } // In bytes.
@@ -186,6 +187,13 @@ struct KernelTable {
                  uint32_t headEnd, uint32_t begin, uint32_t end, float scale, const float *sinks,
                  float *out, float *scratch);
 
+  /// out[j - begin], for the keys j of [begin, end), of the one head of kv: the sum over query
+  /// heads h, ascending from 0, of fma(weights[h], max(0, q . k), sum), q . k as in attend and 0 if
+  /// it is NaN. scratch: (kAttendHeads - 1) * (end - begin rounded up to 16) + rowScratchFloats()
+  /// floats.
+  void (*scoreIndex)(const float *query, const KvView &kv, const float *weights, uint32_t heads,
+                     uint32_t begin, uint32_t end, float *out, float *scratch);
+
   /// y = silu(gate) * up, with silu(x) = x / (1 + exponential(-x)), each step rounded. y may be
   /// gate or up.
   void (*siluMultiply)(const float *gate, const float *up, uint32_t rows, uint32_t cols,
@@ -245,33 +253,62 @@ struct KernelTable {
   void (*unitNorm)(float *x, uint64_t xStride, uint32_t rows, uint32_t cols, uint32_t segment,
                    float epsilon);
 
-  /// y = exp(-exp(logRate) * softplus(x + bias)), elementwise, where x + bias is rounded to f32 and
+  /// y = exp(-exp(logRate) * softplus(x + bias)), or, with a bound below 0, exp(bound *
+  /// sigmoid(exp(logRate) * (x + bias))), elementwise, where x + bias is rounded to f32 and
   /// everything after it is in double (runtime/base/DeterministicMath.h), rounded once. y may be x.
-  void (*decay)(const float *x, const float *logRate, const float *bias, uint32_t count, float *y);
+  void (*decay)(const float *x, float logRate, const float *bias, float bound, uint32_t count,
+                float *y);
 
-  /// One token of one head of the gated delta rule. state [keyDim][valueDim]; per column d, over
+  /// One token of one head of the gated delta rule. decay is one number, or one for each row of the
+  /// state if `perRow`. state [keyDim][valueDim]; per column d, over
   /// rows i ascending: state[i][d] = decay * state[i][d], recalled = fma(key[i], state[i][d],
   /// recalled) from 0; u = write * (value[d] - recalled); state[i][d] = fma(key[i], u,
   /// state[i][d]), sum = fma(query[i], state[i][d], sum) from 0; out[d] = scale * sum. Nothing need
   /// be aligned.
-  void (*deltaRule)(const float *query, const float *key, const float *value, float decay,
-                    float write, float scale, uint32_t keyDim, uint32_t valueDim, float *state,
-                    float *out);
+  void (*deltaRule)(const float *query, const float *key, const float *value, const float *decay,
+                    bool perRow, float write, float scale, uint32_t keyDim, uint32_t valueDim,
+                    float *state, float *out);
+
+  /// y = function(factor * x + bias), the product and the sum rounded each; factor and bias may be
+  /// null. Silu as in siluMultiply; softplus in double as in decay, rounded once; squared ReLU x *
+  /// max(x, 0). y may be x.
+  void (*apply)(RowFunction function, const float *x, const float *factor, const float *bias,
+                uint32_t count, float *y);
+
+  /// One token of one head of Mamba-2's state space. state [keyDim][valueDim]; per column d, with u
+  /// = step * value[d], over rows i ascending: state[i][d] = fma(key[i], u, decay * state[i][d]),
+  /// sum = fma(query[i], state[i][d], sum) from 0; out[d] = fma(skip, value[d], sum). Nothing need
+  /// be aligned.
+  void (*stateSpace)(const float *query, const float *key, const float *value, float decay,
+                     float step, float skip, uint32_t keyDim, uint32_t valueDim, float *state,
+                     float *out);
+
+  /// One token of Mamba-1's selective scan, for the elements [begin, end) of a row; begin is a
+  /// multiple of 16. As stateSpace, with step[d] and skip[d] of the element and a decay of each
+  /// state: exponential(-(exponential(logRate[d][i]) * step[d])). logRate is in panel layout
+  /// [panel][i][16], state [keyDim][width].
+  void (*selectiveScan)(const float *query, const float *key, const float *value, const float *step,
+                        const float *logRate, const float *skip, uint32_t keyDim, uint32_t width,
+                        uint32_t begin, uint32_t end, float *state, float *out);
 
   /// y = sigmoid(gate) * x, sigmoid as in gateRows, or gate * x. y may be x or gate.
   void (*gate)(GateKind kind, const float *x, const float *gate, uint32_t cols, float *y);
 };
 
 /// The activation of a gated network, by the kernel of its kind: y = activation(gate, up), in rows
-/// of `stride` elements. y may be gate or up.
+/// of `stride` elements. y may be gate or up; gate is not read where the kind has none.
 inline void activate(const KernelTable &kernels, const GluActivation &activation, const float *gate,
                      const float *up, uint32_t rows, uint32_t cols, uint64_t stride, float *y) {
   if (activation.kind == Activation::kClampedSwiglu)
     kernels.clampedSwiglu(activation.alpha, activation.limit, gate, up, rows, cols, stride, y);
   else if (activation.kind == Activation::kGeluTanh)
     kernels.geluTanhMultiply(gate, up, rows, cols, stride, y);
-  else
+  else if (activation.kind == Activation::kSilu)
     kernels.siluMultiply(gate, up, rows, cols, stride, y);
+  else
+    for (uint32_t row = 0; row < rows; ++row)
+      kernels.apply(RowFunction::kSquaredRelu, up + row * stride, nullptr, nullptr, cols,
+                    y + row * stride);
 }
 
 /// The approximation gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) (Hendrycks and

@@ -76,6 +76,7 @@ uint64_t endAlignmentOf(const Expert &expert, size_t slice, uint32_t pageBytes);
 /// The parts of an expert, in the order in which a slice stores them, each from a multiple of
 /// kRegionAlignment after the slice's start.
 enum class ExpertPart : uint8_t { kGate = 0, kUp = 1, kDown = 2 };
+constexpr size_t kExpertParts = 3;
 
 /// The part's own format.
 inline const WeightFormat &formatOf(const ExpertFormat &format, ExpertPart part) {
@@ -130,8 +131,8 @@ struct StateSlot {
 };
 
 /// Elements of a value, which are those of a head's result.
-inline uint32_t valueDimOf(const KvSlot &slot, const Program &program,
-                           const AttendInstruction &attend) {
+template <typename Attend>
+uint32_t valueDimOf(const KvSlot &slot, const Program &program, const Attend &attend) {
   return slot.valueDim != 0 ? slot.valueDim
                             : program.buffers[size_t(attend.dst)].width / attend.heads;
 }

@@ -25,7 +25,9 @@ using Instruction =
                  GateRowsInstruction, HeadInstruction, ClampInstruction, LinearHeadsInstruction,
                  ConvolveInstruction, UnitNormInstruction, DecayInstruction, DeltaRuleInstruction,
                  GateInstruction, ScaleInstruction, ScaleByPositionInstruction,
-                 ScaleInputInstruction>;
+                 ScaleInputInstruction, ApplyInstruction, StateSpaceInstruction,
+                 SelectiveScanInstruction, ChooseKeysInstruction, AttendChosenInstruction,
+                 BoundedDecayInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

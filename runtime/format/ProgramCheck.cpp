@@ -76,16 +76,30 @@ public:
   }
   Status operator()(const AttendInstruction &i) {
     const KvSlot &kv = artifact.kvSlots[i.slot];
-    if (i.heads == 0 || i.heads % kv.kvHeads != 0)
-      return invalidInput(i.heads, " heads, expected a multiple of the slot's ", kv.kvHeads);
-    const uint32_t valueDim = valueDimOf(kv, program, i);
-    if (valueDim == 0 || (kv.valueDim == 0 && valueDim > kv.keyDim))
-      return invalidInput("values of ", valueDim, " elements, expected 1 to the ", kv.keyDim,
-                          " of a key, which holds them");
+    MOERT_ASSIGN_OR_RETURN(const uint32_t valueDim, attendedDim(kv, i));
     if (i.chunked && i.window == 0)
       return invalidInput("chunks of 0 positions, expected at least 1");
     return expect(
         {f32(uint64_t(i.heads) * kv.keyDim), f32(uint64_t(i.heads) * valueDim), f32(i.heads)});
+  }
+  Status operator()(const ChooseKeysInstruction &i) {
+    const KvSlot &kv = artifact.kvSlots[i.slot];
+    if (kv.kvHeads != 1 || kv.valueDim != 0)
+      return invalidInput("the slot has ", kv.kvHeads, " heads with values of ", kv.valueDim,
+                          " elements, expected one head without values");
+    if (i.heads == 0)
+      return invalidInput("0 heads, expected at least 1");
+    return expect({f32(uint64_t(i.heads) * kv.keyDim),
+                   f32(kv.keyDim),
+                   f32(i.heads),
+                   {BufferKind::kI32, buffer(i.dst).width}});
+  }
+  Status operator()(const AttendChosenInstruction &i) {
+    const KvSlot &kv = artifact.kvSlots[i.slot];
+    MOERT_ASSIGN_OR_RETURN(const uint32_t valueDim, attendedDim(kv, i));
+    return expect({f32(uint64_t(i.heads) * kv.keyDim),
+                   {BufferKind::kI32, buffer(i.chosen).width},
+                   f32(uint64_t(i.heads) * valueDim)});
   }
   Status operator()(const LinearHeadsInstruction &i) {
     const ResidentWeight &matrix = weight(i.weight);
@@ -100,6 +114,8 @@ public:
   }
   Status operator()(const ActivateInstruction &i) {
     MOERT_RETURN_IF_ERROR(checkActivation({i.activation, i.alpha, i.limit}));
+    if (!hasGate(i.activation))
+      return invalidInput("the activation has no gate, expected one with a gate");
     const Shape row = f32(buffer(i.gate).width);
     return expect({row, row, row});
   }
@@ -127,7 +143,8 @@ public:
       return invalidInput("the experts have no slices");
     const WeightFormat &format = fullSlicesOf(layer.experts.front()).front().format.gateUp;
     const uint32_t topK = buffer(i.experts).width;
-    const uint64_t hidden = layer.matrices[2].shape.rows, width = layer.matrices[0].shape.rows;
+    const uint64_t hidden = layer.matrices.back().shape.rows,
+                   width = layer.matrices.front().shape.rows;
     const Shape src = inputOf(format, hidden);
     const Shape ranks = f32(topK * roundUp(hidden, kRankRowElements));
     const Shape widths = f32(layer.experts.size() * width),
@@ -164,8 +181,10 @@ public:
     return expect({row, row, f32(1)});
   }
   Status operator()(const GateRowsInstruction &i) {
-    const Shape row = f32(buffer(i.src).width);
-    return expect({row, f32(1), row});
+    const uint32_t width = buffer(i.src).width, heads = buffer(i.gate).width;
+    if (heads == 0 || width % heads != 0)
+      return invalidInput("gates of ", heads, " heads, expected a divisor of the width ", width);
+    return expect({f32(width), f32(heads), f32(width)});
   }
   Status operator()(const ConvolveInstruction &i) {
     const ResidentWeight &matrix = weight(i.weight);
@@ -187,20 +206,44 @@ public:
       return invalidInput("segment ", i.segment, ", expected a divisor of the width ", width);
     return expect({f32(width)});
   }
-  Status operator()(const DecayInstruction &i) {
+  Status operator()(const DecayInstruction &i) { return checkDecay(i); }
+  Status operator()(const BoundedDecayInstruction &i) {
+    if (!(i.bound < 0))
+      return invalidInput("bound is ", i.bound, ", expected less than 0");
+    return checkDecay(i);
+  }
+  Status operator()(const DeltaRuleInstruction &i) {
+    MOERT_ASSIGN_OR_RETURN(const HeadWidths widths,
+                           headWidths(i.heads, i.keyHeads, i.key, i.value));
+    const uint64_t keys = buffer(i.key).width, values = buffer(i.value).width;
+    MOERT_RETURN_IF_ERROR(
+        checkState(artifact.stateSlots[i.slot], i.heads * widths.key, widths.value));
+    const uint64_t channels = i.heads * widths.key;
+    const bool isPerChannel = buffer(i.decay).width == channels;
+    return expect({f32(keys), f32(keys), f32(values), f32(isPerChannel ? channels : i.heads),
+                   f32(i.heads), f32(values)});
+  }
+  Status operator()(const ApplyInstruction &i) {
     const Shape row = f32(buffer(i.src).width);
     return expect({row, row, row, row});
   }
-  Status operator()(const DeltaRuleInstruction &i) {
-    if (i.keyHeads == 0 || i.heads == 0 || i.heads % i.keyHeads != 0)
-      return invalidInput(i.heads, " heads over ", i.keyHeads, " key heads, expected a multiple");
-    const uint64_t keys = buffer(i.key).width, values = buffer(i.value).width;
-    if (keys % i.keyHeads != 0 || values % i.heads != 0)
-      return invalidInput("keys of ", keys, " and values of ", values, " elements for ", i.keyHeads,
-                          " and ", i.heads, " heads, expected multiples");
+  Status operator()(const StateSpaceInstruction &i) {
+    MOERT_ASSIGN_OR_RETURN(const HeadWidths widths,
+                           headWidths(i.heads, i.keyHeads, i.key, i.value));
     MOERT_RETURN_IF_ERROR(
-        checkState(artifact.stateSlots[i.slot], i.heads * (keys / i.keyHeads), values / i.heads));
-    return expect({f32(keys), f32(keys), f32(values), f32(i.heads), f32(i.heads), f32(values)});
+        checkState(artifact.stateSlots[i.slot], i.heads * widths.key, widths.value));
+    const Shape keys = f32(buffer(i.key).width), values = f32(buffer(i.value).width);
+    return expect({keys, keys, values, f32(i.heads), values, f32(i.heads), f32(i.heads)});
+  }
+  Status operator()(const SelectiveScanInstruction &i) {
+    const ResidentWeight &matrix = weight(i.logRate);
+    const uint32_t width = matrix.shape.rows, keys = matrix.shape.cols;
+    if (matrix.format.kind != WeightKind::kF32)
+      return invalidInput("the rates are ", nameOf(matrix.format.kind), ", expected f32");
+    if (width < kPanelRows)
+      return invalidInput("rates of ", width, " elements, expected at least ", kPanelRows);
+    MOERT_RETURN_IF_ERROR(checkState(artifact.stateSlots[i.slot], keys, width));
+    return expect({f32(keys), f32(keys), f32(width), f32(width), f32(width), f32(width)});
   }
   Status operator()(const GateInstruction &i) {
     const Shape row = f32(buffer(i.src).width);
@@ -227,6 +270,40 @@ public:
 private:
   const ResidentWeight &weight(int32_t index) const { return artifact.residents[size_t(index)]; }
   const Buffer &buffer(int32_t index) const { return program.buffers[size_t(index)]; }
+
+  struct HeadWidths {
+    uint64_t key, value;
+  };
+  /// The widths of one head's keys and values, of a recurrence with a state per head.
+  Result<HeadWidths> headWidths(uint32_t heads, uint32_t keyHeads, int32_t key,
+                                int32_t value) const {
+    if (keyHeads == 0 || heads == 0 || heads % keyHeads != 0)
+      return invalidInput(heads, " heads over ", keyHeads, " key heads, expected a multiple");
+    const uint64_t keys = buffer(key).width, values = buffer(value).width;
+    if (keys % keyHeads != 0 || values % heads != 0)
+      return invalidInput("keys of ", keys, " and values of ", values, " elements for ", keyHeads,
+                          " and ", heads, " heads, expected multiples");
+    return HeadWidths{keys / keyHeads, values / heads};
+  }
+
+  template <typename Decay> Status checkDecay(const Decay &i) {
+    const uint32_t width = buffer(i.src).width, rates = weight(i.logRate).shape.cols;
+    if (rates == 0 || width % rates != 0)
+      return invalidInput(rates, " rates, expected a divisor of the width ", width);
+    const Shape row = f32(width);
+    return expect({row, row, f32(rates), row});
+  }
+
+  /// Elements of a value that a head of an attention reads.
+  template <typename Attend> Result<uint32_t> attendedDim(const KvSlot &kv, const Attend &i) const {
+    if (i.heads == 0 || i.heads % kv.kvHeads != 0)
+      return invalidInput(i.heads, " heads, expected a multiple of the slot's ", kv.kvHeads);
+    const uint32_t valueDim = valueDimOf(kv, program, i);
+    if (valueDim == 0 || (kv.valueDim == 0 && valueDim > kv.keyDim))
+      return invalidInput("values of ", valueDim, " elements, expected 1 to the ", kv.keyDim,
+                          " of a key, which holds them");
+    return valueDim;
+  }
 
   static Status checkState(const StateSlot &slot, uint64_t rows, uint64_t width) {
     if (slot.rows != rows || slot.width != width)

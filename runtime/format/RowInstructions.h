@@ -89,10 +89,15 @@ enum class Activation : uint8_t {
   kClampedSwiglu = 1, // g * sigmoid(alpha * g) * (u + 1), with g = min(gate, limit) and u = up
                       // clamped to [-limit, limit]
   kGeluTanh = 2,      // gelu(gate) * up, by the approximation with tanh
+  kSquaredRelu = 3,   // max(up, 0)^2: a network without a gate
 };
-template <> inline constexpr Activation kLast<Activation> = Activation::kGeluTanh;
+template <> inline constexpr Activation kLast<Activation> = Activation::kSquaredRelu;
 
-/// How the two products of a gated network become the input of its last matrix.
+constexpr bool hasGate(Activation activation) {
+  return activation != Activation::kSquaredRelu;
+}
+
+/// How the products of a network become the input of its last matrix.
 struct GluActivation {
   Activation kind = Activation::kSilu;
   float alpha = 0, limit = 0; // Only kClampedSwiglu has them; otherwise 0.
@@ -134,7 +139,8 @@ struct AddInstruction {
   friend bool operator==(const AddInstruction &, const AddInstruction &) = default;
 };
 
-/// dst = sigmoid(gate[1]) * src. dst may be src.
+/// dst = sigmoid(gate) * src. gate is one number, or one for each head: runs of src of equal width.
+/// dst may be src.
 struct GateRowsInstruction {
   int32_t src, gate, dst;
 
@@ -179,6 +185,33 @@ struct GateInstruction {
     visit(FieldRole::kNumber, "kind", i.kind);
   }
   friend bool operator==(const GateInstruction &, const GateInstruction &) = default;
+};
+
+enum class RowFunction : uint8_t {
+  kIdentity = 0,
+  kSilu = 1,        // x * sigmoid(x)
+  kSoftplus = 2,    // ln(1 + e^x)
+  kSquaredRelu = 3, // x^2 where x > 0, otherwise 0
+};
+template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kSquaredRelu;
+
+/// dst = function(factor * src + bias), elementwise; without a factor or a bias as if it were 1 or
+/// 0. dst may be src.
+struct ApplyInstruction {
+  int32_t src, dst;
+  RowFunction function;
+  int32_t factor = kNone, bias = kNone;
+
+  static constexpr const char *kName = "apply";
+  static constexpr StepPart kPart = StepPart::kSums;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kNumber, "function", i.function);
+    visit(FieldRole::kOptionalVector, "factor", i.factor);
+    visit(FieldRole::kOptionalVector, "bias", i.bias);
+  }
+  friend bool operator==(const ApplyInstruction &, const ApplyInstruction &) = default;
 };
 
 /// dst = factor * weight[0] * src; factor * src without a weight. dst may be src.

@@ -65,6 +65,49 @@ struct AttendInstruction {
   friend bool operator==(const AttendInstruction &, const AttendInstruction &) = default;
 };
 
+/// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1). Stores key in
+/// the slot, whose one head has no values. dst[most]: the positions that the token's attention
+/// reads, ascending, then kNone: all up to the token's own if there are at most `most`, otherwise
+/// the `most` of them with the largest scores, the lowest of equal ones:
+///   score(s) = sum over heads h of weights[h] * max(0, query[h] . key(s))
+struct ChooseKeysInstruction {
+  int32_t query, key, weights, dst;
+  uint32_t slot, heads;
+
+  static constexpr const char *kName = "choose_keys";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "query", i.query);
+    visit(FieldRole::kRead, "key", i.key);
+    visit(FieldRole::kRead, "weights", i.weights);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kSlot, "slot", i.slot);
+    visit(FieldRole::kNumber, "heads", i.heads);
+  }
+  friend bool operator==(const ChooseKeysInstruction &, const ChooseKeysInstruction &) = default;
+};
+
+/// dst[heads * valueHeadDim] = attention of query over the slot's positions in `chosen`, in which
+/// kNone ends the list.
+struct AttendChosenInstruction {
+  int32_t query, chosen, dst;
+  uint32_t slot, heads;
+  float scale;
+
+  static constexpr const char *kName = "attend_chosen";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "query", i.query);
+    visit(FieldRole::kRead, "chosen", i.chosen);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kSlot, "slot", i.slot);
+    visit(FieldRole::kNumber, "heads", i.heads);
+    visit(FieldRole::kNumber, "scale", i.scale);
+  }
+  friend bool operator==(const AttendChosenInstruction &,
+                         const AttendChosenInstruction &) = default;
+};
+
 /// A product per head: dst[h] = the last `kept` elements of src[h], then weight[h] * the elements
 /// before them. The matrices of the heads are one below the other in weight, which is float.
 struct LinearHeadsInstruction {
@@ -123,7 +166,8 @@ struct UnitNormInstruction {
 };
 
 /// dst = exp(-exp(logRate) * softplus(src + bias)), elementwise: the factor from 0 to 1 by which a
-/// head forgets. dst may be src.
+/// head forgets, or each element of its keys. logRate has one element for each, or one for as many
+/// consecutive ones as its width goes into that of src. dst may be src.
 struct DecayInstruction {
   int32_t src, dst, logRate, bias;
 
@@ -138,12 +182,32 @@ struct DecayInstruction {
   friend bool operator==(const DecayInstruction &, const DecayInstruction &) = default;
 };
 
+/// As decay, but not below exp(bound): dst = exp(bound * sigmoid(exp(logRate) * (src + bias))),
+/// with bound < 0.
+struct BoundedDecayInstruction {
+  int32_t src, dst, logRate, bias;
+  float bound;
+
+  static constexpr const char *kName = "bounded_decay";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kVector, "logRate", i.logRate);
+    visit(FieldRole::kVector, "bias", i.bias);
+    visit(FieldRole::kNumber, "bound", i.bound);
+  }
+  friend bool operator==(const BoundedDecayInstruction &,
+                         const BoundedDecayInstruction &) = default;
+};
+
 /// The gated delta rule (Yang et al. 2024, arXiv 2412.06464), token by token. For head h and its
 /// matrix S [keyDim, valueDim], which is 0 before the first token:
 ///   S = decay[h] * S;  u = sigmoid(write[h]) * (value[h] - S^T key);  S = S + key u^T
 ///   dst[h] = scale * S^T query
-/// Query and key are those of key head h / (heads / keyHeads). The state slot [heads * keyDim,
-/// valueDim] keeps S.
+/// Query and key are those of key head h / (heads / keyHeads). decay is [heads], or [heads *
+/// keyDim]: then decay[h] is a diagonal matrix, as in Kimi delta attention (Kimi Linear, arXiv
+/// 2510.26692). The state slot [heads * keyDim, valueDim] keeps S.
 struct DeltaRuleInstruction {
   int32_t query, key, value, decay, write, dst;
   uint32_t slot, keyHeads, heads;
@@ -164,6 +228,59 @@ struct DeltaRuleInstruction {
     visit(FieldRole::kNumber, "scale", i.scale);
   }
   friend bool operator==(const DeltaRuleInstruction &, const DeltaRuleInstruction &) = default;
+};
+
+/// The state space of Mamba-2 (Dao and Gu 2024, arXiv 2405.21060), token by token. For head h and
+/// its matrix S [keyDim, valueDim], which is 0 before the first token:
+///   S = exp(-exp(logRate[h]) * step[h]) * S + key (step[h] * value[h])^T
+///   dst[h] = S^T query + skip[h] * value[h]
+/// Query and key (C and B of the paper) are those of key head h / (heads / keyHeads). The state
+/// slot [heads * keyDim, valueDim] keeps S.
+struct StateSpaceInstruction {
+  int32_t query, key, value, step, dst, logRate, skip;
+  uint32_t slot, keyHeads, heads;
+
+  static constexpr const char *kName = "state_space";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "query", i.query);
+    visit(FieldRole::kRead, "key", i.key);
+    visit(FieldRole::kRead, "value", i.value);
+    visit(FieldRole::kRead, "step", i.step);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kVector, "logRate", i.logRate);
+    visit(FieldRole::kVector, "skip", i.skip);
+    visit(FieldRole::kStateSlot, "slot", i.slot);
+    visit(FieldRole::kNumber, "keyHeads", i.keyHeads);
+    visit(FieldRole::kNumber, "heads", i.heads);
+  }
+  friend bool operator==(const StateSpaceInstruction &, const StateSpaceInstruction &) = default;
+};
+
+/// The selective scan of Mamba-1 (Gu and Dao 2023, arXiv 2312.00752), token by token: a state of
+/// keyDim elements for each element d of value, 0 before the first token, with its own rates
+/// logRate[d], a matrix of f32:
+///   S[i][d] = exp(-exp(logRate[d][i]) * step[d]) * S[i][d] + key[i] * step[d] * value[d]
+///   dst[d] = sum over i of query[i] * S[i][d] + skip[d] * value[d]
+/// Query and key are C and B of the paper. The state slot [keyDim, width] keeps S.
+struct SelectiveScanInstruction {
+  int32_t query, key, value, step, dst, logRate, skip;
+  uint32_t slot;
+
+  static constexpr const char *kName = "selective_scan";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "query", i.query);
+    visit(FieldRole::kRead, "key", i.key);
+    visit(FieldRole::kRead, "value", i.value);
+    visit(FieldRole::kRead, "step", i.step);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kMatrix, "logRate", i.logRate);
+    visit(FieldRole::kVector, "skip", i.skip);
+    visit(FieldRole::kStateSlot, "slot", i.slot);
+  }
+  friend bool operator==(const SelectiveScanInstruction &,
+                         const SelectiveScanInstruction &) = default;
 };
 
 /// buffer = buffer * (1 + scale * ln(1 + floor((position + 1) / period))), computed in double and

@@ -32,16 +32,22 @@ private:
   Status order(const LinearInstruction &i) { return checkJoined(i, &LinearInstruction::dst); }
   Status order(const EmbedInstruction &i) { return checkVocabulary(i.weight); }
   Status order(const HeadInstruction &i) { return checkVocabulary(i.weight); }
-  Status order(const StoreKvInstruction &i);
-  Status order(const AttendInstruction &i);
+  Status order(const StoreKvInstruction &i) { return store(i.slot); }
+  Status order(const ChooseKeysInstruction &i) { return store(i.slot); }
+  Status order(const AttendInstruction &i) { return checkStored(i.slot); }
+  Status order(const AttendChosenInstruction &i) { return checkStored(i.slot); }
   Status order(const ConvolveInstruction &i) { return checkState(i.slot); }
   Status order(const DeltaRuleInstruction &i) { return checkState(i.slot); }
+  Status order(const StateSpaceInstruction &i) { return checkState(i.slot); }
+  Status order(const SelectiveScanInstruction &i) { return checkState(i.slot); }
   Status order(const RouteInstruction &i);
   Status order(const ExpertsInstruction &i);
   Status order(const PredictInstruction &i);
 
   Status checkVocabulary(int32_t weight) const;
   Status checkState(uint32_t slot);
+  Status store(uint32_t slot);
+  Status checkStored(uint32_t slot) const;
   template <typename T> Status checkJoined(const T &i, int32_t T::*result);
   Status checkReads(bool areBegun, const char *what) const;
 
@@ -62,16 +68,16 @@ Status OrderCheck::checkVocabulary(int32_t weight) const {
   return {};
 }
 
-Status OrderCheck::order(const StoreKvInstruction &i) {
-  if (isSlotStored[i.slot])
-    return invalidInput("KV slot ", i.slot, " is stored twice");
-  isSlotStored[i.slot] = true;
+Status OrderCheck::store(uint32_t slot) {
+  if (isSlotStored[slot])
+    return invalidInput("KV slot ", slot, " is stored twice");
+  isSlotStored[slot] = true;
   return {};
 }
 
-Status OrderCheck::order(const AttendInstruction &i) {
-  if (!isSlotStored[i.slot])
-    return invalidInput("KV slot ", i.slot, " has not been stored before");
+Status OrderCheck::checkStored(uint32_t slot) const {
+  if (!isSlotStored[slot])
+    return invalidInput("KV slot ", slot, " has not been stored before");
   return {};
 }
 

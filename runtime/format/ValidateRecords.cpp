@@ -82,17 +82,22 @@ static Status checkFormats(const Expert &expert) {
   return checkSliceFormats(formatsOf(expert));
 }
 
-// y = down(activation(gate x) * up x): the only form of an expert that instructions can compute.
+// y = down(activation(gate x, up x)): the only form of an expert that instructions can compute.
 static Status checkMatrices(const Artifact &artifact, const MoeLayer &layer) {
-  if (layer.matrices.size() != 3)
-    return invalidInput(layer.matrices.size(), " matrices, expected gate, up and down");
-  const MatrixShape &gate = layer.matrices[0].shape;
+  const size_t first = hasGate(layer.activation.kind) ? 0 : 1; // The part.
+  if (layer.matrices.size() != kExpertParts - first)
+    return invalidInput(layer.matrices.size(), " matrices, expected ",
+                        first == 0 ? "gate, up and down" : "up and down");
+  const uint32_t width = layer.matrices.front().shape.rows;
   for (size_t i = 0; i < layer.matrices.size(); ++i) {
     const ExpertMatrix &matrix = layer.matrices[i];
-    MatrixShape expected = i < 2 ? MatrixShape{gate.rows, artifact.model.hiddenSize}
-                                 : MatrixShape{artifact.model.hiddenSize, gate.rows};
-    if (matrix.part != ExpertPart(i))
-      return invalidInput("matrix ", i, " is part ", uint32_t(matrix.part), ", expected part ", i);
+    const size_t part = first + i;
+    MatrixShape expected = ExpertPart(part) == ExpertPart::kDown
+                               ? MatrixShape{artifact.model.hiddenSize, width}
+                               : MatrixShape{width, artifact.model.hiddenSize};
+    if (matrix.part != ExpertPart(part))
+      return invalidInput("matrix ", i, " is part ", uint32_t(matrix.part), ", expected part ",
+                          part);
     if (!(matrix.shape == expected))
       return invalidInput("matrix ", i, " is ", matrix.shape.rows, " x ", matrix.shape.cols,
                           ", expected ", expected.rows, " x ", expected.cols);

@@ -51,6 +51,17 @@ PUBLISHED = {
         kv_lora_rank=512, qk_nope_head_dim=192, qk_rope_head_dim=64, v_head_dim=256, intermediate_size=10240,
         moe_intermediate_size=1536, n_routed_experts=64, n_shared_experts=1, num_experts_per_tok=4, vocab_size=154880),
         (29.943, 27.783, 3.580)),
+    "GLM-5.2": ("glm_moe_dsa", dict(
+        num_hidden_layers=78, indexer_types=["full"] * 78, hidden_size=6144, num_attention_heads=64,
+        num_key_value_heads=64, q_lora_rank=2048, kv_lora_rank=512, qk_nope_head_dim=192, qk_rope_head_dim=64,
+        v_head_dim=256, index_n_heads=32, index_head_dim=128, index_topk=2048, intermediate_size=12288,
+        moe_intermediate_size=2048, n_routed_experts=256, n_shared_experts=1, num_experts_per_tok=8,
+        first_k_dense_replace=3, vocab_size=154880), (743.911, 724.776, 40.833)),
+    "DeepSeek-V3.2": ("deepseek_v32", dict(
+        LATENT, q_lora_rank=1536, num_hidden_layers=61, hidden_size=7168, num_attention_heads=128,
+        num_key_value_heads=128, index_n_heads=64, index_head_dim=128, index_topk=2048, intermediate_size=18432,
+        moe_intermediate_size=2048, n_routed_experts=256, n_shared_experts=1, num_experts_per_tok=8,
+        first_k_dense_replace=3, n_group=8, topk_group=4, vocab_size=129280), (671.877, 653.909, 37.478)),
     "ERNIE-4.5-21B-A3B": ("ernie4_5_moe", dict(
         num_hidden_layers=28, hidden_size=2560, num_attention_heads=20, num_key_value_heads=4, head_dim=128,
         intermediate_size=12288, moe_intermediate_size=1536, moe_num_experts=64, moe_k=6, moe_num_shared_experts=2,
@@ -68,6 +79,19 @@ PUBLISHED = {
         num_hidden_layers=24, layer_types=["sliding_attention", "full_attention"] * 12, hidden_size=2880,
         num_attention_heads=64, num_key_value_heads=8, head_dim=64, intermediate_size=2880, num_local_experts=32,
         num_experts_per_tok=4, sliding_window=128, vocab_size=201088), (20.915, 19.117, 3.608)),
+    "Granite-4.0-H-Tiny": ("granitemoehybrid", dict(
+        num_hidden_layers=40, layer_types=(["mamba"] * 9 + ["attention"]) * 4, hidden_size=1536, num_attention_heads=12,
+        num_key_value_heads=4, intermediate_size=512, shared_intermediate_size=1024, num_local_experts=64, num_experts_per_tok=6,
+        mamba_n_heads=48, mamba_d_head=64, mamba_d_state=128, vocab_size=100352), (6.939, 6.040, 1.465)),
+    "Nemotron-3-Nano-30B-A3B": ("nemotron_h", dict(
+        num_hidden_layers=52, hybrid_override_pattern="MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME", hidden_size=2688,
+        num_attention_heads=32, num_key_value_heads=2, head_dim=128, mamba_num_heads=64, mamba_head_dim=64, n_groups=8,
+        ssm_state_size=128, moe_intermediate_size=1856, moe_shared_expert_intermediate_size=3712, n_routed_experts=128,
+        num_experts_per_tok=6, vocab_size=131072), (31.578, 29.375, 3.228)),
+    "Jamba-v0.1": ("jamba", dict(
+        num_hidden_layers=32, attn_layer_period=8, attn_layer_offset=4, hidden_size=4096, num_attention_heads=32,
+        num_key_value_heads=8, intermediate_size=14336, num_experts=16, mamba_d_state=16, mamba_dt_rank=256, vocab_size=65536),
+        (51.570, 45.097, 11.842)),
     "Qwen3-Next-80B-A3B": ("qwen3_next", dict(
         num_hidden_layers=48, hidden_size=2048, num_attention_heads=16, num_key_value_heads=2, head_dim=256,
         linear_num_key_heads=16, linear_num_value_heads=32, linear_key_head_dim=128, linear_value_head_dim=128,
@@ -80,6 +104,18 @@ PUBLISHED = {
         linear_key_head_dim=128, linear_value_head_dim=128, moe_intermediate_size=512,
         shared_expert_intermediate_size=512, num_experts=256, num_experts_per_tok=8, vocab_size=248320),
         (34.661, 32.212, 2.946)),
+    "Kimi-Linear-48B-A3B": ("kimi_linear", dict(
+        LATENT, num_hidden_layers=27, hidden_size=2304, num_attention_heads=32, num_key_value_heads=32,
+        linear_attn_config=dict(
+            full_attn_layers=[4, 8, 12, 16, 20, 24, 27], kda_layers=[i for i in range(1, 27) if i % 4], num_heads=32,
+            head_dim=128, short_conv_kernel_size=4),
+        intermediate_size=9216, moe_intermediate_size=1024, num_experts=256, num_experts_per_token=8,
+        vocab_size=163840), (49.123, 47.110, 3.107)),
+    "Ling-3.0-flash": ("bailing_hybrid", dict(
+        LATENT, num_hidden_layers=42, hidden_size=2560, num_attention_heads=32, num_key_value_heads=32, head_dim=128,
+        layer_group_size=6, first_k_dense_replace=2, intermediate_size=6144, moe_intermediate_size=768,
+        num_experts=512, num_experts_per_tok=8, n_group=8, topk_group=4, vocab_size=157184),
+        (124.414, 120.796, 5.103)),
     "LFM2-8B-A1B": ("lfm2_moe", dict(
         num_hidden_layers=24, layer_types=["full_attention" if layer in (2, 6, 10, 14, 18, 21) else "conv"
                                            for layer in range(24)],

@@ -31,6 +31,12 @@ void checkLatentAttention(const moec::LatentAttentionDescription &attention) {
   require(attention.keyUp.rows == attention.heads * rank && attention.valueUp.cols == rank);
   require(attention.queryDown.has_value() == attention.queryNorm.has_value());
   require(std::isfinite(attention.scale) && attention.scale > 0);
+  if (!attention.indexer)
+    return;
+  const moec::IndexerDescription &indexer = *attention.indexer;
+  require(indexer.heads > 0 && indexer.most > 0 && attention.queryDown.has_value());
+  require(indexer.query.weight.rows == indexer.heads * indexer.key.weight.rows);
+  require(indexer.weights.weight.rows == indexer.heads && !attention.sharesChoice);
 }
 
 void checkMoe(const moec::MoeDescription &moe) {
@@ -45,14 +51,38 @@ void checkMoe(const moec::MoeDescription &moe) {
   require(std::isfinite(expert.activation.alpha) && std::isfinite(expert.activation.limit));
 }
 
+void checkConvolved(const moec::ConvolvedDescription &convolved) {
+  require(convolved.taps.rows == convolved.linear.weight.rows && convolved.taps.rows >= 16 &&
+          convolved.taps.cols >= 2);
+}
+
 void checkDeltaNet(const moec::DeltaNetDescription &net) {
   require(net.keyHeads > 0 && net.heads > 0 && net.heads % net.keyHeads == 0);
   require(net.query.linear.weight.rows == net.key.linear.weight.rows);
   require(net.key.linear.weight.rows % net.keyHeads == 0);
   require(net.value.linear.weight.rows == net.heads * net.outputNorm.weight.cols);
+  require(net.decay.weight.rows == net.decayBias.cols && net.logRate.cols == net.heads);
+  require(net.decayBias.cols == net.heads ||
+          net.decayBias.cols == net.heads * (net.key.linear.weight.rows / net.keyHeads));
+  require(!net.decayBound || *net.decayBound < 0);
   for (const moec::ConvolvedDescription *convolved : {&net.query, &net.key, &net.value})
-    require(convolved->taps.rows == convolved->linear.weight.rows && convolved->taps.rows >= 16 &&
-            convolved->taps.cols >= 2);
+    checkConvolved(*convolved);
+}
+
+void checkStateSpace(const moec::StateSpaceDescription &space) {
+  require(space.keyHeads > 0 && space.heads > 0 && space.heads % space.keyHeads == 0);
+  require(space.query.linear.weight.rows == space.key.linear.weight.rows);
+  require(space.key.linear.weight.rows % space.keyHeads == 0);
+  require(space.value.linear.weight.rows % space.heads == 0);
+  for (const moec::ConvolvedDescription *convolved : {&space.query, &space.key, &space.value})
+    checkConvolved(*convolved);
+}
+
+void checkSelectiveScan(const moec::SelectiveScanDescription &scan) {
+  require(scan.logRate.rows == scan.value.linear.weight.rows);
+  require(scan.logRate.cols == scan.key.weight.rows &&
+          scan.key.weight.rows == scan.query.weight.rows);
+  checkConvolved(scan.value);
 }
 
 /// What the stages behind rely on in a description.
@@ -67,9 +97,14 @@ void checkDescription(const moec::ModelDescription &model) {
       checkDeltaNet(*layer.deltaNet);
     else if (layer.shortConvolution)
       require(layer.shortConvolution->taps.rows == model.hiddenSize);
-    else
+    else if (layer.stateSpace)
+      checkStateSpace(*layer.stateSpace);
+    else if (layer.selectiveScan)
+      checkSelectiveScan(*layer.selectiveScan);
+    else if (layer.hasMixer)
       checkAttention(model, layer.attention);
-    require(layer.dense.has_value() != layer.moe.has_value());
+    require(!layer.dense || !layer.moe);
+    require(layer.hasMixer || layer.dense || layer.moe);
     if (layer.moe)
       checkMoe(*layer.moe);
   }

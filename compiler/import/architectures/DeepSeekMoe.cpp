@@ -28,12 +28,28 @@ Result<std::vector<bool>> readRoutedFromFirst(const ConfigObject &config, uint32
   return isRouted;
 }
 
-Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring) {
+Result<std::vector<bool>> readRoutedTypes(const ConfigObject &config, std::vector<bool> byCount) {
+  const char *const countKey = "first_k_dense_replace", *const typesKey = "mlp_layer_types";
+  MOERT_ASSIGN_OR_RETURN(
+      const std::vector<std::string> types,
+      readLayerTypes(config, static_cast<uint32_t>(byCount.size()), {"dense", "sparse"}, typesKey));
+  if (types.empty())
+    return byCount;
+  std::vector<bool> byType(types.size());
+  for (size_t layer = 0; layer < types.size(); ++layer)
+    byType[layer] = types[layer] == "sparse";
+  if (config.contains(countKey) && config.has(countKey) && byCount != byType)
+    return config.mismatch(countKey, strCat("the dense layers of ", typesKey));
+  return byType;
+}
+
+Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring,
+                                          std::string_view expertsKey) {
   DeepSeekMoeConfig moe;
   moe.scoring = scoring;
-  MOERT_ASSIGN_OR_RETURN(moe.routed.experts, config.integer("n_routed_experts", 1, kMaxExperts));
-  MOERT_ASSIGN_OR_RETURN(moe.routed.topK, readTopK(config, "num_experts_per_tok",
-                                                   moe.routed.experts, "n_routed_experts"));
+  MOERT_ASSIGN_OR_RETURN(moe.routed.experts, config.integer(expertsKey, 1, kMaxExperts));
+  MOERT_ASSIGN_OR_RETURN(moe.routed.topK,
+                         readTopK(config, "num_experts_per_tok", moe.routed.experts, expertsKey));
   MOERT_ASSIGN_OR_RETURN(moe.routed.width, config.integer("moe_intermediate_size", 1, kMaxWidth));
   const char *const sharedKey = "n_shared_experts";
   if (config.has(sharedKey)) {
@@ -53,7 +69,7 @@ Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScor
 static void setSigmoidRouter(const DeepSeekMoeConfig &moe, const std::string &module,
                              RouterDescription &router) {
   router.scoring = RouterScoring::kSigmoid;
-  router.choiceBias = vectorSource(module + "gate.e_score_correction_bias", moe.routed.experts);
+  router.choiceBias = vectorSource(strCat(module, "gate.", moe.choiceBias), moe.routed.experts);
   router.groups = moe.groups;
   router.keptGroups = moe.keptGroups;
   router.groupScore = moert::GroupScore::kTwoLargest;
@@ -67,7 +83,8 @@ Status describeDeepSeekNetwork(const ArchitectureInput &input, const DeepSeekMoe
     layer.dense = gluNetwork(module, {{}, hidden, moe.denseWidth, decoder.activation});
     return {};
   }
-  MOERT_ASSIGN_OR_RETURN(MoeDescription network, routedNetwork(input, decoder, moe.routed, module));
+  MOERT_ASSIGN_OR_RETURN(MoeDescription network,
+                         routedNetwork(input, decoder, moe.routed, module, moe.expertNames));
   network.router.weightScale = moe.weightScale;
   if (moe.scoring == RouterScoring::kSigmoid)
     setSigmoidRouter(moe, module, network.router);

@@ -14,14 +14,22 @@ struct DeepSeekMoeConfig {
   std::vector<bool> isRouted; // Per layer; the others are dense.
   float weightScale = 1;
   uint32_t groups = 1, keptGroups = 1;
+  GluNames expertNames;
+  std::string_view choiceBias = "e_score_correction_bias";
 };
 
-/// scoring: the family's router. A sigmoid is DeepSeek-V3's, with a bias for the choice
-/// ("e_score_correction_bias") and groups. isRouted is the caller's.
-moert::Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring);
+/// scoring: the family's router. A sigmoid is DeepSeek-V3's, with a bias for the choice and groups.
+/// isRouted and names are the caller's.
+moert::Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, RouterScoring scoring,
+                                                 std::string_view expertsKey = "n_routed_experts");
 
 /// Which layers are routed: those from first_k_dense_replace on.
 moert::Result<std::vector<bool>> readRoutedFromFirst(const ConfigObject &config, uint32_t layers);
+
+/// The same by mlp_layer_types, or `byCount` where the file has no such list; refuses a
+/// first_k_dense_replace of the file that contradicts the list.
+moert::Result<std::vector<bool>> readRoutedTypes(const ConfigObject &config,
+                                                 std::vector<bool> byCount);
 
 /// The groups in which experts compete; checks that they divide the experts.
 moert::Status readGroups(const ConfigObject &config, DeepSeekMoeConfig &moe);

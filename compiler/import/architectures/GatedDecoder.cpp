@@ -6,11 +6,6 @@ using moert::Result;
 using moert::Status;
 using moert::strCat;
 
-/// Published convolutions have 4 taps, published states 2^19 elements.
-static constexpr uint32_t kMaxTaps = 64;
-static constexpr uint64_t kMaxStateElements = 1 << 26;
-/// Convolutions are computed in panels of 16 elements.
-static constexpr uint32_t kLeastConvolved = 16;
 /// The reference implementation's constant for the lengths of queries and keys.
 static constexpr float kLengthEpsilon = 1e-6f;
 

@@ -51,22 +51,12 @@ const ConfigKeys kGlm4MoeLiteKeys = kRows;
 /// Which layers are routed: mlp_layer_types in the files of transformers 5, first_k_dense_replace
 /// in published ones. The class has no such key, but always one dense layer.
 static Result<std::vector<bool>> readRouted(const ConfigObject &config, uint32_t layers) {
-  const char *const countKey = "first_k_dense_replace", *const typesKey = "mlp_layer_types";
   std::vector<bool> byCount(layers, true);
   byCount[0] = false;
-  if (config.has(countKey)) {
+  if (config.has("first_k_dense_replace")) {
     MOERT_ASSIGN_OR_RETURN(byCount, readRoutedFromFirst(config, layers));
   }
-  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types,
-                         readLayerTypes(config, layers, {"dense", "sparse"}, typesKey));
-  if (types.empty())
-    return byCount;
-  std::vector<bool> byType;
-  for (const std::string &type : types)
-    byType.push_back(type == "sparse");
-  if (config.has(countKey) && byCount != byType)
-    return config.mismatch(countKey, strCat("the dense layers of ", typesKey));
-  return byType;
+  return readRoutedTypes(config, std::move(byCount));
 }
 
 Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &input) {

@@ -3,7 +3,7 @@
 // equals a softmax over all of them, renormalized. Reference: transformers,
 // models/granitemoe/modeling_granitemoe.py.
 #include "compiler/import/architectures/Families.h"
-#include "compiler/import/architectures/LlamaDecoder.h"
+#include "compiler/import/architectures/Granite.h"
 
 namespace moec {
 
@@ -36,15 +36,8 @@ constexpr ConfigKey kRows[] = {
 
 const ConfigKeys kGraniteMoeKeys = kRows;
 
-namespace {
-
-struct GraniteMoeConfig {
-  RoutedConfig routed;
-  float embedding = 1, attention = 1, residual = 1, logits = 1;
-};
-
-Result<GraniteMoeConfig> readGraniteMoe(const ConfigObject &config) {
-  GraniteMoeConfig granite;
+Result<GraniteConfig> readGranite(const ConfigObject &config) {
+  GraniteConfig granite;
   RoutedConfig &routed = granite.routed;
   MOERT_ASSIGN_OR_RETURN(routed.experts, config.integer("num_local_experts", 1, kMaxExperts));
   MOERT_ASSIGN_OR_RETURN(
@@ -60,26 +53,35 @@ Result<GraniteMoeConfig> readGraniteMoe(const ConfigObject &config) {
   return granite;
 }
 
-} // namespace
+MoeDescription graniteExperts(const GraniteConfig &granite, const DecoderConfig &decoder,
+                              const std::string &module) {
+  MoeDescription moe;
+  moe.router = softmaxRouter(decoder, granite.routed, module + "router.layer.");
+  moe.experts = fusedExperts(module + "input_linear.weight", module + "output_linear.weight",
+                             {{}, decoder.hiddenSize, granite.routed.width, decoder.activation},
+                             granite.routed.experts);
+  return moe;
+}
 
-Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input) {
-  MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(input.config));
-  MOERT_ASSIGN_OR_RETURN(const GraniteMoeConfig granite, readGraniteMoe(input.config));
-  const auto fillLayer = [&](uint32_t, const std::string &prefix, LayerDescription &layer) {
-    layer.attention.scale = granite.attention;
-    const std::string module = prefix + "block_sparse_moe.";
-    MoeDescription &moe = layer.moe.emplace();
-    moe.router = softmaxRouter(decoder, granite.routed, module + "router.layer.");
-    moe.experts = fusedExperts(module + "input_linear.weight", module + "output_linear.weight",
-                               {{}, decoder.hiddenSize, granite.routed.width, decoder.activation},
-                               granite.routed.experts);
-    return Status();
-  };
+Result<ModelDescription> describeGranite(const ArchitectureInput &input,
+                                         const GraniteConfig &granite, const DecoderConfig &decoder,
+                                         const FillLayer &fillLayer) {
   MOERT_ASSIGN_OR_RETURN(ModelDescription model, describeDecoder(input, decoder, fillLayer));
   model.embeddingScale = granite.embedding;
   model.residualScale = granite.residual;
   model.logitsScale = granite.logits;
   return model;
+}
+
+Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input) {
+  MOERT_ASSIGN_OR_RETURN(const DecoderConfig decoder, readDecoderConfig(input.config));
+  MOERT_ASSIGN_OR_RETURN(const GraniteConfig granite, readGranite(input.config));
+  const auto fillLayer = [&](uint32_t, const std::string &prefix, LayerDescription &layer) {
+    layer.attention.scale = granite.attention;
+    layer.moe = graniteExperts(granite, decoder, prefix + "block_sparse_moe.");
+    return Status();
+  };
+  return describeGranite(input, granite, decoder, fillLayer);
 }
 
 } // namespace moec

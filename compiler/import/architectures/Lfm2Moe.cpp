@@ -42,9 +42,6 @@ const ConfigKeys kLfm2MoeKeys = kRows;
 
 namespace {
 
-constexpr uint32_t kMaxTaps = 64;
-/// Convolutions are computed in panels of 16 elements.
-constexpr uint32_t kLeastConvolved = 16;
 constexpr GluNames kNames = {"w1", "w3", "w2"};
 
 struct Lfm2MoeConfig {

@@ -15,7 +15,6 @@ using moert::strCat;
 
 namespace {
 
-constexpr uint32_t kMaxLayers = 1024;
 constexpr uint32_t kMaxPositions = 1u << 30;
 /// Bounds the size of a description; the largest published model has 15,000.
 constexpr uint64_t kMaxTotalExperts = 1 << 17;
@@ -216,7 +215,8 @@ void addBias(LinearDescription &linear, const std::string &prefix) {
 GluDescription gluNetwork(const std::string &prefix, const GluKind &kind) {
   GluDescription network;
   network.activation = kind.activation;
-  network.gate = linearLayer(strCat(prefix, kind.names.gate, "."), kind.width, kind.hidden);
+  if (network.hasGate())
+    network.gate = linearLayer(strCat(prefix, kind.names.gate, "."), kind.width, kind.hidden);
   network.up = linearLayer(strCat(prefix, kind.names.up, "."), kind.width, kind.hidden);
   network.down = linearLayer(strCat(prefix, kind.names.down, "."), kind.hidden, kind.width);
   return network;
@@ -371,8 +371,8 @@ Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
   model.vocabularySize = decoder.vocabularySize;
   model.hiddenSize = decoder.hiddenSize;
   model.maxPositions = decoder.maxPositions;
-  model.embedding = matrixSource(decoder.prefix + "embed_tokens.weight", decoder.vocabularySize,
-                                 decoder.hiddenSize);
+  model.embedding = matrixSource(decoder.prefix + decoder.embedding + ".weight",
+                                 decoder.vocabularySize, decoder.hiddenSize);
   model.ropes = decoder.ropes;
   if (model.ropes.empty()) {
     MOERT_ASSIGN_OR_RETURN(RopeDescription rope, readRope(input.config, decoder.rope));

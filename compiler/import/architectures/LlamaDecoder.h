@@ -39,11 +39,13 @@ struct DecoderConfig {
   bool normsAddOne = false;      // Norms multiply by 1 + weight.
   std::string prefix = "model."; // All tensor names but the head's begin with it,
   std::string headPrefix;        // and the head's with this.
+  std::string embedding = "embed_tokens";
   /// If not empty, the model's rotations, in place of the one that the config's keys give.
   std::vector<RopeDescription> ropes;
 };
 
 /// Limits of dimensions: far above any model, low enough that products of two fit 32 bits.
+inline constexpr uint32_t kMaxLayers = 1024;
 inline constexpr uint32_t kMaxWidth = 1 << 24;
 inline constexpr uint32_t kMaxHeads = 1 << 14;
 inline constexpr uint32_t kMaxHeadDim = 1 << 14;
@@ -51,6 +53,11 @@ inline constexpr uint32_t kMaxExperts = 1 << 16;
 inline constexpr uint32_t kMaxWindow = 1u << 30;
 inline constexpr uint32_t kMaxLayerNumber = 1u << 20;
 inline constexpr uint32_t kMaxSharedExperts = 1024;
+/// Published convolutions have 4 taps, published states 2^19 elements.
+inline constexpr uint32_t kMaxTaps = 64;
+inline constexpr uint64_t kMaxStateElements = 1 << 26;
+/// Convolutions are computed in panels of 16 elements.
+inline constexpr uint32_t kLeastConvolved = 16;
 
 /// Reads and checks these keys. Refuses what no supported family computes: activations other than
 /// SiLU, data types other than bfloat16, float16 and float32.
@@ -118,7 +125,7 @@ struct GluNames {
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
 };
 
-/// A gated network without the names of its tensors.
+/// A network without the names of its tensors; gated unless its activation has no gate.
 struct GluKind {
   GluNames names;
   uint32_t hidden = 0;

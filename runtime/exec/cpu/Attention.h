@@ -8,14 +8,28 @@
 namespace moert {
 namespace {
 
-/// Rows of one key head: the row of position j = block[j / kKvBlockTokens] + headOffset + (j %
-/// kKvBlockTokens) * step, in bytes.
+/// Rows of one key head: the row of position p = block[p / kKvBlockTokens] + headOffset + (p %
+/// kKvBlockTokens) * step, in bytes. Key j is that of position j, or of chosen[j].
 struct HeadRows {
   const std::byte *const *blocks;
   uint64_t headOffset;
   uint64_t step;
+  const int32_t *chosen;
 
-  const std::byte *at(uint32_t position) const {
+  /// The end of the run of keys from j on whose rows follow each other, `end` at most.
+  uint32_t endOfRun(uint32_t j, uint32_t end) const {
+    const uint32_t position = chosen ? uint32_t(chosen[j]) : j;
+    const uint32_t left = kKvBlockTokens - position % kKvBlockTokens;
+    const uint32_t most = left < end - j ? j + left : end;
+    if (!chosen)
+      return most;
+    uint32_t next = j + 1;
+    while (next < most && chosen[next] == chosen[next - 1] + 1)
+      ++next;
+    return next;
+  }
+  const std::byte *at(uint32_t j) const {
+    const uint32_t position = chosen ? uint32_t(chosen[j]) : j;
     return blocks[position / kKvBlockTokens] + headOffset + (position % kKvBlockTokens) * step;
   }
 };
@@ -118,12 +132,6 @@ inline void dotKeys(const float *query, const float *key, uint64_t step, uint32_
     dots[0] = treeSum(sums[0]);
 }
 
-/// The end of the run of positions from j on in the same KV block, `end` at most.
-inline uint32_t endOfKvBlock(uint32_t j, uint32_t end) {
-  uint32_t left = kKvBlockTokens - j % kKvBlockTokens;
-  return left < end - j ? j + left : end;
-}
-
 /// Keys as f32 in rows of roundUp(keyDim, 16) floats.
 template <KvKind kKind>
 inline void widenKeys(const std::byte *keys, uint64_t step, uint32_t count, uint32_t keyDim,
@@ -139,7 +147,7 @@ template <KvKind kKind>
 inline void scoreKeys(const float *query, uint32_t heads, const HeadRows &keys, uint32_t keyDim,
                       const Scores &scores, float *widened) {
   for (uint32_t j = scores.begin; j < scores.end;) {
-    uint32_t blockEnd = endOfKvBlock(j, scores.end);
+    uint32_t blockEnd = keys.endOfRun(j, scores.end);
     const float *block = asFloats(keys.at(j));
     uint64_t step = keyDim;
     if constexpr (kKind != KvKind::kF32) {
@@ -209,7 +217,7 @@ void addValues(const Scores &p, const HeadRows &values, uint32_t elements, uint3
       sum = zeroLanes();
   }
   for (uint32_t j = begin; j < end;) {
-    const uint32_t runEnd = endOfKvBlock(j, end);
+    const uint32_t runEnd = values.endOfRun(j, end);
     const std::byte *value = values.at(j);
     for (; j < runEnd; ++j, value += values.step) {
       for (uint32_t i = 0; i < rest; i += kLanes)
@@ -261,14 +269,14 @@ template <KvKind kKind>
 void attendGroup(const float *query, const KvView &kv, uint32_t kvHead, uint32_t heads,
                  const Scores &scores, float scale, const float *sinks, float *out) {
   const uint64_t firstRow = kvHead * kv.headRows;
-  scoreKeys<kKind>(query, heads, {kv.keyBlocks, firstRow * kv.keyStep(), kv.keyStep()}, kv.keyDim,
-                   scores, scores.of(heads));
+  scoreKeys<kKind>(query, heads, {kv.keyBlocks, firstRow * kv.keyStep(), kv.keyStep(), kv.chosen},
+                   kv.keyDim, scores, scores.of(heads));
   float sinkPowers[kAttendHeads] = {};
   for (uint32_t h = 0; h < heads; ++h)
     sinkPowers[h] =
         exponentials(scores.of(h), scores.end - scores.begin, scale, sinks ? sinks + h : nullptr);
 
-  const HeadRows values = {kv.valueRows(), firstRow * kv.valueStep(), kv.valueStep()};
+  const HeadRows values = {kv.valueRows(), firstRow * kv.valueStep(), kv.valueStep(), kv.chosen};
   float sums[kAttendHeads] = {};
   forLanes(uint64_t(heads) * kv.valueDim,
            [&](uint64_t i, uint32_t count) { storeUpTo(out + i, zeroLanes(), count); });
@@ -305,6 +313,33 @@ void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headB
                                out + uint64_t(head) * kv.valueDim);
     head += count;
   }
+}
+
+template <KvKind kKind>
+void scoreIndexOf(const float *query, const KvView &kv, const float *weights, uint32_t heads,
+                  const Scores &scores, float *out) {
+  const uint32_t count = scores.end - scores.begin;
+  forLanes(count, [&](uint64_t i, uint32_t n) { storeUpTo(out + i, zeroLanes(), n); });
+  for (uint32_t head = 0; head < heads;) {
+    const uint32_t group = heads - head < kAttendHeads - 1 ? heads - head : kAttendHeads - 1;
+    scoreKeys<kKind>(query + uint64_t(head) * kv.keyDim, group,
+                     {kv.keyBlocks, 0, kv.keyStep(), kv.chosen}, kv.keyDim, scores,
+                     scores.of(group));
+    for (uint32_t h = 0; h < group; ++h, ++head)
+      forLanes(count, [&](uint64_t i, uint32_t n) {
+        const Lanes score = larger(loadUpTo(scores.of(h) + i, n), zeroLanes());
+        storeUpTo(out + i, fma(splat(weights[head]), score, loadUpTo(out + i, n)), n);
+      });
+  }
+}
+
+/// By KvKind.
+constexpr decltype(&scoreIndexOf<KvKind::kF32>) kScoreIndex[] = {
+    scoreIndexOf<KvKind::kF32>, scoreIndexOf<KvKind::kF16>, scoreIndexOf<KvKind::kInt8>};
+
+void scoreIndex(const float *query, const KvView &kv, const float *weights, uint32_t heads,
+                uint32_t begin, uint32_t end, float *out, float *scratch) {
+  kScoreIndex[int(kv.kind)](query, kv, weights, heads, {begin, end, scratch}, out);
 }
 
 } // namespace

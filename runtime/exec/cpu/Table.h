@@ -30,6 +30,7 @@ constexpr KernelTable tableFor(Isa isa, const char *name) {
       .rope = rope,
       .storeKvRow = storeKvRow,
       .attend = attend,
+      .scoreIndex = scoreIndex,
       .siluMultiply = siluMultiply,
       .clampedSwiglu = clampedSwiglu,
       .geluTanhMultiply = geluTanhMultiply,
@@ -45,6 +46,9 @@ constexpr KernelTable tableFor(Isa isa, const char *name) {
       .unitNorm = unitNorm,
       .decay = reference::decay, // A few numbers per token, in double.
       .deltaRule = deltaRule,
+      .apply = apply,
+      .stateSpace = stateSpace,
+      .selectiveScan = selectiveScan,
       .gate = gate,
   };
 }

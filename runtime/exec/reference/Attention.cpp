@@ -65,8 +65,9 @@ private:
 
 } // namespace
 
-static StoredRow rowOf(const KvView &kv, const std::byte *const *blocks, uint32_t position,
+static StoredRow rowOf(const KvView &kv, const std::byte *const *blocks, uint32_t key,
                        uint32_t kvHead, uint32_t elements) {
+  const uint32_t position = kv.chosen ? static_cast<uint32_t>(kv.chosen[key]) : key;
   const uint64_t step = kvRowBytes(kv.kind, elements);
   const uint64_t inBlock = kvHead * kv.headRows + position % kKvBlockTokens;
   return {kv.kind, elements, blocks[position / kKvBlockTokens] + inBlock * step};
@@ -134,6 +135,19 @@ void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headB
   for (uint32_t head = headBegin; head < headEnd; ++head)
     attendHead(query + uint64_t(head) * kv.keyDim, kv, head / (heads / kv.kvHeads), begin, end,
                scale, sinks ? sinks + head : nullptr, out + uint64_t(head) * kv.valueDim, scratch);
+}
+
+void scoreIndex(const float *query, const KvView &kv, const float *weights, uint32_t heads,
+                uint32_t begin, uint32_t end, float *out, float *) {
+  for (uint32_t j = begin; j < end; ++j) {
+    float sum = 0;
+    for (uint32_t head = 0; head < heads; ++head) {
+      const float score = dot(query + uint64_t(head) * kv.keyDim,
+                              rowOf(kv, kv.keyBlocks, j, 0, kv.keyDim), kv.keyDim);
+      sum = std::fma(weights[head], score > 0 ? score : 0.0f, sum);
+    }
+    out[j - begin] = sum;
+  }
 }
 
 } // namespace moert::reference

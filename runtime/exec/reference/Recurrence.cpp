@@ -50,24 +50,33 @@ static double softplus(double x) {
   return x > 0 ? x + rest : rest;
 }
 
-void decay(const float *x, const float *logRate, const float *bias, uint32_t count, float *y) {
+static double sigmoidOf(double x) {
+  const double power = deterministicExp(x > 0 ? -x : x); // At most 1.
+  return (x > 0 ? 1 : power) / (1 + power);
+}
+
+void decay(const float *x, float logRate, const float *bias, float bound, uint32_t count,
+           float *y) {
+  const double rate = deterministicExp(logRate);
   for (uint32_t i = 0; i < count; ++i) {
     const float step = x[i] + bias[i];
     // The functions take finite numbers only.
-    if (!std::isfinite(step) || !std::isfinite(logRate[i]))
+    if (!std::isfinite(step) || !std::isfinite(logRate))
       y[i] = __builtin_nanf("");
     else
-      y[i] = static_cast<float>(deterministicExp(-deterministicExp(logRate[i]) * softplus(step)));
+      y[i] = static_cast<float>(
+          deterministicExp(bound < 0 ? bound * sigmoidOf(rate * step) : -rate * softplus(step)));
   }
 }
 
-void deltaRule(const float *query, const float *key, const float *value, float decay, float write,
-               float scale, uint32_t keyDim, uint32_t valueDim, float *state, float *out) {
+void deltaRule(const float *query, const float *key, const float *value, const float *decay,
+               bool perRow, float write, float scale, uint32_t keyDim, uint32_t valueDim,
+               float *state, float *out) {
   for (uint32_t d = 0; d < valueDim; ++d) {
     float recalled = 0;
     for (uint32_t i = 0; i < keyDim; ++i) {
       float &element = state[uint64_t(i) * valueDim + d];
-      element = decay * element;
+      element = decay[perRow ? i : 0] * element;
       recalled = std::fma(key[i], element, recalled);
     }
     const float update = write * (value[d] - recalled);
@@ -78,6 +87,59 @@ void deltaRule(const float *query, const float *key, const float *value, float d
       sum = std::fma(query[i], element, sum);
     }
     out[d] = scale * sum;
+  }
+}
+
+static float applied(RowFunction function, float x) {
+  switch (function) {
+  case RowFunction::kIdentity:
+    return x;
+  case RowFunction::kSilu:
+    return x / (1.0f + exponential(-x));
+  case RowFunction::kSoftplus: // The functions of double take finite numbers only.
+    return std::isfinite(x) ? static_cast<float>(softplus(x)) : __builtin_nanf("");
+  case RowFunction::kSquaredRelu:
+    return x < 0 ? 0.0f : x * x;
+  }
+  return x;
+}
+
+void apply(RowFunction function, const float *x, const float *factor, const float *bias,
+           uint32_t count, float *y) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const float scaled = factor ? factor[i] * x[i] : x[i];
+    y[i] = applied(function, bias ? scaled + bias[i] : scaled);
+  }
+}
+
+void stateSpace(const float *query, const float *key, const float *value, float decay, float step,
+                float skip, uint32_t keyDim, uint32_t valueDim, float *state, float *out) {
+  for (uint32_t d = 0; d < valueDim; ++d) {
+    const float update = step * value[d];
+    float sum = 0;
+    for (uint32_t i = 0; i < keyDim; ++i) {
+      float &element = state[uint64_t(i) * valueDim + d];
+      element = std::fma(key[i], update, decay * element);
+      sum = std::fma(query[i], element, sum);
+    }
+    out[d] = std::fma(skip, value[d], sum);
+  }
+}
+
+void selectiveScan(const float *query, const float *key, const float *value, const float *step,
+                   const float *logRate, const float *skip, uint32_t keyDim, uint32_t width,
+                   uint32_t begin, uint32_t end, float *state, float *out) {
+  for (uint32_t d = begin; d < end; ++d) {
+    const float *own = logRate + uint64_t(d / kPanelRows) * keyDim * kPanelRows + d % kPanelRows;
+    const float update = step[d] * value[d];
+    float sum = 0;
+    for (uint32_t i = 0; i < keyDim; ++i) {
+      float &element = state[uint64_t(i) * width + d];
+      const float decay = exponential(-(exponential(own[i * kPanelRows]) * step[d]));
+      element = std::fma(key[i], update, decay * element);
+      sum = std::fma(query[i], element, sum);
+    }
+    out[d] = std::fma(skip[d], value[d], sum);
   }
 }
 

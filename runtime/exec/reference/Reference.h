@@ -28,6 +28,8 @@ void storeKvRow(KvKind kind, const float *x, uint32_t count, std::byte *row);
 void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
             uint32_t headEnd, uint32_t begin, uint32_t end, float scale, const float *sinks,
             float *out, float *scratch);
+void scoreIndex(const float *query, const KvView &kv, const float *weights, uint32_t heads,
+                uint32_t begin, uint32_t end, float *out, float *scratch);
 void siluMultiply(const float *gate, const float *up, uint32_t rows, uint32_t cols, uint64_t stride,
                   float *y);
 void clampedSwiglu(float alpha, float limit, const float *gate, const float *up, uint32_t rows,
@@ -48,9 +50,17 @@ void convolve(const float *x, const float *weight, uint32_t taps, float *tail, u
               uint32_t position, bool silu, uint32_t begin, uint32_t end, float *y);
 void unitNorm(float *x, uint64_t xStride, uint32_t rows, uint32_t cols, uint32_t segment,
               float epsilon);
-void decay(const float *x, const float *logRate, const float *bias, uint32_t count, float *y);
-void deltaRule(const float *query, const float *key, const float *value, float decay, float write,
-               float scale, uint32_t keyDim, uint32_t valueDim, float *state, float *out);
+void decay(const float *x, float logRate, const float *bias, float bound, uint32_t count, float *y);
+void deltaRule(const float *query, const float *key, const float *value, const float *decay,
+               bool perRow, float write, float scale, uint32_t keyDim, uint32_t valueDim,
+               float *state, float *out);
+void apply(RowFunction function, const float *x, const float *factor, const float *bias,
+           uint32_t count, float *y);
+void stateSpace(const float *query, const float *key, const float *value, float decay, float step,
+                float skip, uint32_t keyDim, uint32_t valueDim, float *state, float *out);
+void selectiveScan(const float *query, const float *key, const float *value, const float *step,
+                   const float *logRate, const float *skip, uint32_t keyDim, uint32_t width,
+                   uint32_t begin, uint32_t end, float *state, float *out);
 void gate(GateKind kind, const float *x, const float *gate, uint32_t cols, float *y);
 
 } // namespace moert::reference

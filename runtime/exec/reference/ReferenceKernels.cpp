@@ -18,6 +18,7 @@ const KernelTable &referenceKernels() {
       .rope = reference::rope,
       .storeKvRow = reference::storeKvRow,
       .attend = reference::attend,
+      .scoreIndex = reference::scoreIndex,
       .siluMultiply = reference::siluMultiply,
       .clampedSwiglu = reference::clampedSwiglu,
       .geluTanhMultiply = reference::geluTanhMultiply,
@@ -33,6 +34,9 @@ const KernelTable &referenceKernels() {
       .unitNorm = reference::unitNorm,
       .decay = reference::decay,
       .deltaRule = reference::deltaRule,
+      .apply = reference::apply,
+      .stateSpace = reference::stateSpace,
+      .selectiveScan = reference::selectiveScan,
       .gate = reference::gate,
   };
   return kTable;

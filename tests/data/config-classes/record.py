@@ -10,6 +10,7 @@ Keys of PreTrainedConfig, which all classes have, are a class of their own.
 import dataclasses
 import inspect
 import json
+import math
 import re
 import sys
 
@@ -21,15 +22,17 @@ VERSION = "5.24.0"
 # model_type of the reference, and that under which the compiler has it.
 MODEL_TYPES = {
     name: name for name in (
-        "deepseek_v2 deepseek_v3 dots1 ernie4_5_moe flex_olmo gemma4_text glm4_moe glm4_moe_lite gpt_oss granitemoe hunyuan_v1_moe lfm2_moe "
-        "llama4_text minimax_m2 mixtral olmoe phimoe qwen2_moe qwen3_5_moe_text qwen3_moe qwen3_next").split()
+        "bailing_hybrid deepseek_v2 deepseek_v3 deepseek_v32 dots1 ernie4_5_moe flex_olmo gemma4_text glm4_moe glm4_moe_lite glm_moe_dsa gpt_oss granitemoe granitemoehybrid "
+        "hunyuan_v1_moe jamba kimi_linear lfm2_moe llama4_text minimax_m2 mixtral nemotron_h olmoe phimoe qwen2_moe qwen3_5_moe_text qwen3_moe qwen3_next qwen3_vl_moe_text").split()
 }
-OUTER = ("gemma4", "llama4", "qwen3_5_moe")
+OUTER = ("gemma4", "llama4", "qwen3_5_moe", "qwen3_vl_moe")
 
 
 def plain(value):
-    """The value as JSON holds it."""
-    return list(value) if isinstance(value, tuple) else value
+    """The value as JSON holds it; null for a range without an end."""
+    if isinstance(value, tuple):
+        return None if math.inf in value else list(value)
+    return value
 
 
 def type_text(field):
@@ -58,7 +61,7 @@ def read_by(cls):
     with open(path) as file:
         text = file.read()
     names = re.findall(r'\bconfig\.([a-z]\w*)\b(?!\()', text) + re.findall(r'getattr\((?:self\.)?config, "([a-z]\w*)"', text)
-    return sorted(set(names))
+    return sorted(name for name in set(names) if not isinstance(getattr(cls, name, None), property))
 
 
 def main():
@@ -74,8 +77,8 @@ def main():
         if model_type in OUTER:
             entry["textType"] = cls.sub_configs["text_config"].model_type
         else:
-            entry["rope"] = cls().rope_parameters
-            entry["theta"] = cls.default_theta
+            entry["rope"] = getattr(cls(), "rope_parameters", None) or {"rope_type": "default"}
+            entry["theta"] = getattr(cls, "rope_theta", None) or getattr(cls, "default_theta", 10000.0)
             entry["read"] = read_by(cls)
         classes[model_type] = entry
     lines = [f" {json.dumps(name)}: {json.dumps(entry)}" for name, entry in classes.items()]

@@ -19,6 +19,7 @@ from .families import LAST_TOKEN, PROMPT
 from .reference_case import MIN_GAP, MOST_TRIES, NotACase  # pylint: disable=unused-import
 
 MOST_ERROR = 2e-5  # Float32 against float64, relative to the largest logit.
+MASKED = -1e30  # Scores below are those of positions after a token's own.
 
 
 def quiet():
@@ -44,7 +45,7 @@ class Gaps:
         if k < tensor.shape[-1]:
             ordered = tensor.detach().double().sort(dim=-1, descending=True).values
             last, following = ordered[..., k - 1], ordered[..., k]
-            ok = torch.isfinite(following)
+            ok = torch.isfinite(following) & (following > MASKED)
             gap = ((last - following) / torch.maximum(last.abs(), following.abs()).clamp_min(1e-30))[ok]
             self.smallest = min([self.smallest, *gap.flatten().tolist()])
         return self.topk(tensor, k, dim, *args, **kwargs)

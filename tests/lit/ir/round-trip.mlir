@@ -106,8 +106,10 @@ module attributes {
   // CHECK: moe.state_slot @tail rows 3 width 64
   moe.state_slot @tail rows 3 width 64
   moe.state_slot @state rows 64 width 32
+  moe.state_slot @state2 rows 64 width 32
   // CHECK: moe.kv_slot @kv heads 2 key 16 value 16{{$}}
   moe.kv_slot @kv heads 2 key 16 value 16
+  moe.kv_slot @index heads 1 key 32 value 0
 
   // CHECK: moe.moe_layer @experts layer 1 silu experts 2 matrices
   // CHECK-SAME: #moe.expert_matrix<gate, [<tensor = "w1.{expert}", rows = 96, cols = 64, type = bf16>]>
@@ -167,6 +169,10 @@ module attributes {
     %gl = moe.gate %ga, %ac kind linear : (!f32x64, !f32x64) -> !f32x64
     // CHECK-NEXT: moe.linear %{{.*}} weight @router role router : (!f32x64) -> !f32x2
     %s = moe.linear %gl weight @router role router : (!f32x64) -> !f32x2
+    // CHECK-NEXT: %[[CHOSEN:.*]] = moe.choose_keys %{{.*}}, %{{.*}}, %{{.*}} slot @index heads 2 : (!f32x64, !f32x32, !f32x2) -> !i32x2
+    %ck = moe.choose_keys %c, %kr, %s slot @index heads 2 : (!f32x64, !f32x32, !f32x2) -> !i32x2
+    // CHECK-NEXT: moe.attend_chosen %{{.*}}, %[[CHOSEN]] slot @kv heads 4 scale 2.500000e-01 : (!f32x64, !i32x2) -> !f32x64
+    %ak = moe.attend_chosen %c, %ck slot @kv heads 4 scale 0.25 : (!f32x64, !i32x2) -> !f32x64
     // CHECK-NEXT: %[[E:.*]], %[[W:.*]] = moe.route %{{.*}} moeLayer @experts renormalize weightScale 1.000000e+00 beginsReads : (!f32x2) -> (!i32x2, !f32x2)
     %e, %w = moe.route %s moeLayer @experts renormalize weightScale 1.0 beginsReads : (!f32x2) -> (!i32x2, !f32x2)
     // CHECK-NEXT: moe.route %{{.*}} moeLayer @experts scoring sigmoid weightScale 2.500000e+00 choiceBias @pair groups 2 groupScore two_largest weightFactors @pair : (!f32x2) -> (!i32x1, !f32x1)
@@ -195,8 +201,14 @@ module attributes {
     %un = moe.unit_norm %cv epsilon 0.5 segment 16 : (!f32x64) -> !f32x64
     // CHECK-NEXT: moe.decay %{{.*}} logRate @pair bias @pair : (!f32x2) -> !f32x2
     %dc = moe.decay %s logRate @pair bias @pair : (!f32x2) -> !f32x2
+    // CHECK-NEXT: moe.bounded_decay %{{.*}} logRate @pair bias @pair bound -5.000000e+00 : (!f32x2) -> !f32x2
+    %bd = moe.bounded_decay %s logRate @pair bias @pair bound -5.0 : (!f32x2) -> !f32x2
     // CHECK-NEXT: moe.delta_rule %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} slot @state keyHeads 1 heads 2 scale 2.500000e-01 : (!f32x32, !f32x32, !f32x64, !f32x2, !f32x2) -> !f32x64
     %dr = moe.delta_rule %lc, %kr, %un, %dc, %s slot @state keyHeads 1 heads 2 scale 0.25 : (!f32x32, !f32x32, !f32x64, !f32x2, !f32x2) -> !f32x64
+    // CHECK-NEXT: moe.apply %{{.*}} function softplus bias @pair : (!f32x2) -> !f32x2
+    %ap = moe.apply %s function softplus bias @pair : (!f32x2) -> !f32x2
+    // CHECK-NEXT: moe.state_space %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} logRate @pair skip @pair slot @state2 keyHeads 1 heads 2 : (!f32x32, !f32x32, !f32x64, !f32x2) -> !f32x64
+    %ss = moe.state_space %lc, %kr, %dr, %ap logRate @pair skip @pair slot @state2 keyHeads 1 heads 2 : (!f32x32, !f32x32, !f32x64, !f32x2) -> !f32x64
     // CHECK-NEXT: moe.head %{{.*}} weight @embedding bias @bias scale 1.000000e+00 softCap 3.000000e+01 : (!f32x64) -> ()
     moe.head %dr weight @embedding bias @bias scale 1.0 softCap 30.0 : (!f32x64) -> ()
   }

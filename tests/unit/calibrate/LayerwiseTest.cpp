@@ -5,6 +5,7 @@
 #include "compiler/calibrate/LayerCollector.h"
 #include "compiler/calibrate/Layerwise.h"
 #include "compiler/calibrate/LayerwisePlan.h"
+#include "runtime/engine/Footprint.h"
 #include "runtime/format/Reader.h"
 
 #include <algorithm>
@@ -258,7 +259,7 @@ TEST_CASE("layerwise execution begins the states of every window with zeros") {
   CHECK(smallest.recorder.seen == expected);
   // A window has the states of one layer.
   CHECK(windowMemoryBytes(file.model->artifact(), kWindow) ==
-        32 * largestSlotBytes(file.model->artifact()) + 4864);
+        32 * placeLayerKv(file.model->artifact()).bytes + 4864);
 }
 
 TEST_CASE("the rows that products read are observed, the head's too where no logits are wanted") {

@@ -145,8 +145,8 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { firstOf<AttendInstruction>(decode(a)).heads = 1; },
        "query has width 32, expected 16"},
       {"an unknown activation",
-       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(3); },
-       "unknown activation 3, this reads 0 to 2"},
+       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(4); },
+       "unknown activation 4, this reads 0 to 3"},
       {"an activation without its numbers",
        [](Artifact &a) {
          firstOf<ActivateInstruction>(decode(a)).activation = Activation::kClampedSwiglu;
@@ -290,9 +290,9 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
       {"no input for the down matrix",
        [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).hidden = kNone; },
        "hidden is buffer -1, expected one where its elements are quantized"},
-      {"a gate of several numbers",
-       [](Artifact &a) { firstOf<GateRowsInstruction>(decode(a)).gate = B::kScores; },
-       "gate has width 4, expected 1"},
+      {"gates of more heads than elements",
+       [](Artifact &a) { firstOf<GateRowsInstruction>(decode(a)).gate = B::kRanks; },
+       "(gate_rows): gates of 64 heads, expected a divisor of the width 32"},
       {"a head of another vocabulary",
        [](Artifact &a) { firstOf<HeadInstruction>(decode(a)).weight = W::kQuery; },
        "(head): the weight has 32 rows, expected one for each of 48 tokens"},
@@ -462,6 +462,52 @@ TEST_CASE("products per head that do not fit are refused") {
          insert(a, {B::kNormed, B::kScores, W::kRouter, 1, 0xffffffff});
        },
        "expected 4294967327"},
+  });
+}
+
+TEST_CASE("choices of keys that cannot be computed are refused") {
+  // The first layer's attention over 4 keys, which an indexer of one head chooses.
+  const auto choose = [](Artifact &a) -> Program & {
+    a.kvSlots.push_back({1, 16, 0});
+    for (Program &program : a.programs) {
+      const auto chosen = static_cast<int32_t>(program.buffers.size());
+      program.buffers.push_back({BufferKind::kI32, 4, 0, program.arenaBytesPerToken, 64});
+      program.arenaBytesPerToken += 64;
+      size_t at = 0;
+      while (!std::holds_alternative<AttendInstruction>(program.instructions[at]))
+        ++at;
+      const auto attend = std::get<AttendInstruction>(program.instructions[at]);
+      program.instructions[at] = AttendChosenInstruction{attend.query, chosen,       attend.dst,
+                                                         attend.slot,  attend.heads, attend.scale};
+      insertStep(program, at,
+                 ChooseKeysInstruction{B::kKey, B::kKey, B::kSharedGate, chosen, 2, 1});
+      insertStep(program, at, LinearInstruction{B::kNormed, B::kSharedGate, W::kSharedGate, kNone});
+    }
+    return decode(a);
+  };
+  Artifact valid = tinyArtifact();
+  choose(valid);
+  CHECK(readBack(valid).isOk());
+  checkAllRefused({
+      {"a slot with values",
+       [&](Artifact &a) {
+         choose(a);
+         a.kvSlots[2].valueDim = 16;
+       },
+       "(choose_keys): the slot has 1 heads with values of 16 elements, expected one head"},
+      {"no heads", [&](Artifact &a) { firstOf<ChooseKeysInstruction>(choose(a)).heads = 0; },
+       "(choose_keys): 0 heads"},
+      {"chosen keys as floats",
+       [&](Artifact &a) { firstOf<AttendChosenInstruction>(choose(a)).chosen = B::kNormed; },
+       "(attend_chosen): chosen is f32, expected i32"},
+      {"an attention without heads",
+       [&](Artifact &a) { firstOf<AttendChosenInstruction>(choose(a)).heads = 0; },
+       "(attend_chosen): 0 heads"},
+      {"keys that were never stored",
+       [&](Artifact &a) { firstOf<AttendChosenInstruction>(choose(a)).slot = 1; },
+       "KV slot 1 has not been stored before"},
+      {"keys stored twice",
+       [&](Artifact &a) { firstOf<ChooseKeysInstruction>(choose(a)).slot = 0; }, "(choose_keys): "},
   });
 }
 

@@ -12,7 +12,7 @@ using B = TinyBuffers;
 namespace {
 
 /// Resident weights that the tiny artifact has not.
-constexpr int32_t kTaps = 10, kTwoRows = 11, kTwoNumbers = 12;
+constexpr int32_t kTaps = 10, kTwoRows = 11, kTwoNumbers = 12, kRates = 13, kSkips = 14;
 
 int32_t addRow(Program &program, uint32_t width) {
   const uint64_t bytes = bufferBytesPerToken(BufferKind::kF32, width, 0);
@@ -22,9 +22,11 @@ int32_t addRow(Program &program, uint32_t width) {
 }
 
 /// Before the first store: the queries are convolved and become the values of a delta rule of 2
-/// heads, whose one key head is the attention's; its result gates the queries.
+/// heads, whose one key head is the attention's; its result gates the queries. A state space of the
+/// same heads and a selective scan read the result too.
 void addStates(Program &program) {
-  const int32_t decay = addRow(program, 2), write = addRow(program, 2), read = addRow(program, 32);
+  const int32_t decay = addRow(program, 2), write = addRow(program, 2), read = addRow(program, 32),
+                space = addRow(program, 32), scan = addRow(program, 32);
   const Instruction steps[] = {
       ConvolveInstruction{B::kQuery, B::kQuery, kTaps, 0, true},
       UnitNormInstruction{B::kKey, 1e-6f, 16},
@@ -32,6 +34,10 @@ void addStates(Program &program) {
       LinearInstruction{B::kNormed, write, kTwoRows, kNone},
       DecayInstruction{decay, decay, kTwoNumbers, kTwoNumbers},
       DeltaRuleInstruction{B::kKey, B::kKey, B::kQuery, decay, write, read, 1, 1, 2, 0.25f},
+      ApplyInstruction{write, write, RowFunction::kSoftplus, kNone, kTwoNumbers},
+      StateSpaceInstruction{B::kKey, B::kKey, read, write, space, kTwoNumbers, kTwoNumbers, 2, 1,
+                            2},
+      SelectiveScanInstruction{B::kKey, B::kKey, read, space, scan, kRates, kSkips, 3},
       GateInstruction{B::kQuery, read, B::kQuery, GateKind::kSigmoid},
   };
   ptrdiff_t at = 0;
@@ -47,7 +53,9 @@ Artifact artifactWithStates() {
   artifact.residents.push_back({"taps", {32, 4}, {WeightKind::kF32}});
   artifact.residents.push_back({"two rows", {2, 32}, {WeightKind::kF32}});
   artifact.residents.push_back({"two numbers", {1, 2}, {WeightKind::kF32}});
-  artifact.stateSlots = {{3, 32}, {32, 16}};
+  artifact.residents.push_back({"rates", {32, 16}, {WeightKind::kF32}});
+  artifact.residents.push_back({"skips", {1, 32}, {WeightKind::kF32}});
+  artifact.stateSlots = {{3, 32}, {32, 16}, {32, 16}, {16, 32}};
   for (Program &program : artifact.programs)
     addStates(program);
   REQUIRE(layOutArtifact(artifact, {kTinyTokenizerBytes}).isOk());
@@ -67,11 +75,11 @@ TEST_CASE("states and the instructions around them survive a round trip") {
 
 TEST_CASE("states that are not updated once are refused") {
   checkAllRefused(
-      {{"a state that is not there", [](Artifact &a) { ofDecode<ConvolveInstruction>(a).slot = 2; },
-        "(convolve): state slot 2, there are 2"},
+      {{"a state that is not there", [](Artifact &a) { ofDecode<ConvolveInstruction>(a).slot = 4; },
+        "(convolve): state slot 4, there are 4"},
        {"a state beyond all",
         [](Artifact &a) { ofDecode<DeltaRuleInstruction>(a).slot = 0xffffffff; },
-        "(delta_rule): state slot 4294967295, there are 2"},
+        "(delta_rule): state slot 4294967295, there are 4"},
        {"a state updated twice",
         [](Artifact &a) {
           Program &program = a.programs[0];
@@ -88,7 +96,7 @@ TEST_CASE("states that are not updated once are refused") {
         [](Artifact &a) {
           a.stateSlots.push_back({1, 1});
         },
-        "program decode: state slot 2 is never updated"},
+        "program decode: state slot 4 is never updated"},
        {"a state that one program does not update",
         [](Artifact &a) {
           Program &program = a.programs[1];
@@ -146,6 +154,46 @@ TEST_CASE("delta rules that do not fit are refused") {
       artifactWithStates());
 }
 
+TEST_CASE("state spaces and selective scans that do not fit are refused") {
+  checkAllRefused(
+      {{"no heads", [](Artifact &a) { ofDecode<StateSpaceInstruction>(a).heads = 0; },
+        "(state_space): 0 heads over 1 key heads"},
+       {"a state of other heads",
+        [](Artifact &a) {
+          a.stateSlots[2] = {16, 16};
+        },
+        "(state_space): the state slot is 16 x 16, expected 32 x 16"},
+       {"a state that the delta rule has updated",
+        [](Artifact &a) { ofDecode<StateSpaceInstruction>(a).slot = 1; },
+        "(state_space): state slot 1 is updated twice"},
+       {"rates of other heads",
+        [](Artifact &a) { ofDecode<StateSpaceInstruction>(a).logRate = kSkips; },
+        "(state_space): logRate is a 1 x 32 matrix of f32, expected 1 x 2"},
+       {"steps of other heads",
+        [](Artifact &a) { ofDecode<StateSpaceInstruction>(a).step = B::kScores; },
+        "(state_space): step has width 4, expected 2"},
+       {"rates that are quantized",
+        [](Artifact &a) { ofDecode<SelectiveScanInstruction>(a).logRate = TinyWeights::kQuery; },
+        "(selective_scan): the rates are int8, expected f32"},
+       {"rates of a few elements",
+        [](Artifact &a) { ofDecode<SelectiveScanInstruction>(a).logRate = kTwoRows; },
+        "(selective_scan): rates of 2 elements, expected at least 16"},
+       {"a state of another width",
+        [](Artifact &a) {
+          a.stateSlots[3] = {16, 16};
+        },
+        "(selective_scan): the state slot is 16 x 16, expected 16 x 32"},
+       {"a value of another width",
+        [](Artifact &a) { ofDecode<SelectiveScanInstruction>(a).value = B::kKey; },
+        "(selective_scan): value has width 16, expected 32"},
+       {"a bias of another width", [](Artifact &a) { ofDecode<ApplyInstruction>(a).bias = kSkips; },
+        "(apply): bias is a 1 x 32 matrix of f32, expected 1 x 2"},
+       {"an unknown function",
+        [](Artifact &a) { ofDecode<ApplyInstruction>(a).function = RowFunction(4); },
+        "unknown function 4"}},
+      artifactWithStates());
+}
+
 TEST_CASE("norms, decays and gates that do not fit are refused") {
   checkAllRefused(
       {{"a segment that does not divide the row",
@@ -157,7 +205,18 @@ TEST_CASE("norms, decays and gates that do not fit are refused") {
         "(unit_norm): epsilon is -1"},
        {"rates of another width",
         [](Artifact &a) { ofDecode<DecayInstruction>(a).logRate = TinyWeights::kHeadNorm; },
-        "(decay): logRate is a 1 x 16 matrix of f32, expected 1 x 2"},
+        "(decay): 16 rates, expected a divisor of the width 2"},
+       {"a bias of another width",
+        [](Artifact &a) { ofDecode<DecayInstruction>(a).bias = TinyWeights::kHeadNorm; },
+        "(decay): bias is a 1 x 16 matrix of f32, expected 1 x 2"},
+       {"a decay without a bound",
+        [](Artifact &a) {
+          const auto old = ofDecode<DecayInstruction>(a);
+          for (Instruction &instruction : a.programs[0].instructions)
+            if (std::holds_alternative<DecayInstruction>(instruction))
+              instruction = BoundedDecayInstruction{old.src, old.dst, old.logRate, old.bias, 0};
+        },
+        "(bounded_decay): bound is 0, expected less than 0"},
        {"a gate of another width", [](Artifact &a) { ofDecode<GateInstruction>(a).gate = B::kKey; },
         "(gate): gate has width 16, expected 32"},
        {"an unknown gate", [](Artifact &a) { ofDecode<GateInstruction>(a).kind = GateKind(2); },

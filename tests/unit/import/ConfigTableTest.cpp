@@ -38,29 +38,44 @@ std::string_view textTypeOf(const Family &family) {
 
 /// Keys of published files that the class of transformers does not name: those of the authors' own
 /// code, and those that the class takes out of its arguments.
-constexpr std::array<std::string_view, 27> kUnnamed = {"attention_head_dim",
+constexpr std::array<std::string_view, 42> kUnnamed = {"attention_head_dim",
                                                        "attn_output_gate",
                                                        "first_k_dense_replace",
                                                        "full_attention_interval",
                                                        "global_head_dim",
                                                        "group_limited_greedy",
                                                        "head_dim",
+                                                       "hybrid_override_pattern",
+                                                       "index_skip_topk_offset",
+                                                       "index_topk_freq",
+                                                       "index_topk_pattern",
+                                                       "indexer_rope_interleave",
+                                                       "linear_attn_config",
+                                                       "mla_use_nope",
                                                        "moe_intermediate_size",
                                                        "moe_layer_freq",
                                                        "moe_layer_num_skipped",
+                                                       "moe_router_activation_func",
+                                                       "moe_router_enable_expert_bias",
                                                        "norm_topk_prob",
+                                                       "num_experts",
                                                        "num_global_key_value_heads",
+                                                       "num_hidden_layers",
+                                                       "num_nextn_predict_layers",
                                                        "num_shared_expert",
                                                        "partial_rotary_factor",
                                                        "per_layer_config",
+                                                       "rope_interleave",
                                                        "rope_theta",
                                                        "rotary_dim",
                                                        "routed_scaling_factor",
+                                                       "score_function",
                                                        "scoring_func",
                                                        "sliding_window",
                                                        "text_config",
                                                        "topk_method",
                                                        "use_cla",
+                                                       "use_grouped_topk",
                                                        "use_mixed_mlp_moe",
                                                        "use_mla",
                                                        "use_qk_norm",
@@ -197,6 +212,7 @@ nlohmann::json smallConfig(const Family &family) {
   set("decoder_sparse_step", 2);
   set("num_dense_layers", 1);
   set("linear_num_key_heads", 4);
+  set("mamba_n_heads", 4);
   if (family.modelType == "lfm2_moe")
     text["layer_types"] = {"conv", "full_attention"};
   if (family.modelType == "dots1")

@@ -260,3 +260,79 @@ TEST_CASE("GLM-4.7-Flash names its dense layers by number or by type") {
                        {"n_group", 3, "a divisor of 8"},
                        {"scoring_func", "softmax", "sigmoid"}});
 }
+
+namespace {
+
+nlohmann::json sparseConfig(const char *modelType, const char *className) {
+  nlohmann::json config = latentConfig(modelType, className);
+  config.update({{"num_hidden_layers", 4},
+                 {"q_lora_rank", 7},
+                 {"index_n_heads", 2},
+                 {"index_head_dim", 6},
+                 {"index_topk", 9}});
+  return config;
+}
+
+} // namespace
+
+TEST_CASE("GLM-5 chooses the tokens to attend to in some layers, which others share") {
+  nlohmann::json config = sparseConfig("glm_moe_dsa", "GlmMoeDsaForCausalLM");
+  config.update({{"index_topk_freq", 2}, {"index_skip_topk_offset", 1}});
+  const auto indexed = [](const nlohmann::json &of) {
+    std::string found;
+    for (const LayerDescription &layer : describe(of).layers) {
+      CHECK(layer.latentAttention->indexer.has_value() != layer.latentAttention->sharesChoice);
+      found += layer.latentAttention->indexer ? 'F' : 'S';
+    }
+    return found;
+  };
+  CHECK(indexed(config) == "FSFS");
+  const ModelDescription model = describe(config);
+  const moec::IndexerDescription &indexer = *model.layers[2].latentAttention->indexer;
+  CHECK(indexer.most == 9);
+  CHECK(indexer.heads == 2);
+  CHECK(indexer.query.weight.tensor == "model.layers.2.self_attn.indexer.wq_b.weight");
+  CHECK(indexer.query.weight.rows == 12);
+  CHECK(indexer.query.weight.cols == 7);
+  CHECK(indexer.keyNorm.kind == moec::NormKind::kLayer);
+  CHECK(indexer.rope == 0);
+  CHECK(model.ropes.size() == 1);
+  config["index_topk_pattern"] = "FSSF";
+  CHECK(indexed(config) == "FSSF");
+  nlohmann::json types = config;
+  types["indexer_types"] = {"full", "full", "full", "shared"};
+  CHECK(indexed(types) == "FFFS");
+  config.erase("index_topk_pattern");
+  config["index_topk_freq"] = 1;
+  CHECK(indexed(config) == "FFFF");
+  checkRefused(config, {{"index_topk", 0, "an integer from 1"},
+                        {"index_n_heads", 0, "an integer from 1"},
+                        {"index_head_dim", 3, "at least qk_rope_head_dim, 4"},
+                        {"index_topk_pattern", "FSF", "F or S for each of 4 layers"},
+                        {"index_topk_pattern", "FSXF", "F or S for each of 4 layers"},
+                        {"index_topk_pattern", "SFFF", "a first layer with an indexer"},
+                        {"indexer_types", {"full", "none", "full", "full"}, "full or shared"},
+                        {"indexer_types", {"full"}, "one entry for each of 4 layers"},
+                        {"indexer_types", {"shared", "full", "full", "full"}, "a first layer"},
+                        {"indexer_rope_interleave", false, "true"},
+                        {"num_experts", 4, "n_routed_experts, 8"},
+                        {"q_lora_rank", nullptr, "an integer"}});
+}
+
+TEST_CASE("DeepSeek-V3.2's indexers rotate the halves of a head, its attention neighbours") {
+  nlohmann::json config = sparseConfig("deepseek_v32", "DeepseekV32ForCausalLM");
+  const ModelDescription model = describe(config);
+  REQUIRE(model.ropes.size() == 2);
+  CHECK(model.ropes[0].style == moec::RopeStyle::kInterleaved);
+  CHECK(model.ropes[1].style == moec::RopeStyle::kHalf);
+  CHECK(model.ropes[0].inverseFrequencies == model.ropes[1].inverseFrequencies);
+  for (const LayerDescription &layer : model.layers)
+    CHECK(layer.latentAttention->indexer->rope == 1);
+  CHECK(model.layers[0].dense.has_value());
+  config["mlp_layer_types"] = {"sparse", "dense", "sparse", "sparse"};
+  config.erase("first_k_dense_replace");
+  CHECK(describe(config).layers[0].moe.has_value());
+  checkRefused(config, {{"first_k_dense_replace", 1, "the dense layers of mlp_layer_types"},
+                        {"index_head_dim", 2, "at least qk_rope_head_dim, 4"},
+                        {"scoring_func", "softmax", "sigmoid"}});
+}

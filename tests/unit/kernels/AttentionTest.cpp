@@ -181,6 +181,84 @@ static void checkNarrow(const Case &c, KvKind kind, bool areValuesInKeys, Random
   checkVersions(c, query, cache.view);
 }
 
+TEST_CASE("attend over chosen tokens has the bytes of a cache of these alone, in every version") {
+  Random random(11);
+  for (const KvKind kind : {KvKind::kF32, KvKind::kF16, KvKind::kInt8})
+    for (const uint32_t tokens : {1u, 40u, 700u}) {
+      CAPTURE(int(kind));
+      CAPTURE(tokens);
+      RandomCache cache(random, tokens, 1, 48, 20, Order::kByHead, kind);
+      std::vector<int32_t> chosen;
+      for (uint32_t token = 0; token < tokens; ++token) // Runs of 1 to some.
+        if (token + 1 == tokens || token % 7 < 3 || (token > 90 && token < 200))
+          chosen.push_back(static_cast<int32_t>(token));
+      // The same rows one after the other.
+      const auto count = static_cast<uint32_t>(chosen.size());
+      RandomCache packed(random, count, 1, 48, 20, Order::kByHead, kind);
+      for (uint32_t i = 0; i < count; ++i) {
+        const auto from = static_cast<uint64_t>(chosen[i]);
+        std::copy_n(&cache.keys[from * cache.view.keyStep()], cache.view.keyStep(),
+                    &packed.keys[i * cache.view.keyStep()]);
+        std::copy_n(&cache.values[from * cache.view.valueStep()], cache.view.valueStep(),
+                    &packed.values[i * cache.view.valueStep()]);
+      }
+      const Case c = {5, 1, 48, 20, 0, count};
+      FloatRows query(1, c.heads * c.keyDim), expected(1, c.heads * c.valueDim),
+          out(1, c.heads * c.valueDim);
+      query.fill(random, -1, 1);
+      run(referenceKernels(), c, query, packed.view, expected);
+      cache.view.chosen = chosen.data();
+      run(referenceKernels(), c, query, cache.view, out);
+      CHECK(out.isSameAs(expected));
+      checkVersions(c, query, cache.view);
+    }
+}
+
+/// scoreIndex() of a version, for the keys [begin, end).
+static FloatRows indexScores(const KernelTable &kernels, const KvView &kv, uint32_t heads,
+                             uint32_t begin, uint32_t end, const FloatRows &query,
+                             const FloatRows &weights) {
+  FloatRows out(1, end - begin),
+      scratch(1, static_cast<uint32_t>((kAttendHeads - 1) * roundUp(end - begin, 16) +
+                                       rowScratchFloats(kv.kind, kv.keyDim, 0)));
+  kernels.scoreIndex(query.data(), kv, weights.data(), heads, begin, end, out.data(),
+                     scratch.data());
+  CHECK(out.isGuardIntact());
+  CHECK(scratch.isGuardIntact());
+  return out;
+}
+
+TEST_CASE("index scores are sums of weighted products that are not negative, in every version") {
+  Random random(12);
+  for (const KvKind kind : {KvKind::kF32, KvKind::kF16, KvKind::kInt8})
+    for (const uint32_t heads : {1u, 3u, 6u, 32u})
+      for (const uint32_t begin : {0u, 32u}) {
+        CAPTURE(int(kind));
+        CAPTURE(heads);
+        const uint32_t dim = heads == 3 ? 19 : 64, end = begin + 75;
+        RandomCache cache(random, end, 1, dim, dim, Order::kByHead, kind);
+        FloatRows query(1, heads * dim), weights(1, heads);
+        query.fill(random, -1, 1);
+        weights.fill(random, -1, 1);
+        const FloatRows expected =
+            indexScores(referenceKernels(), cache.view, heads, begin, end, query, weights);
+        forEachVersion([&](const KernelTable &kernels) {
+          CHECK(indexScores(kernels, cache.view, heads, begin, end, query, weights)
+                    .isSameAs(expected));
+        });
+        for (uint32_t j = begin; j < end && kind == KvKind::kF32; ++j) {
+          double sum = 0;
+          for (uint32_t h = 0; h < heads; ++h) {
+            double dot = 0;
+            for (uint32_t i = 0; i < dim; ++i)
+              dot += double(query.data()[h * dim + i]) * cache.key(j, 0)[i];
+            sum += double(weights.data()[h]) * std::max(dot, 0.0);
+          }
+          CHECK(std::fabs(expected.data()[j - begin] - sum) < 1e-4);
+        }
+      }
+}
+
 TEST_CASE("attend over f16 and int8 gives the bytes of the same numbers in f32") {
   Random random(8);
   for (const Case &c : kCases) {

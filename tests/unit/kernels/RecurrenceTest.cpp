@@ -46,18 +46,56 @@ struct HeadInputs {
     query.fill(random, -1, 1);
     key.fill(random, -0.3f, 0.3f);
     value.fill(random, -2, 2);
-    decay = randomVector(random, kTokens, 0, 1);
+    decay = randomVector(random, kTokens * keyDim, 0, 1);
     write = randomVector(random, kTokens, 0, 1);
   }
   FloatRows query, key, value;
-  std::vector<float> decay, write;
+  std::vector<float> decay, write; // A token's decay is the first of those of its keys' elements.
 };
 
-FloatRows deltaOf(const KernelTable &kernels, const HeadInputs &in, std::vector<float> &state) {
+FloatRows deltaOf(const KernelTable &kernels, const HeadInputs &in, bool perRow,
+                  std::vector<float> &state) {
   FloatRows out(kTokens, in.value.cols);
   for (uint32_t t = 0; t < kTokens; ++t)
-    kernels.deltaRule(&in.query.at(t, 0), &in.key.at(t, 0), &in.value.at(t, 0), in.decay[t],
-                      in.write[t], 0.25f, in.key.cols, in.value.cols, state.data(), &out.at(t, 0));
+    kernels.deltaRule(&in.query.at(t, 0), &in.key.at(t, 0), &in.value.at(t, 0),
+                      &in.decay[t * in.key.cols], perRow, in.write[t], 0.25f, in.key.cols,
+                      in.value.cols, state.data(), &out.at(t, 0));
+  CHECK(out.isGuardIntact());
+  return out;
+}
+
+FloatRows spaceOf(const KernelTable &kernels, const HeadInputs &in, std::vector<float> &state) {
+  FloatRows out(kTokens, in.value.cols);
+  for (uint32_t t = 0; t < kTokens; ++t)
+    kernels.stateSpace(&in.query.at(t, 0), &in.key.at(t, 0), &in.value.at(t, 0), in.decay[t],
+                       in.write[t], 0.75f, in.key.cols, in.value.cols, state.data(), &out.at(t, 0));
+  CHECK(out.isGuardIntact());
+  return out;
+}
+
+/// The inputs of a selective scan of `width` elements.
+struct ScanInputs {
+  ScanInputs(Random &random, uint32_t keyDim, uint32_t width)
+      : head(random, keyDim, width), step(kTokens, width),
+        rates(randomVector(random, uint64_t(width) * keyDim, -2, 2)),
+        skip(randomVector(random, width, -1, 1)), panels(panelsOf(rates, width, keyDim)) {
+    step.fill(random, 0, 1);
+  }
+  HeadInputs head;
+  FloatRows step;
+  std::vector<float> rates, skip, panels; // rates [width][keyDim].
+};
+
+/// All tokens, elements [0, split) and [split, width) computed separately.
+FloatRows scanOf(const KernelTable &kernels, const ScanInputs &in, uint32_t split,
+                 std::vector<float> &state) {
+  const HeadInputs &head = in.head;
+  FloatRows out(kTokens, head.value.cols);
+  for (uint32_t t = 0; t < kTokens; ++t)
+    for (auto [begin, end] : {std::pair(0u, split), std::pair(split, head.value.cols)})
+      kernels.selectiveScan(&head.query.at(t, 0), &head.key.at(t, 0), &head.value.at(t, 0),
+                            &in.step.at(t, 0), in.panels.data(), in.skip.data(), head.key.cols,
+                            head.value.cols, begin, end, state.data(), &out.at(t, 0));
   CHECK(out.isGuardIntact());
   return out;
 }
@@ -113,32 +151,37 @@ TEST_CASE("convolve sums the last inputs, those before the first being 0, and ma
 TEST_CASE("deltaRule gives the reference's bytes, for the results and the state") {
   Random random(3);
   for (uint32_t keyDim : {1u, 5u, 16u, 128u})
-    for (uint32_t valueDim : {1u, 7u, 16u, 33u, 64u, 100u, 128u}) {
-      CAPTURE(keyDim);
-      CAPTURE(valueDim);
-      const HeadInputs in(random, keyDim, valueDim);
-      std::vector<float> expectedState(uint64_t(keyDim) * valueDim, 0.0f);
-      const FloatRows expected = deltaOf(referenceKernels(), in, expectedState);
-      forEachVersion([&](const KernelTable &kernels) {
-        std::vector<float> state(expectedState.size(), 0.0f);
-        CHECK(deltaOf(kernels, in, state).isSameAs(expected));
-        CHECK(state == expectedState);
-      });
-    }
+    for (uint32_t valueDim : {1u, 7u, 16u, 33u, 64u, 100u, 128u})
+      for (bool perRow : {false, true}) {
+        CAPTURE(keyDim);
+        CAPTURE(valueDim);
+        CAPTURE(perRow);
+        const HeadInputs in(random, keyDim, valueDim);
+        std::vector<float> expectedState(uint64_t(keyDim) * valueDim, 0.0f);
+        const FloatRows expected = deltaOf(referenceKernels(), in, perRow, expectedState);
+        forEachVersion([&](const KernelTable &kernels) {
+          std::vector<float> state(expectedState.size(), 0.0f);
+          CHECK(deltaOf(kernels, in, perRow, state).isSameAs(expected));
+          CHECK(state == expectedState);
+        });
+      }
 }
 
-TEST_CASE("deltaRule computes the gated delta rule") {
+/// The gated delta rule in double, and the results of the reference compared with it.
+static void checkDeltaRule(bool perRow) {
   Random random(4);
   constexpr uint32_t kKeyDim = 12, kValueDim = 20;
   const HeadInputs in(random, kKeyDim, kValueDim);
   std::vector<float> state(kKeyDim * kValueDim, 0.0f);
-  const FloatRows out = deltaOf(referenceKernels(), in, state);
+  const FloatRows out = deltaOf(referenceKernels(), in, perRow, state);
   std::vector<double> exact(state.size(), 0.0);
   for (uint32_t t = 0; t < kTokens; ++t)
     for (uint32_t d = 0; d < kValueDim; ++d) {
       double recalled = 0, read = 0;
-      for (uint32_t i = 0; i < kKeyDim; ++i)
-        recalled += in.key.at(t, i) * (exact[i * kValueDim + d] *= in.decay[t]);
+      for (uint32_t i = 0; i < kKeyDim; ++i) {
+        exact[i * kValueDim + d] *= in.decay[t * kKeyDim + (perRow ? i : 0)];
+        recalled += in.key.at(t, i) * exact[i * kValueDim + d];
+      }
       for (uint32_t i = 0; i < kKeyDim; ++i) {
         double &element = exact[i * kValueDim + d];
         element += in.key.at(t, i) * (in.write[t] * (in.value.at(t, d) - recalled));
@@ -146,6 +189,116 @@ TEST_CASE("deltaRule computes the gated delta rule") {
       }
       // Sums of 12 products below 1, over 9 tokens.
       CHECK(std::fabs(out.at(t, d) - 0.25 * read) < 2e-6);
+    }
+}
+
+TEST_CASE("deltaRule computes the gated delta rule, with a decay per head or per row") {
+  checkDeltaRule(false);
+  checkDeltaRule(true);
+}
+
+TEST_CASE("stateSpace gives the reference's bytes, for the results and the state") {
+  Random random(7);
+  for (uint32_t keyDim : {1u, 5u, 16u, 128u})
+    for (uint32_t valueDim : {1u, 7u, 16u, 33u, 64u}) {
+      CAPTURE(keyDim);
+      CAPTURE(valueDim);
+      const HeadInputs in(random, keyDim, valueDim);
+      std::vector<float> expectedState(uint64_t(keyDim) * valueDim, 0.0f);
+      const FloatRows expected = spaceOf(referenceKernels(), in, expectedState);
+      forEachVersion([&](const KernelTable &kernels) {
+        std::vector<float> state(expectedState.size(), 0.0f);
+        CHECK(spaceOf(kernels, in, state).isSameAs(expected));
+        CHECK(state == expectedState);
+      });
+    }
+}
+
+TEST_CASE("stateSpace computes the state space of Mamba-2") {
+  Random random(8);
+  constexpr uint32_t kKeyDim = 12, kValueDim = 20;
+  const HeadInputs in(random, kKeyDim, kValueDim);
+  std::vector<float> state(kKeyDim * kValueDim, 0.0f);
+  const FloatRows out = spaceOf(referenceKernels(), in, state);
+  std::vector<double> exact(state.size(), 0.0);
+  for (uint32_t t = 0; t < kTokens; ++t)
+    for (uint32_t d = 0; d < kValueDim; ++d) {
+      double read = 0.75 * in.value.at(t, d);
+      for (uint32_t i = 0; i < kKeyDim; ++i) {
+        double &element = exact[i * kValueDim + d];
+        element = in.decay[t] * element + in.write[t] * double(in.key.at(t, i)) * in.value.at(t, d);
+        read += in.query.at(t, i) * element;
+      }
+      // Sums of 12 products below 1, over 9 tokens.
+      CHECK(std::fabs(out.at(t, d) - read) < 5e-6);
+    }
+}
+
+TEST_CASE("selectiveScan gives the reference's bytes, however its elements are divided") {
+  Random random(9);
+  for (uint32_t keyDim : {1u, 5u, 16u})
+    for (uint32_t width : {16u, 23u, 64u, 100u}) {
+      CAPTURE(keyDim);
+      CAPTURE(width);
+      const ScanInputs in(random, keyDim, width);
+      std::vector<float> expectedState(uint64_t(keyDim) * width, 0.0f);
+      const FloatRows expected = scanOf(referenceKernels(), in, width, expectedState);
+      forEachVersion([&](const KernelTable &kernels) {
+        std::vector<float> state(expectedState.size(), 0.0f);
+        CHECK(scanOf(kernels, in, 16, state).isSameAs(expected));
+        CHECK(state == expectedState);
+      });
+    }
+}
+
+TEST_CASE("selectiveScan computes the recurrence of Mamba-1") {
+  Random random(10);
+  constexpr uint32_t kKeyDim = 6, kWidth = 20;
+  const ScanInputs in(random, kKeyDim, kWidth);
+  std::vector<float> state(kKeyDim * kWidth, 0.0f);
+  const FloatRows out = scanOf(referenceKernels(), in, kWidth, state);
+  std::vector<double> exact(state.size(), 0.0);
+  for (uint32_t t = 0; t < kTokens; ++t)
+    for (uint32_t d = 0; d < kWidth; ++d) {
+      const double step = in.step.at(t, d), value = in.head.value.at(t, d);
+      double read = in.skip[d] * value;
+      for (uint32_t i = 0; i < kKeyDim; ++i) {
+        double &element = exact[i * kWidth + d];
+        element = std::exp(-std::exp(double(in.rates[d * kKeyDim + i])) * step) * element +
+                  in.head.key.at(t, i) * step * value;
+        read += in.head.query.at(t, i) * element;
+      }
+      CHECK(std::fabs(out.at(t, d) - read) < 5e-6);
+    }
+}
+
+TEST_CASE("apply gives the reference's bytes for all functions, in place too") {
+  Random random(11);
+  for (uint8_t number = 0; number <= uint8_t(kLast<RowFunction>); ++number)
+    for (uint32_t width : {1u, 15u, 16u, 100u}) {
+      const auto function = RowFunction(number);
+      const auto x = randomVector(random, width, -4, 4),
+                 factor = randomVector(random, width, -2, 2),
+                 bias = randomVector(random, width, -20, 20);
+      std::vector<float> expected(width);
+      referenceKernels().apply(function, x.data(), factor.data(), bias.data(), width,
+                               expected.data());
+      for (uint32_t i = 0; i < width; ++i) {
+        const double of = double(factor[i] * x[i] + bias[i]);
+        const double exact = function == RowFunction::kSilu          ? of / (1 + std::exp(-of))
+                             : function == RowFunction::kSoftplus    ? std::log1p(std::exp(of))
+                             : function == RowFunction::kSquaredRelu ? (of > 0 ? of * of : 0)
+                                                                     : of;
+        CHECK(std::fabs(expected[i] - exact) <= 3e-7 * std::fabs(exact));
+      }
+      forEachVersion([&](const KernelTable &kernels) {
+        std::vector<float> y = x, plain = x, plainExpected(width);
+        kernels.apply(function, y.data(), factor.data(), bias.data(), width, y.data());
+        CHECK(y == expected);
+        referenceKernels().apply(function, x.data(), nullptr, nullptr, width, plainExpected.data());
+        kernels.apply(function, plain.data(), nullptr, nullptr, width, plain.data());
+        CHECK(plain == plainExpected);
+      });
     }
 }
 
@@ -176,20 +329,25 @@ TEST_CASE("unitNorm gives the reference's bytes and rows of length 1") {
 
 TEST_CASE("decay is correctly rounded but for the last bits of double") {
   const std::vector<float> x = {-100, -20, -1, 0, 0.5f, 3, 30, 200, NAN, HUGE_VALF},
-                           rate = {0, 1, -4, 2.5f, 0, -20, -3, 4, 0, 0},
                            bias = {0, 0.25f, -3, 0, 1, 2, 0, 0, 0, 0};
+  const auto exactly = [](double step, double rate, double bound) {
+    const double softplus =
+        step > 0 ? step + std::log1p(std::exp(-step)) : std::log1p(std::exp(step));
+    return std::exp(bound < 0 ? bound / (1 + std::exp(-rate * step)) : -rate * softplus);
+  };
   forEachVersion([&](const KernelTable &kernels) {
-    std::vector<float> y = x; // In place.
-    kernels.decay(y.data(), rate.data(), bias.data(), uint32_t(y.size()), y.data());
-    for (size_t i = 0; i + 2 < x.size(); ++i) {
-      const double step = double(x[i]) + bias[i];
-      const double softplus =
-          step > 0 ? step + std::log1p(std::exp(-step)) : std::log1p(std::exp(step));
-      const auto exact = static_cast<float>(std::exp(-std::exp(double(rate[i])) * softplus));
-      CHECK(std::fabs(y[i] - exact) <= 1.2e-7f * exact);
-    }
-    CHECK(std::isnan(y[8]));
-    CHECK(std::isnan(y[9]));
+    for (const float rate : {0.0f, 1.0f, -4.0f, 2.5f, -20.0f, 4.0f})
+      for (const float bound : {0.0f, -5.0f, -0.25f}) {
+        std::vector<float> y = x; // In place.
+        kernels.decay(y.data(), rate, bias.data(), bound, uint32_t(y.size()), y.data());
+        for (size_t i = 0; i + 2 < x.size(); ++i) {
+          const auto exact =
+              static_cast<float>(exactly(double(x[i]) + bias[i], std::exp(double(rate)), bound));
+          CHECK(std::fabs(y[i] - exact) <= 1.2e-7f * exact);
+        }
+        CHECK(std::isnan(y[8]));
+        CHECK(std::isnan(y[9]));
+      }
   });
 }
 

@@ -102,6 +102,23 @@ TEST_CASE("error and norm are the documented sums") {
   }
 }
 
+TEST_CASE("an expert without a gate is quantized and judged without one, by every method") {
+  const RealExpert expert = realExpert(18);
+  const ExpertTokens tokens = expert.tokens(0, 100);
+  ExpertWeights weights = expert.expert();
+  weights.form.activation.kind = Activation::kSquaredRelu;
+  auto refused = quantizeExpert(weights, tokens, nullptr, QuantizeMethod::kNearest,
+                                std::vector<ExpertGrid>{Grid{4, 32, true}});
+  CHECK_FALSE(refused.isOk()); // It has a gate.
+  weights.gate = {};
+  for (const QuantizeMethod method : {QuantizeMethod::kNearest, QuantizeMethod::kGptq}) {
+    const auto result = quantized(weights, tokens, nullptr, method, {{4, 32, true}});
+    CHECK(result.grids[0].gate.codes.empty());
+    CHECK(result.grids[0].squaredError > 0);
+    CHECK(result.grids[0].squaredError < 0.1 * result.squaredNorm);
+  }
+}
+
 TEST_CASE("error and norm are those of the expert's activation and biases") {
   const RealExpert expert = realExpert(18);
   const ExpertTokens tokens = expert.tokens(0, 100);
