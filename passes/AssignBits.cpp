@@ -29,7 +29,7 @@ private:
   }
   FailureOr<FormatAttr> residentFormat(WeightOp weight, uint32_t width);
   FailureOr<FormatAttr> formatOf(WeightOp weight, ResidentBits width);
-  FormatAttr sourceFormat(MoeLayerOp layer, uint32_t expert);
+  moert::ExpertFormat sourceFormat(MoeLayerOp layer, uint32_t expert);
   moec::Grid gridOf(uint32_t width) const;
   moert::Result<std::vector<moert::ExpertFormat>> slicesOf(uint32_t width, uint32_t downWidth,
                                                            bool isNested) const;
@@ -103,12 +103,14 @@ FailureOr<FormatAttr> AssignBits::formatOf(WeightOp weight, ResidentBits width) 
   llvm_unreachable("a width without a name");
 }
 
-FormatAttr AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
-  WeightKind gate = layer.sourceOf(ExpertPart::kGate, expert).getType();
-  for (ExpertPart part : {ExpertPart::kUp, ExpertPart::kDown})
-    if (layer.sourceOf(part, expert).getType() != gate)
-      return floatFormat(WeightKind::kF32);
-  return floatFormat(gate);
+/// Gate and up have one format, so that of two types they become f32, which holds both.
+moert::ExpertFormat AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
+  const auto kindOf = [&](ExpertPart part) {
+    return static_cast<moert::WeightKind>(layer.sourceOf(part, expert).getType());
+  };
+  const moert::WeightKind gate = kindOf(ExpertPart::kGate);
+  const moert::WeightKind both = gate == kindOf(ExpertPart::kUp) ? gate : moert::WeightKind::kF32;
+  return {moert::floatFormat(both), moert::floatFormat(kindOf(ExpertPart::kDown))};
 }
 
 moec::Grid AssignBits::gridOf(uint32_t width) const {
@@ -128,7 +130,7 @@ FailureOr<std::vector<moert::ExpertFormat>> AssignBits::fullFormatsOf(MoeLayerOp
                                                                       uint32_t expert) {
   std::optional<ArrayRef<int32_t>> chosen = layer.getBits();
   if (!chosen && bits == ExpertBits::kSource)
-    return std::vector<moert::ExpertFormat>{toWeightFormat(sourceFormat(layer, expert))};
+    return std::vector<moert::ExpertFormat>{sourceFormat(layer, expert)};
   uint32_t width = widthOf(bits), downWidth = downBits == 0 ? width : downBits.getValue();
   if (chosen) {
     width = static_cast<uint32_t>((*chosen)[expert]);
