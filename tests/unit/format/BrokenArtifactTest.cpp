@@ -67,8 +67,8 @@ TEST_CASE("broken facts about the model are refused") {
 
 TEST_CASE("broken resident weights are refused") {
   checkAllRefused({
-      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(15); },
-       "resident weight 0: unknown weight kind 15, this reads 0 to 14"},
+      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(27); },
+       "resident weight 0: unknown weight kind 27, this reads 0 to 26"},
       {"a float with groups", [](Artifact &a) { a.residents[1].format.group = 32; },
        "resident weight 1: a f32 matrix has groups or offsets"},
       {"MXFP4, which only experts have",

@@ -285,8 +285,8 @@ TEST_CASE("experts of MXFP4 are read from the frozen file of version 2.1") {
 }
 
 TEST_CASE("experts of blocks are read from the frozen file of version 2.1") {
-  const Slice &slice =
-      readVerified(openFrozen("v2.1-blocks.moe")).moeLayers[1].experts[3].slices[0];
+  const Artifact artifact = readVerified(openFrozen("v2.1-blocks.moe"));
+  const Slice &slice = artifact.moeLayers[1].experts[3].slices[0];
   CHECK(slice.format.gateUp == WeightFormat{WeightKind::kQ8x0, 32, 0, false, false});
   CHECK(slice.format.down == WeightFormat{WeightKind::kQ4x0, 32, 0, false, false});
   // 32 blocks of 34 bytes twice, from multiples of 1024, and 32 of 18.
