@@ -29,7 +29,7 @@ private:
   }
   FailureOr<FormatAttr> residentFormat(WeightOp weight, uint32_t width);
   FailureOr<FormatAttr> formatOf(WeightOp weight, ResidentBits width);
-  FormatAttr sourceFormat(MoeLayerOp layer, uint32_t expert);
+  moert::ExpertFormat sourceFormat(MoeLayerOp layer, uint32_t expert);
   moec::Grid gridOf(uint32_t width) const;
   moert::Result<std::vector<moert::ExpertFormat>> slicesOf(uint32_t width, uint32_t downWidth,
                                                            bool isNested) const;
@@ -103,12 +103,16 @@ FailureOr<FormatAttr> AssignBits::formatOf(WeightOp weight, ResidentBits width) 
   llvm_unreachable("a width without a name");
 }
 
-FormatAttr AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
-  WeightKind up = layer.sourceOf(ExpertPart::kUp, expert).getType();
+/// Gate and up have one format, so that of two types they become f32, which holds both.
+moert::ExpertFormat AssignBits::sourceFormat(MoeLayerOp layer, uint32_t expert) {
+  const auto kindOf = [&](ExpertPart part) {
+    return static_cast<moert::WeightKind>(layer.sourceOf(part, expert).getType());
+  };
+  moert::WeightKind both = kindOf(ExpertPart::kUp);
   for (ExpertMatrixAttr matrix : layer.getMatrices().getAsRange<ExpertMatrixAttr>())
-    if (layer.sourceOf(matrix.getPart(), expert).getType() != up)
-      return floatFormat(WeightKind::kF32);
-  return floatFormat(up);
+    if (matrix.getPart() == ExpertPart::kGate && kindOf(ExpertPart::kGate) != both)
+      both = moert::WeightKind::kF32;
+  return {moert::floatFormat(both), moert::floatFormat(kindOf(ExpertPart::kDown))};
 }
 
 moec::Grid AssignBits::gridOf(uint32_t width) const {
@@ -128,7 +132,7 @@ FailureOr<std::vector<moert::ExpertFormat>> AssignBits::fullFormatsOf(MoeLayerOp
                                                                       uint32_t expert) {
   std::optional<ArrayRef<int32_t>> chosen = layer.getBits();
   if (!chosen && bits == ExpertBits::kSource)
-    return std::vector<moert::ExpertFormat>{toWeightFormat(sourceFormat(layer, expert))};
+    return std::vector<moert::ExpertFormat>{sourceFormat(layer, expert)};
   uint32_t width = widthOf(bits), downWidth = downBits == 0 ? width : downBits.getValue();
   if (chosen) {
     width = static_cast<uint32_t>((*chosen)[expert]);

@@ -34,8 +34,8 @@ ModelFootprint plannedFootprintOf(const Artifact &artifact) {
 }
 
 static std::string_view weightsOf(std::span<const Slice> copy, ExpertPart part) {
-  std::string name;
-  for (const Slice &slice : copy)
+  std::string name = hasBlocks(formatOf(copy.front().format, part).kind) ? "blocks" : "";
+  for (const Slice &slice : name.empty() ? copy : std::span<const Slice>())
     for (WeightKind plane : planesOf(formatOf(slice.format, part).kind))
       if (plane != WeightKind::kInt0)
         name = name.empty() ? nameOf(plane) : strCat(name, "+", bitsOf(plane));

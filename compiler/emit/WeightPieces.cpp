@@ -139,16 +139,18 @@ static Result<std::vector<PackedWeights>> readRecordPiece(const EmitPlan &plan,
   return result;
 }
 
-static Result<std::vector<PackedWeights>>
-makeMxfp4Piece(const WeightSource &source, const WeightPiece &piece, const Checkpoint &checkpoint) {
+static Result<std::vector<PackedWeights>> makeKeptPiece(const WeightSource &source, WeightKind kind,
+                                                        const WeightPiece &piece,
+                                                        const Checkpoint &checkpoint) {
   MOERT_ASSIGN_OR_RETURN(const StoredType type, checkpoint.storedType(source));
-  if (type != StoredType::kMxfp4)
+  if (weightKindOf(type) != kind)
     return invalidInput(checkpoint.directory(), ": tensor ", source.tensor, ": found ",
-                        storedTypeName(type), ", expected MXFP4, as the experts' format says");
+                        storedTypeName(type), ", expected ", nameOf(kind),
+                        ", as the experts' format says");
   std::vector<std::byte> rows(piece.rowCount * storedBytes(type, source.cols));
   MOERT_RETURN_IF_ERROR(checkpoint.readStoredRows(source, piece.firstRow, piece.rowCount, rows));
   std::vector<PackedWeights> packed(1);
-  MOERT_ASSIGN_OR_RETURN(packed[0], packMxfp4({piece.rowCount, source.cols}, rows));
+  MOERT_ASSIGN_OR_RETURN(packed[0], packKept({piece.rowCount, source.cols}, kind, rows));
   return packed;
 }
 
@@ -177,8 +179,8 @@ Result<std::vector<PackedWeights>> makePiece(const EmitPlan &plan, const WeightP
     return readRecordPiece(plan, *piece.copied);
   const StoredMatrix &matrix = weights.matrices[piece.matrix];
   const WeightSource &source = *matrix.source;
-  if (matrix.slices.front().kind == WeightKind::kMxfp4)
-    return makeMxfp4Piece(source, piece, checkpoint);
+  if (const WeightKind kind = matrix.slices.front().kind; isKept(kind))
+    return makeKeptPiece(source, kind, piece, checkpoint);
   std::vector<float> rows(size_t(piece.rowCount) * source.cols);
   MOERT_RETURN_IF_ERROR(checkpoint.readRows(source, piece.firstRow, piece.rowCount, rows));
   auto packed = packRows(plan, matrix, piece, rows);

@@ -3,7 +3,7 @@
 #include "compiler/import/JsonScan.h"
 #include "compiler/import/OptionalFile.h"
 #include "compiler/import/TensorStore.h"
-#include "compiler/import/codecs/Mxfp4Codes.h"
+#include "compiler/import/codecs/KeptRows.h"
 #include "runtime/base/ArtifactPath.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/HalfFloat.h"
@@ -42,6 +42,7 @@ struct StoredPart {
   };
   WeightTensor weight;
   StoredType type = StoredType::kF32;
+  bool isKept = false; // Quantized, in a type that is kept.
   Layout layout = Layout::kRows;
   uint64_t matrix = 0; // The index.
   uint64_t offset = 0; // Start of the matrix in the tensor's data; unused if quantized.
@@ -67,16 +68,18 @@ BlockRows rowsInBlock(const WeightSource &source, const StoredPart &part, uint32
           std::min(rowCount, blockRows - inBlock)};
 }
 
-/// Whether the part's rows are rows of codes and have whole groups of MXFP4.
-bool isPartMxfp4(const WeightSource &source, const WeightTensor &weight,
-                 StoredPart::Layout layout) {
-  constexpr uint32_t kGroup = storedBlock(StoredType::kMxfp4).elements;
-  if (!weight.coded || !isMxfp4(*weight.coded) || layout == StoredPart::Layout::kVector ||
-      source.addsOne)
-    return false;
+/// The type in which a quantized part can be kept: its rows are rows of codes and have whole
+/// blocks.
+std::optional<StoredType> keptPartType(const WeightSource &source, const WeightTensor &weight,
+                                       StoredPart::Layout layout) {
+  if (!weight.coded || layout == StoredPart::Layout::kVector || source.addsOne)
+    return std::nullopt;
+  const std::optional<StoredType> type = keptTypeOf(*weight.coded);
   const bool isTransposed = layout == StoredPart::Layout::kTransposed;
-  return isTransposed == weight.coded->isTransposed && source.cols % kGroup == 0 &&
-         (!isTransposed || source.blockStep % kGroup == 0);
+  const size_t elements = type ? storedBlock(*type).elements : 1;
+  const bool isWhole = isTransposed == weight.coded->isTransposed && source.cols % elements == 0 &&
+                       (!isTransposed || source.blockStep % elements == 0);
+  return isWhole ? type : std::nullopt;
 }
 
 /// Widens 16-bit elements in the upper half of `values`' memory to f32, in place. Element i is
@@ -104,8 +107,8 @@ struct Checkpoint::Impl {
                   uint32_t rowCount, std::span<std::byte> out) const;
   Status readBlock(const WeightSource &source, const StoredPart &part, const BlockRows &rows,
                    std::span<std::byte> out) const;
-  Status readMxfp4Block(const WeightSource &source, const StoredPart &part, const BlockRows &rows,
-                        std::span<std::byte> out) const;
+  Status readKeptBlock(const WeightSource &source, const StoredPart &part, const BlockRows &rows,
+                       std::span<std::byte> out) const;
   Status readWidened(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
                      uint32_t rowCount, std::span<float> out) const;
   Status decodePart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
@@ -250,9 +253,10 @@ Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
   // overflow.
   const uint64_t matrixElements = layout == Layout::kVector ? shape[0] : shape[0] * shape[1];
   const uint64_t inner = shape.back();
-  const StoredType type = isPartMxfp4(source, weight, layout) ? StoredType::kMxfp4 : *weight.type;
+  const std::optional<StoredType> kept = keptPartType(source, weight, layout);
+  const StoredType type = kept.value_or(*weight.type);
   const uint64_t offset = weight.coded ? 0 : storedBytes(type, index * matrixElements);
-  return StoredPart{std::move(weight), type, layout, index, offset, inner};
+  return StoredPart{std::move(weight), type, kept.has_value(), layout, index, offset, inner};
 }
 
 /// Reads `count` elements that are `stride` elements apart, and stores them outStride bytes apart.
@@ -287,8 +291,8 @@ Status Checkpoint::Impl::readPart(const WeightSource &source, const StoredPart &
 
 Status Checkpoint::Impl::readBlock(const WeightSource &source, const StoredPart &part,
                                    const BlockRows &rows, std::span<std::byte> out) const {
-  if (part.type == StoredType::kMxfp4)
-    return readMxfp4Block(source, part, rows, out);
+  if (part.isKept)
+    return readKeptBlock(source, part, rows, out);
   const size_t size = storedBlock(part.type).bytes;
   const size_t rowBytes = source.cols * size;
   const uint64_t first = rows.firstStored;
@@ -312,15 +316,15 @@ Status Checkpoint::Impl::readBlock(const WeightSource &source, const StoredPart 
   return Status();
 }
 
-Status Checkpoint::Impl::readMxfp4Block(const WeightSource &source, const StoredPart &part,
-                                        const BlockRows &rows, std::span<std::byte> out) const {
+Status Checkpoint::Impl::readKeptBlock(const WeightSource &source, const StoredPart &part,
+                                       const BlockRows &rows, std::span<std::byte> out) const {
   const size_t rowBytes = storedBytes(part.type, source.cols);
   const uint64_t rowsAtOnce = source.rowStep == 1 ? rows.count : 1;
   for (uint64_t done = 0; done < rows.count; done += rowsAtOnce)
-    MOERT_RETURN_IF_ERROR(readMxfp4(store->stored(), *part.weight.coded,
-                                    {part.matrix, rows.firstStored + done * source.rowStep,
-                                     rowsAtOnce, rows.firstInput, source.cols},
-                                    out.subspan(done * rowBytes, rowsAtOnce * rowBytes)));
+    MOERT_RETURN_IF_ERROR(readKept(store->stored(), *part.weight.coded,
+                                   {part.matrix, rows.firstStored + done * source.rowStep,
+                                    rowsAtOnce, rows.firstInput, source.cols},
+                                   out.subspan(done * rowBytes, rowsAtOnce * rowBytes)));
   return Status();
 }
 
@@ -515,7 +519,7 @@ Status Checkpoint::readStoredRows(const WeightSource &source, uint32_t firstRow,
     return invalidInput("rows ", firstRow, " + ", rowCount, " of ", quoted(source.tensor),
                         ": found room for ", out.size(), " bytes, expected rows within ",
                         source.rows, " and their exact size");
-  if ((part.weight.coded && part.type != StoredType::kMxfp4) || source.addsOne)
+  if ((part.weight.coded && !part.isKept) || source.addsOne)
     return invalidInput(impl->store->stored().subject(part.weight.location), ": found ",
                         part.weight.coded ? "codes of a quantized weight" : "a weight to change",
                         ", expected stored rows");

@@ -77,9 +77,10 @@ public:
   /// The paths of all shards.
   std::vector<std::string> shardPaths() const;
 
-  /// The smallest type that holds the part's values exactly: that of its tensor; MXFP4 if it is
-  /// quantized so and the part has whole groups; BF16 or F32 if it is quantized otherwise
-  /// (CodedWeight::plainType). An error for a missing tensor and for types other than these.
+  /// The smallest type that holds the part's values exactly: that of its tensor; that in which it
+  /// is kept (codecs/KeptRows.h) if the part has whole blocks; BF16 or F32 if it is quantized
+  /// otherwise (CodedWeight::plainType). An error for a missing tensor and for types other than
+  /// these.
   moert::Result<StoredType> storedType(const WeightSource &source) const;
 
   /// Rows [firstRow, firstRow + rowCount) of the part that `source` describes, as f32, row by row:
@@ -92,7 +93,7 @@ public:
                          std::span<float> out) const;
 
   /// The same rows as they are stored, unconverted: out.size() == storedBytes(storedType(source),
-  /// rowCount * source.cols). Rows of MXFP4 are those of readMxfp4(); any other quantized weight,
+  /// rowCount * source.cols). Kept rows are those of readKept(); any other quantized weight,
   /// and any other of a GGUF file, is refused.
   moert::Status readStoredRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                                std::span<std::byte> out) const;

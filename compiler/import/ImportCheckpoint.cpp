@@ -32,13 +32,7 @@ static Result<StoredType> typeOf(const ConfigObject &config) {
 static Result<ConfigOnly> describeGguf(const std::string &path) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(path));
   ConfigOnly result;
-  for (const LayerDescription &layer : model.description.layers)
-    if (layer.moe) {
-      MOERT_ASSIGN_OR_RETURN(result.expertType,
-                             model.checkpoint.storedType(layer.moe->experts.front().down.weight));
-      break;
-    }
-  MOERT_ASSIGN_OR_RETURN(result.type, model.checkpoint.storedType(model.description.embedding));
+  result.file = std::make_shared<const Checkpoint>(std::move(model.checkpoint));
   result.description = std::move(model.description);
   return result;
 }

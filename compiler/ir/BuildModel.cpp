@@ -14,9 +14,11 @@ SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source, Sour
     hasFailed = true;
     return {};
   }
-  // BF16 holds every value of MXFP4 too.
+  // BF16 holds every value of MXFP4 too, F32 those of blocks.
   if (use == SourceOf::kResident && *type == StoredType::kMxfp4)
     type = StoredType::kBf16;
+  if (use == SourceOf::kResident && hasBlocks(*type))
+    type = StoredType::kF32;
   auto attribute = SourceAttr::getChecked(
       [&] { return emitError(loc); }, builder.getContext(), StringRef(source.tensor), source.rows,
       source.cols, kindOf(*type), source.index ? *source.index : kAbsent, source.firstRow,

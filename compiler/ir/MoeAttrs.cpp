@@ -15,6 +15,7 @@ static_assert(static_cast<int>(WeightKind::kMxfp4) == static_cast<int>(moert::We
 static_assert(static_cast<int>(WeightKind::kNl4) == static_cast<int>(moert::WeightKind::kNl4));
 static_assert(static_cast<int>(WeightKind::kInt0) == static_cast<int>(moert::WeightKind::kInt0));
 static_assert(static_cast<int>(WeightKind::kNl3) == static_cast<int>(moert::WeightKind::kNl3));
+static_assert(static_cast<int>(WeightKind::kIq4Xs) == static_cast<int>(moert::WeightKind::kIq4Xs));
 static_assert(static_cast<int>(WeightKind::kBF16) == static_cast<int>(moert::WeightKind::kBF16));
 static_assert(static_cast<int>(KvKind::kInt8) == static_cast<int>(moert::KvKind::kInt8));
 static_assert(static_cast<int>(BufferKind::kQuantized) ==
@@ -45,12 +46,13 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
     return emitError() << "a source without a tensor";
   if (rows == 0 || cols == 0)
     return emitError() << "a source of " << rows << " x " << cols << ", expected at least 1 x 1";
-  if (moert::isQuantized(static_cast<moert::WeightKind>(type)))
+  const auto kind = static_cast<moert::WeightKind>(type);
+  if (moert::isQuantized(kind))
     return emitError() << "a source stored as " << stringifyWeightKind(type)
-                       << ", expected f32, f16, bf16 or mxfp4";
-  if (type == WeightKind::kMxfp4 && cols % moert::kMxfp4Group != 0)
-    return emitError() << "a source of mxfp4 with " << cols << " inputs, expected a multiple of "
-                       << moert::kMxfp4Group;
+                       << ", expected f32, f16, bf16, mxfp4 or blocks of ggml's";
+  if (moert::isKept(kind) && cols % moert::floatFormat(kind).group != 0)
+    return emitError() << "a source of " << stringifyWeightKind(type) << " with " << cols
+                       << " inputs, expected a multiple of " << moert::floatFormat(kind).group;
   if (index < kAbsent || index > UINT32_MAX)
     return emitError() << "a source with index " << index;
   if (rowStep == 0)

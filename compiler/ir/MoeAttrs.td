@@ -21,7 +21,11 @@ def Moe_WeightKind : Moe_Enum<"WeightKind", "how numbers of a weight are stored"
   I32EnumAttrCase<"kInt8", 3, "int8">, I32EnumAttrCase<"kInt4", 4, "int4">, I32EnumAttrCase<"kInt2", 5, "int2">,
   I32EnumAttrCase<"kInt1", 6, "int1">, I32EnumAttrCase<"kMxfp4", 7, "mxfp4">, I32EnumAttrCase<"kNl2", 8, "nl2">,
   I32EnumAttrCase<"kNl4", 9, "nl4">, I32EnumAttrCase<"kInt0", 10, "int0">, I32EnumAttrCase<"kInt3", 11, "int3">,
-  I32EnumAttrCase<"kInt5", 12, "int5">, I32EnumAttrCase<"kInt6", 13, "int6">, I32EnumAttrCase<"kNl3", 14, "nl3">]>;
+  I32EnumAttrCase<"kInt5", 12, "int5">, I32EnumAttrCase<"kInt6", 13, "int6">, I32EnumAttrCase<"kNl3", 14, "nl3">,
+  I32EnumAttrCase<"kQ4x0", 15, "q4_0">, I32EnumAttrCase<"kQ4x1", 16, "q4_1">, I32EnumAttrCase<"kQ5x0", 17, "q5_0">,
+  I32EnumAttrCase<"kQ5x1", 18, "q5_1">, I32EnumAttrCase<"kQ8x0", 19, "q8_0">, I32EnumAttrCase<"kQ2K", 20, "q2_k">,
+  I32EnumAttrCase<"kQ3K", 21, "q3_k">, I32EnumAttrCase<"kQ4K", 22, "q4_k">, I32EnumAttrCase<"kQ5K", 23, "q5_k">,
+  I32EnumAttrCase<"kQ6K", 24, "q6_k">, I32EnumAttrCase<"kIq4Nl", 25, "iq4_nl">, I32EnumAttrCase<"kIq4Xs", 26, "iq4_xs">]>;
 
 def Moe_WeightRole : Moe_Enum<"WeightRole", "allowed formats of a weight", [
   I32EnumAttrCase<"kMatrix", 0, "matrix">,   // Any format.
@@ -91,7 +95,7 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
   let summary = "A matrix or vector as a part of a tensor of the checkpoint";
   let description = [{
     `rows` and `cols` are the size of the part; a vector of n elements is 1 x n. `type` is its type in
-    the checkpoint (f32, f16 or bf16; mxfp4 for experts alone). `index` selects a matrix of a fused
+    the checkpoint (f32, f16 or bf16; mxfp4 and blocks of ggml's for experts alone). `index` selects a matrix of a fused
     tensor [E, rows, cols]; a range of rows starts at `firstRow` and takes every `rowStep`-th; `transposed`: the tensor is
     stored as [inputs, outputs]. `blocks` such parts are one below the other; each is stored
     `blockStep` rows below the one before it. With `stackedVectors` the tensor is
@@ -130,10 +134,11 @@ def Moe_FormatAttr : Moe_Attr<"Format", "format"> {
     has an offset, or a scale of one byte (`byteScales`). With `hadamard`, rows are the Hadamard transform of the
     checkpoint's, and inputs have to be transformed too (runtime/exec/Hadamard.h). A slice that `refines` has the
     low bits of the codes of the slice before it (int0: none), and no scales. The float kind mxfp4 has groups too,
-    always of 32 inputs.
+    always of 32 inputs, and so have blocks of ggml's, always of a block's inputs.
 
     ```mlir
     #moe.format<kind = mxfp4, group = 32>
+    #moe.format<kind = q4_k, group = 256>
     #moe.format<kind = int4, group = 32, activationGroup = 32>
     #moe.format<kind = nl4, group = 32, activationGroup = 32, byteScales = true>
     #moe.format<kind = int1, group = 32, activationGroup = 32, refines = true>

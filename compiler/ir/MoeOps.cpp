@@ -17,13 +17,14 @@ LogicalResult WeightOp::verify() {
   if (std::optional<uint32_t> bits = getBits())
     if (getRole() != WeightRole::kMatrix || !llvm::is_contained({16, 8, 4}, *bits))
       return emitOpError() << "has " << *bits << " bits, expected 16, 8 or 4 of a matrix";
-  if (getSource().getType() == WeightKind::kMxfp4)
-    return emitOpError("a source of mxfp4, which only experts have");
+  if (WeightKind type = getSource().getType(); moert::isKept(static_cast<moert::WeightKind>(type)))
+    return emitOpError() << "a source of " << stringifyWeightKind(type)
+                         << ", which only experts have";
   std::optional<FormatAttr> format = getFormat();
   if (!format)
     return success();
   if (const auto kind = static_cast<moert::WeightKind>(format->getKind());
-      kind == moert::WeightKind::kMxfp4 || moert::planesOf(kind).size() > 1)
+      moert::isKept(kind) || moert::planesOf(kind).size() > 1)
     return emitOpError() << "stored as " << stringifyWeightKind(format->getKind())
                          << ", which only experts are";
   const bool isTaps = getRole() == WeightRole::kTaps;
@@ -69,14 +70,17 @@ static LogicalResult verifyMatrices(MoeLayerOp op) {
   return success();
 }
 
-/// MXFP4 is kept from a checkpoint that has it; nothing is rounded to it.
-static LogicalResult verifyMxfp4(MoeLayerOp op, uint32_t expert) {
-  for (ExpertMatrixAttr matrix : op.getMatrices().getAsRange<ExpertMatrixAttr>())
-    if (WeightKind type = op.sourceOf(matrix.getPart(), expert).getType();
-        type != WeightKind::kMxfp4)
-      return op.emitOpError() << "expert " << expert << ": slices of mxfp4, but "
-                              << stringifyExpertPart(matrix.getPart()) << " is stored as "
+/// A kept kind is that of the checkpoint.
+static LogicalResult verifyKept(MoeLayerOp op, uint32_t expert, const moert::ExpertFormat &format) {
+  for (ExpertMatrixAttr matrix : op.getMatrices().getAsRange<ExpertMatrixAttr>()) {
+    const ExpertPart part = matrix.getPart();
+    const moert::WeightKind kind = (part == ExpertPart::kDown ? format.down : format.gateUp).kind;
+    WeightKind type = op.sourceOf(part, expert).getType();
+    if (moert::isKept(kind) && type != static_cast<WeightKind>(kind))
+      return op.emitOpError() << "expert " << expert << ": slices of " << moert::nameOf(kind)
+                              << ", but " << stringifyExpertPart(part) << " is stored as "
                               << stringifyWeightKind(type);
+  }
   return success();
 }
 
@@ -147,8 +151,7 @@ static LogicalResult verifySlices(MoeLayerOp op) {
       return op.emitOpError() << "expert " << expert << " has no slices";
     if (moert::Status status = moert::checkSliceFormats(formats); !status.isOk())
       return op.emitOpError() << "expert " << expert << ": " << status.message();
-    if (formats[moert::lowCopySlicesOf(formats)].gateUp.kind == moert::WeightKind::kMxfp4 &&
-        failed(verifyMxfp4(op, expert)))
+    if (failed(verifyKept(op, expert, formats[moert::lowCopySlicesOf(formats)])))
       return failure();
   }
   return verifyInputs(op);

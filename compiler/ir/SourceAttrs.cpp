@@ -3,17 +3,7 @@
 namespace mlir::moe {
 
 WeightKind kindOf(moec::StoredType type) {
-  switch (type) {
-  case moec::StoredType::kF32:
-    return WeightKind::kF32;
-  case moec::StoredType::kF16:
-    return WeightKind::kF16;
-  case moec::StoredType::kBf16:
-    return WeightKind::kBF16;
-  case moec::StoredType::kMxfp4:
-    return WeightKind::kMxfp4;
-  }
-  llvm_unreachable("a stored type without a name");
+  return static_cast<WeightKind>(moec::weightKindOf(type));
 }
 
 SmallVector<SourceAttr> compact(ArrayRef<SourceAttr> sources) {

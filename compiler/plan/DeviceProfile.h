@@ -46,10 +46,11 @@ struct ReadTable {
   std::vector<ReusedMemory> reused = {}; // Empty: all memory is alike.
 };
 
-/// The stored widths that can have rates: slices on top of each other are joined by a plus.
-constexpr std::array<std::string_view, 16> kProductWeights = {
-    "int2", "int2+1", "int2+2", "int2+2+1", "int2+2+2", "int2+2+4", "int4", "int8",
-    "nl2",  "nl2+1",  "nl2+2",  "nl4",      "mxfp4",    "bf16",     "f16",  "f32"};
+/// The stored widths that can have rates: slices on top of each other are joined by a plus. All
+/// kinds of blocks are "blocks": decoding them takes similar times.
+constexpr std::array<std::string_view, 17> kProductWeights = {
+    "int2",  "int2+1", "int2+2", "int2+2+1", "int2+2+2", "int2+2+4", "int4", "int8", "nl2",
+    "nl2+1", "nl2+2",  "nl4",    "mxfp4",    "blocks",   "bf16",     "f16",  "f32"};
 
 /// How fast matrices of one stored width are multiplied with rows of activations, from memory that
 /// no processor cache holds.

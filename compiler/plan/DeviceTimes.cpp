@@ -187,6 +187,7 @@ constexpr StandIns kStandIns[] = {{"int2", {"int4", "int8", "int8"}},
                                   {"nl2+2", {"int2+2", "int4", "int8"}},
                                   {"nl4", {"int4", "int2+2", "int8"}},
                                   {"mxfp4", {"bf16", "f16", "f32"}},
+                                  {"blocks", {"mxfp4", "bf16", "f32"}},
                                   {"bf16", {"f16", "f32", "f32"}},
                                   {"f16", {"bf16", "f32", "f32"}}};
 

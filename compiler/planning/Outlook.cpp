@@ -64,11 +64,31 @@ constexpr Width kWidths[] = {{"8", 8, ExpertBits::k8}, {"6", 6, ExpertBits::k6},
                              {"5", 5, ExpertBits::k5}, {"4", 4, ExpertBits::k4},
                              {"3", 3, ExpertBits::k3}, {"2", 2, ExpertBits::k2}};
 
-/// Widest first, with the checkpoint's own width where that is one of 4 bits.
-std::vector<Width> widthsOf(const ConfigOnly &config) {
+/// Bits of an expert's weight as the checkpoint stores it, scales included.
+Result<double> sourceBitsOf(const ConfigOnly &config) {
+  double bytes = 0, weights = 0;
+  for (const LayerDescription &layer : config.description.layers) {
+    if (!layer.moe)
+      continue;
+    for (const GluDescription &expert : layer.moe->experts)
+      for (const LinearDescription *matrix : {&expert.gate, &expert.up, &expert.down}) {
+        const WeightSource &source = matrix->weight;
+        MOERT_ASSIGN_OR_RETURN(const StoredType type, config.typeOf(source, true));
+        const uint64_t values = uint64_t(source.rows) * source.cols;
+        bytes += double(storedBytes(type, values));
+        weights += double(values);
+      }
+  }
+  return weights == 0 ? 0 : 8 * bytes / weights;
+}
+
+/// Widest first, with the checkpoint's own width where its experts are quantized and kept.
+Result<std::vector<Width>> widthsOf(const ConfigOnly &config) {
   std::vector<Width> widths(std::begin(kWidths), std::end(kWidths));
-  if (config.expertType == StoredType::kMxfp4)
-    widths.insert(widths.begin() + 3, {"source", 4.25, ExpertBits::kSource});
+  MOERT_ASSIGN_OR_RETURN(const double bits, sourceBitsOf(config));
+  if (bits > 0 && bits < 16)
+    widths.insert(std::ranges::find_if(widths, [&](const Width &each) { return each.bits < bits; }),
+                  {"source", bits, ExpertBits::kSource});
   return widths;
 }
 
@@ -88,11 +108,10 @@ Result<SizedModel> sizeModel(const ConfigOnly &config, const OutlookRequest &req
                              ExpertBits bits, const Session &session) {
   IrContext ir(session);
   const std::set<std::string_view> experts = expertTensors(config.description);
-  auto module =
-      buildModel(ir.context(), config.description, request.directory,
-                 [&](const WeightSource &source) -> Result<StoredType> {
-                   return experts.contains(source.tensor) ? config.expertType : config.type;
-                 });
+  auto module = buildModel(ir.context(), config.description, request.directory,
+                           [&](const WeightSource &source) {
+                             return config.typeOf(source, experts.contains(source.tensor));
+                           });
   if (!module)
     return ir.failure("building the IR");
   mlir::PassManager passes(ir.context());
@@ -243,7 +262,8 @@ Result<Outlook> outlookOf(const OutlookRequest &request, const Session &session)
     outlook.topK = layer.moe->router.topK;
   }
   OutlookMaker maker(request, session);
-  for (const Width &width : widthsOf(config)) {
+  MOERT_ASSIGN_OR_RETURN(const std::vector<Width> widths, widthsOf(config));
+  for (const Width &width : widths) {
     MOERT_ASSIGN_OR_RETURN(WidthOutlook of, maker.at(config, width));
     outlook.widths.push_back(std::move(of));
   }

@@ -62,16 +62,34 @@ Result<std::vector<PackedWeights>> packWeights(const MatrixShape &shape,
                            quantizeNearest({rowCount, shape.cols}, gridOf(slices), rows, firstRow));
     return packGrid(matrix, slices);
   }
-  if (slices.front().kind == WeightKind::kMxfp4)
-    return invalidInput("f32 values, expected mxfp4 codes and scales");
+  if (isKept(slices.front().kind))
+    return invalidInput("f32 values, expected codes and scales of ", nameOf(slices.front().kind));
   MOERT_RETURN_IF_ERROR(checkFinite(shape, firstRow, rows));
   std::vector<PackedWeights> packed(1);
   MOERT_ASSIGN_OR_RETURN(packed[0], packFloats(shape, slices.front(), rowCount, rows));
   return packed;
 }
 
-Result<PackedWeights> packMxfp4(const MatrixShape &shape, std::span<const std::byte> rows) {
-  MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(shape, floatFormat(WeightKind::kMxfp4)));
+static PackedWeights packBlocks(const MatrixShape &shape, const MatrixLayout &layout,
+                                size_t blockBytes, std::span<const std::byte> rows) {
+  const size_t rowBytes = layout.groupsPerRow * blockBytes;
+  assert(rows.size() == shape.rows * rowBytes);
+  PackedWeights packed;
+  packed.codes.resize(layout.codesBytes);
+  for (size_t row = 0; row < shape.rows; ++row) {
+    std::byte *out =
+        packed.codes.data() + row / kPanelRows * kPanelRows * rowBytes + row % kPanelRows;
+    for (size_t i = 0; i < rowBytes; ++i)
+      out[i * kPanelRows] = rows[row * rowBytes + i];
+  }
+  return packed;
+}
+
+Result<PackedWeights> packKept(const MatrixShape &shape, WeightKind kind,
+                               std::span<const std::byte> rows) {
+  MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(shape, floatFormat(kind)));
+  if (hasBlocks(kind))
+    return packBlocks(shape, layout, blockOf(kind).bytes, rows);
   const size_t codeBytes = shape.cols / 2, rowBytes = codeBytes + layout.groupsPerRow;
   assert(rows.size() == shape.rows * rowBytes);
   PackedWeights packed;

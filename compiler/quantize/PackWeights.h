@@ -18,15 +18,15 @@ namespace moec {
 /// Packs rows [firstRow, firstRow + rowCount) of a matrix, one PackedWeights per slice; rows holds
 /// rowCount * shape.cols values. firstRow is a multiple of kPanelRows, and so is rowCount unless
 /// the rows are the last ones. Refuses values that are not finite, scales and floats beyond f16 if
-/// the format stores them as f16, and slices of MXFP4, which f32 rows are not rounded to.
+/// the format stores them as f16, and slices of kept kinds, which f32 rows are not rounded to.
 moert::Result<std::vector<PackedWeights>> packWeights(const moert::MatrixShape &shape,
                                                       std::span<const moert::WeightFormat> slices,
                                                       uint32_t firstRow, uint32_t rowCount,
                                                       std::span<const float> rows);
 
-/// The same for some panels of an MXFP4 matrix, which are `shape`. A row is cols / 2 bytes of
-/// codes, two a byte, low half first, followed by cols / 32 scales.
-moert::Result<PackedWeights> packMxfp4(const moert::MatrixShape &shape,
-                                       std::span<const std::byte> rows);
+/// The same for some panels of a matrix of a kept kind, which are `shape`. A row is its blocks, or,
+/// of MXFP4, cols / 2 bytes of codes, two a byte, low half first, followed by cols / 32 scales.
+moert::Result<PackedWeights> packKept(const moert::MatrixShape &shape, moert::WeightKind kind,
+                                      std::span<const std::byte> rows);
 
 } // namespace moec

@@ -67,7 +67,7 @@ static Status checkResident(const Artifact &artifact, const ResidentWeight &weig
   MOERT_RETURN_IF_ERROR(checkText(weight.name, "the name"));
   if (weight.format.refines)
     return invalidInput("it refines another matrix, which only slices of experts do");
-  if (weight.format.kind == WeightKind::kMxfp4 || planesOf(weight.format.kind).size() > 1)
+  if (isKept(weight.format.kind) || planesOf(weight.format.kind).size() > 1)
     return invalidInput("it is ", nameOf(weight.format.kind), ", which only experts are");
   MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(weight.shape, weight.format));
   if (weight.bytes != layout.bytes)

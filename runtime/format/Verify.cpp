@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kChunkBytes = uint64_t(8) << 20;
 
-/// Reads a file from front to back: every byte once, and the numbers of MXFP4 records once more.
+/// Reads a file from front to back: every byte once, and the scales of kept kinds once more.
 /// Borrows the source.
 class Verification {
 public:
@@ -28,9 +28,10 @@ private:
   Status checkPadding(uint64_t offset, uint64_t end, const std::string &what);
   Status checkSection(uint64_t offset, uint64_t bytes, uint64_t checksum, const char *what);
   Status checkRecords(const Artifact &artifact);
-  Status checkMxfp4(const MoeLayer &layer, const Slice &slice, uint64_t offset);
+  Status checkKept(const MoeLayer &layer, const Slice &slice, uint64_t offset);
   Status checkMxfp4(const MatrixLayout &layout, uint64_t offset);
   Status checkMxfp4Group(uint64_t offset, uint32_t lane, uint8_t scale);
+  Status checkBlocks(const MatrixLayout &layout, WeightKind kind, uint64_t offset);
 
   void advance(uint64_t bytes) {
     done += bytes;
@@ -93,20 +94,48 @@ Status Verification::checkRecords(const Artifact &artifact) {
         MOERT_RETURN_IF_ERROR(checkContent(offset, slice.payloadBytes, slice.checksum, name));
         MOERT_RETURN_IF_ERROR(
             checkPadding(offset + slice.payloadBytes, offset + slice.bytes, name));
-        if (slice.format.gateUp.kind == WeightKind::kMxfp4)
-          MOERT_RETURN_IF_ERROR(checkMxfp4(layer, slice, offset).withContext(name));
+        MOERT_RETURN_IF_ERROR(checkKept(layer, slice, offset).withContext(name));
       }
     }
   return {};
 }
 
-Status Verification::checkMxfp4(const MoeLayer &layer, const Slice &slice, uint64_t offset) {
+Status Verification::checkKept(const MoeLayer &layer, const Slice &slice, uint64_t offset) {
   MOERT_ASSIGN_OR_RETURN(SliceLayout stored, sliceLayoutOf(layer, slice.format));
   for (size_t m = 0; m < layer.matrices.size(); ++m) {
-    MOERT_ASSIGN_OR_RETURN(MatrixLayout layout,
-                           layoutOf(layer.matrices[m].shape, slice.format.gateUp));
-    MOERT_RETURN_IF_ERROR(
-        checkMxfp4(layout, offset + stored.matrixOffsets[m]).withContext(strCat("matrix ", m)));
+    const ExpertMatrix &matrix = layer.matrices[m];
+    const WeightFormat &format = formatOf(slice.format, matrix.part);
+    if (!isKept(format.kind))
+      continue;
+    MOERT_ASSIGN_OR_RETURN(MatrixLayout layout, layoutOf(matrix.shape, format));
+    const uint64_t first = offset + stored.matrixOffsets[m];
+    MOERT_RETURN_IF_ERROR((format.kind == WeightKind::kMxfp4
+                               ? checkMxfp4(layout, first)
+                               : checkBlocks(layout, format.kind, first))
+                              .withContext(strCat("matrix ", m)));
+  }
+  return {};
+}
+
+// The f16 of every block are numbers: then all of its values are finite in f32.
+Status Verification::checkBlocks(const MatrixLayout &layout, WeightKind kind, uint64_t offset) {
+  const WeightBlock block = blockOf(kind);
+  const uint64_t blockBytes = uint64_t(block.bytes) * kPanelRows,
+                 blocks = layout.bytes / blockBytes;
+  for (uint64_t first = 0; first < blocks;) {
+    const uint64_t count = std::min(chunk.size() / blockBytes, blocks - first);
+    std::span<std::byte> part = std::span(chunk).first(count * blockBytes);
+    MOERT_RETURN_IF_ERROR(source.read(offset + first * blockBytes, part));
+    for (uint64_t i = 0; i < count * kPanelRows; ++i)
+      for (uint32_t half : block.halves) {
+        const std::byte *low =
+            &part[i / kPanelRows * blockBytes + half * kPanelRows + i % kPanelRows];
+        const auto bits = uint16_t(uint32_t(low[0]) | uint32_t(low[kPanelRows]) << 8);
+        if (!std::isfinite(f16ToF32(bits)))
+          return invalidInput("block ", first * kPanelRows + i, " of ", nameOf(kind),
+                              " has the scale ", f16ToF32(bits), ", expected a finite number");
+      }
+    first += count;
   }
   return {};
 }

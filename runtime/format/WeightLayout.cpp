@@ -10,8 +10,10 @@
 namespace moert {
 
 const char *nameOf(WeightKind kind) {
-  constexpr const char *kNames[] = {"f32", "f16", "bf16", "int8", "int4", "int2", "int1", "mxfp4",
-                                    "nl2", "nl4", "int0", "int3", "int5", "int6", "nl3"};
+  constexpr const char *kNames[] = {"f32",   "f16",  "bf16", "int8", "int4",   "int2",  "int1",
+                                    "mxfp4", "nl2",  "nl4",  "int0", "int3",   "int5",  "int6",
+                                    "nl3",   "q4_0", "q4_1", "q5_0", "q5_1",   "q8_0",  "q2_k",
+                                    "q3_k",  "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"};
   return kNames[static_cast<uint8_t>(kind)];
 }
 
@@ -19,10 +21,12 @@ std::span<const WeightKind> planesOf(WeightKind kind) {
   constexpr WeightKind k1 = WeightKind::kInt1, k2 = WeightKind::kInt2;
   static constexpr WeightKind kThree[] = {k2, k1}, kFive[] = {k2, k2, k1}, kSix[] = {k2, k2, k2},
                               kNlThree[] = {WeightKind::kNl2, k1};
-  static constexpr WeightKind kSingle[] = {WeightKind::kF32,  WeightKind::kF16,   WeightKind::kBF16,
-                                           WeightKind::kInt8, WeightKind::kInt4,  WeightKind::kInt2,
-                                           WeightKind::kInt1, WeightKind::kMxfp4, WeightKind::kNl2,
-                                           WeightKind::kNl4,  WeightKind::kInt0};
+  static constexpr auto kSingle = [] {
+    std::array<WeightKind, static_cast<size_t>(kLastWeightKind) + 1> kinds = {};
+    for (size_t i = 0; i < kinds.size(); ++i)
+      kinds[i] = static_cast<WeightKind>(i);
+    return kinds;
+  }();
   switch (kind) {
   case WeightKind::kInt3:
     return kThree;
@@ -38,12 +42,13 @@ std::span<const WeightKind> planesOf(WeightKind kind) {
 }
 
 static Status checkFloatGroups(const WeightFormat &format) {
-  if (format.kind == WeightKind::kMxfp4) {
-    if (format.group != kMxfp4Group || format.activationGroup != 0 || format.hasOffsets)
-      return invalidInput("an mxfp4 matrix has weight groups of ", format.group,
-                          " inputs, activation groups of ", format.activationGroup, " and ",
-                          format.hasOffsets ? "" : "no ", "offsets, expected weight groups of ",
-                          kMxfp4Group, " alone");
+  if (isKept(format.kind)) {
+    const uint32_t group = floatFormat(format.kind).group;
+    if (format.group != group || format.activationGroup != 0 || format.hasOffsets)
+      return invalidInput("a matrix of ", nameOf(format.kind), " has weight groups of ",
+                          format.group, " inputs, activation groups of ", format.activationGroup,
+                          " and ", format.hasOffsets ? "" : "no ",
+                          "offsets, expected weight groups of ", group, " alone");
   } else if (format.group != 0 || format.activationGroup != 0 || format.hasOffsets) {
     return invalidInput("a ", nameOf(format.kind), " matrix has groups or offsets, expected none");
   }
@@ -103,21 +108,27 @@ Result<MatrixLayout> layoutOf(const MatrixShape &shape, const WeightFormat &form
     return invalidInput("a matrix of ", shape.rows, " x ", shape.cols,
                         ", expected at most 2^44 elements");
 
-  const bool isMxfp4 = format.kind == WeightKind::kMxfp4;
-  if (isMxfp4 && shape.cols % kMxfp4Group != 0)
-    return invalidInput("an mxfp4 matrix of ", shape.cols, " inputs, expected a multiple of ",
-                        kMxfp4Group);
-  const bool hasScales = (isQuantized(format.kind) && !format.refines) || isMxfp4;
+  if (isKept(format.kind) && shape.cols % format.group != 0)
+    return invalidInput("a matrix of ", nameOf(format.kind), " and ", shape.cols,
+                        " inputs, expected a multiple of ", format.group);
+  const bool hasScales =
+      (isQuantized(format.kind) && !format.refines) || format.kind == WeightKind::kMxfp4;
 
   MatrixLayout layout;
   layout.paddedCols = static_cast<uint32_t>(paddedCols);
-  layout.isPanels = isQuantized(format.kind) || isMxfp4 || shape.rows >= kPanelRows;
+  layout.isPanels = isQuantized(format.kind) || isKept(format.kind) || shape.rows >= kPanelRows;
   if (!layout.isPanels) {
     layout.codesBytes = uint64_t(shape.rows) * shape.cols * bitsOf(format.kind) / 8;
     layout.bytes = layout.codesBytes;
     return layout;
   }
   layout.panels = static_cast<uint32_t>(paddedRows / kPanelRows);
+  if (hasBlocks(format.kind)) {
+    layout.groupsPerRow = shape.cols / format.group;
+    layout.codesBytes = layout.bytes =
+        paddedRows * layout.groupsPerRow * blockOf(format.kind).bytes;
+    return layout;
+  }
   const std::span<const WeightKind> planes = planesOf(format.kind);
   for (size_t i = 0; i < planes.size(); ++i) {
     layout.planeOffsets[i] = roundUp(layout.codesBytes, kRegionAlignment);
@@ -204,13 +215,12 @@ static Status checkCopy(std::span<const ExpertFormat> slices, size_t first) {
   for (size_t i = 0; i < slices.size(); ++i) {
     const ExpertFormat &slice = slices[i];
     if (isQuantized(slice.gateUp.kind) != isQuantized(slice.down.kind) ||
-        slice.gateUp.activationGroup != slice.down.activationGroup ||
-        (!slice.isQuantized() && slice.gateUp.kind != slice.down.kind))
+        slice.gateUp.activationGroup != slice.down.activationGroup)
       return invalidInput("slice ", first + i, ": gate and up of ", nameOf(slice.gateUp.kind),
                           " with activation group ", slice.gateUp.activationGroup, " and down of ",
                           nameOf(slice.down.kind), " with activation group ",
                           slice.down.activationGroup,
-                          ", expected one activation group, or one float kind");
+                          ", expected one activation group, or float kinds");
     if (slice.gateUp.hasHadamard != slice.down.hasHadamard)
       return invalidInput("slice ", first + i, ": down ", slice.down.hasHadamard ? "has" : "lacks",
                           " the Hadamard transform, unlike gate and up");

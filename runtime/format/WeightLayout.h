@@ -4,8 +4,9 @@
 //
 // A matrix has `rows` outputs and `cols` inputs: y = W x.
 //
-// Panel layout, for every quantized or MXFP4 matrix and for other float matrices of 16 rows and
-// more. 16 outputs make a panel (the last one is padded with zero rows), and inputs run inside it:
+// Panel layout, for every quantized or kept matrix (isKept()) and for other float matrices of 16
+// rows and more. 16 outputs make a panel (the last one is padded with zero rows), and inputs run
+// inside it:
 //   float   [panel][input][16 outputs]
 //   mxfp4   [panel][input / 8][16 outputs][4]    byte i holds inputs 2i (low half) and 2i + 1
 //   int8    [panel][input / 4][16 outputs][4]    a byte is one code
@@ -39,9 +40,14 @@
 // of E2M1, and as scales, in the same place, powers of two as E8M0, a byte each. Its groups are 32
 // inputs and are never padded. Only experts have it.
 //
+// The kinds of blocks, q4_0 to iq4_xs, are float kinds of experts too: the blocks of ggml's types
+// of these names (BlockValues.h), unchanged, in panel layout:
+//   [panel][block of the row][byte of the block][16 outputs]
+// A weight group is a block. There are no other bytes, and blocks may straddle pages.
+//
 // Row layout, for float matrices with fewer than 16 rows, vectors among them (1 x n): [row][input].
 //
-// No unit of a group straddles a page: 16 * activationGroup * bits / 8 is a power of two that
+// No unit of other groups straddles a page: 16 * activationGroup * bits / 8 is a power of two that
 // divides kRegionAlignment, and pages are multiples of that.
 #pragma once
 
@@ -69,8 +75,21 @@ enum class WeightKind : uint8_t {
   kInt5 = 12,
   kInt6 = 13,
   kNl3 = 14, // Non-linear codes.
+  // Blocks of ggml's types.
+  kQ4x0 = 15,
+  kQ4x1 = 16,
+  kQ5x0 = 17,
+  kQ5x1 = 18,
+  kQ8x0 = 19,
+  kQ2K = 20,
+  kQ3K = 21,
+  kQ4K = 22,
+  kQ5K = 23,
+  kQ6K = 24,
+  kIq4Nl = 25,
+  kIq4Xs = 26,
 };
-constexpr WeightKind kLastWeightKind = WeightKind::kNl3;
+constexpr WeightKind kLastWeightKind = WeightKind::kIq4Xs;
 
 /// The maximum number of slices of an expert, and of planes of a matrix.
 constexpr uint32_t kMaxExpertSlices = 3;
@@ -87,15 +106,42 @@ constexpr bool hasLevels(WeightKind kind) {
   return kind == WeightKind::kNl2 || kind == WeightKind::kNl3 || kind == WeightKind::kNl4;
 }
 
+constexpr bool hasBlocks(WeightKind kind) {
+  return kind >= WeightKind::kQ4x0;
+}
+
+/// Whether the kind is only kept from checkpoints that have it, in experts alone; nothing is
+/// rounded to it.
+constexpr bool isKept(WeightKind kind) {
+  return kind == WeightKind::kMxfp4 || hasBlocks(kind);
+}
+
+/// The inputs of a block, its bytes, and those at which its one or two f16 begin, which scale all
+/// of its values.
+struct WeightBlock {
+  uint32_t elements, bytes;
+  std::array<uint32_t, 2> halves;
+};
+
+/// The kind has blocks.
+constexpr WeightBlock blockOf(WeightKind kind) {
+  constexpr WeightBlock kBlocks[] = {
+      {32, 18, {0, 0}},   {32, 20, {0, 2}},       {32, 22, {0, 0}},       {32, 24, {0, 2}},
+      {32, 34, {0, 0}},   {256, 84, {80, 82}},    {256, 110, {108, 108}}, {256, 144, {0, 2}},
+      {256, 176, {0, 2}}, {256, 210, {208, 208}}, {32, 18, {0, 0}},       {256, 136, {0, 0}}};
+  return kBlocks[static_cast<uint8_t>(kind) - static_cast<uint8_t>(WeightKind::kQ4x0)];
+}
+
 /// Whether elements are integers or levels, whose products take activations in int8. The others are
 /// floats.
 constexpr bool isQuantized(WeightKind kind) {
-  return kind >= WeightKind::kInt8 && kind != WeightKind::kMxfp4;
+  return kind >= WeightKind::kInt8 && !isKept(kind);
 }
 
 /// Bits of one stored element, without scales and offsets.
 constexpr uint32_t bitsOf(WeightKind kind) {
-  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2, 1, 4, 2, 4, 0, 3, 5, 6, 3};
+  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 2, 1, 4, 2, 4, 0, 3, 5, 6,
+                                3,  4,  4,  5, 5, 8, 2, 3, 4, 5, 6, 4, 4};
   return kBits[static_cast<uint8_t>(kind)];
 }
 
@@ -105,7 +151,8 @@ constexpr uint32_t bitsOf(WeightKind kind) {
 std::span<const WeightKind> planesOf(WeightKind kind);
 
 /// "f32", "f16", "bf16", "int8", "int4", "int2", "int1", "mxfp4", "nl2", "nl4", "int0", "int3",
-/// "int5", "int6", "nl3"
+/// "int5", "int6", "nl3", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k" to "q6_k", "iq4_nl",
+/// "iq4_xs"
 const char *nameOf(WeightKind kind);
 
 /// Bit position, in the byte of input i, of the lowest bit of the code of input i + 4 * part.
@@ -115,7 +162,7 @@ constexpr uint32_t bitPlaceOf(WeightKind kind, uint32_t part) {
 }
 
 /// How the numbers of a matrix are stored. The groups count inputs; both are 0 for float kinds,
-/// except that the group of MXFP4 is kMxfp4Group.
+/// except that the group of MXFP4 is kMxfp4Group and that of blocks a block.
 struct WeightFormat {
   WeightKind kind = WeightKind::kF32;
   uint32_t group = 0;           // Inputs that share a scale; a multiple of activationGroup.
@@ -130,11 +177,14 @@ struct WeightFormat {
 
 /// The format of a float kind.
 constexpr WeightFormat floatFormat(WeightKind kind) {
-  return {kind, kind == WeightKind::kMxfp4 ? kMxfp4Group : 0, 0, false, false};
+  const uint32_t group = kind == WeightKind::kMxfp4 ? kMxfp4Group
+                         : hasBlocks(kind)          ? blockOf(kind).elements
+                                                    : 0;
+  return {kind, group, 0, false, false};
 }
 
 /// How the matrices of an expert are stored, in one of its slices. Both are quantized with one
-/// activation group and with the Hadamard transform or without, or both have one float kind.
+/// activation group and with the Hadamard transform or without, or both have float kinds.
 struct ExpertFormat {
   WeightFormat gateUp; // That of gate and that of up.
   WeightFormat down;
@@ -167,7 +217,7 @@ struct MatrixLayout {
   bool isPanels = false;
   uint32_t panels = 0;       // 0 in row layout.
   uint32_t paddedCols = 0;   // cols, up to a multiple of activationGroup where quantized.
-  uint32_t groupsPerRow = 0; // Weight groups along the inputs; 0 without scales.
+  uint32_t groupsPerRow = 0; // Weight groups along the inputs; 0 without scales and blocks.
   uint64_t codesBytes = 0;   // To the end of the last plane.
   std::array<uint64_t, kMaxExpertSlices> planeOffsets = {}; // Where each of planesOf() begins.
   uint64_t rowScalesOffset = 0;                             // 0 without byte scales.

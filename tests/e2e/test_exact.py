@@ -8,6 +8,7 @@ import itertools
 import json
 import platform
 
+import blocks
 from support import DATA, DONE, FULL, POCKET, REFUSED, ROOT, E2eTest, artifact, pocket, run, sizes, smallest_budget
 
 PRESETS = ("auto", "load-on-demand", "lru", "edgemoe", "fate")
@@ -105,6 +106,14 @@ class ExactTest(E2eTest):
         path = artifact(DATA / "golden/gpt_oss", "--bits", "source", "--resident-bits", "source")
         self.assertEqual({expert["slices"][0]["kind"] for expert in sizes(path)["experts"]}, {"mxfp4"})
         self.check_matrix(path, self.write_ids(range(5, 45)))
+
+    def test_logits_of_every_kind_of_blocks_are_the_same_bytes_however_they_are_computed(self):
+        blocks.write(self.scratch / "blocks.gguf")
+        path = artifact(self.scratch / "blocks.gguf", "--bits", "source")
+        kinds = [kind for expert in sizes(path)["experts"][::blocks.EXPERTS]
+                 for kind in (expert["slices"][0]["kind"], expert["slices"][0]["down"]["kind"])]
+        self.assertEqual(kinds, list(blocks.TYPES))
+        self.check_matrix(path, self.write_ids(range(5, 17)))
 
     def test_logits_at_four_bits_are_the_same_bytes_however_they_are_computed(self):
         self.check("4")

@@ -4,8 +4,9 @@ import json
 import shutil
 import sys
 
+import blocks
 import test_golden
-from support import DATA, DONE, POCKET, ROOT, E2eTest, artifact, read_safetensors
+from support import DATA, DONE, POCKET, ROOT, E2eTest, artifact, read_safetensors, sizes
 
 sys.path.insert(0, str(ROOT / "tests/bench"))
 import gguf
@@ -65,6 +66,28 @@ class GgufTest(E2eTest):
         logits = self.logits(path, [*prompt, *greedy[:-1]])["logits"]
         rows = [logits.values[at:at + logits.shape[1]] for at in range(0, len(logits.values), logits.shape[1])]
         self.assertEqual([max(range(len(row)), key=row.__getitem__) for row in rows[len(prompt) - 1:]], greedy)
+
+    def test_experts_keep_the_blocks_of_the_file(self):
+        file = self.scratch / "blocks.gguf"
+        blocks.write(file)
+        path, stored = artifact(file, "--bits", "source"), gguf.sizes(file).experts
+        said = sizes(path)
+        self.assertLess(said["expert_payload_bytes"] / stored, 1.02)
+        widths = json.loads(self.expect(DONE, "moec", "plan", file, "--memory", "50%", "--json").out)["widths"]
+        source, = (width for width in widths if width["option"] == "source")
+        self.assertEqual(source["expert_bytes"], said["expert_payload_bytes"])
+        weights = 3 * blocks.HIDDEN * blocks.WIDTH * len(said["experts"])
+        self.assertAlmostEqual(source["bits"], 8 * stored / weights, places=3)
+        # Row 37 of the first expert's gate: row 5 of panel 2; a row has 8 blocks of 18 bytes.
+        content, begin, row = path.read_bytes(), said["experts"][0]["file_offset"], 8 * 18
+        gate = content[begin + 2 * 16 * row + 5:begin + 3 * 16 * row:16]
+        self.assertEqual(len(gate), row)
+        self.assertIn(gate, file.read_bytes())
+        module, emitted = self.scratch / "m.mlir", self.scratch / "emitted.moe"
+        self.expect(DONE, "moec", "compile", file, "-o", self.scratch / "m.moe", "--bits", "source", "--save-module", module)
+        self.expect(DONE, "moec", "emit", module, "-o", emitted)
+        self.assertEqual(emitted.read_bytes(), path.read_bytes())
+        self.assertIn("#moe.format<kind = q4_k, group = 256>", module.read_text())
 
     def test_commands_that_take_a_checkpoint_take_a_model_file(self):
         inspected = json.loads(self.expect(DONE, "moec", "inspect", QUANTIZED, "--json").out)

@@ -258,7 +258,7 @@ class Mxfp4Test(E2eTest):
         self.compile(MXFP4, *SOURCE, "--save-module", str(module))
         module.write_text(module.read_text().replace(str(MXFP4), str(folder)))
         self.refused("moec", "emit", module, "-o", self.scratch / "none.moe",
-                     mention="gate_up_proj: found BF16, expected MXFP4, as the experts' format says")
+                     mention="gate_up_proj: found BF16, expected mxfp4, as the experts' format says")
         self.assertFalse((self.scratch / "none.moe").exists())
 
     def test_plans_count_the_bytes_of_the_stored_format(self):

@@ -2,6 +2,7 @@
 
 #include "compiler/import/codecs/GgmlCodebooks.h"
 #include "runtime/base/HalfFloat.h"
+#include "runtime/format/BlockValues.h"
 
 #include <array>
 #include <bit>
@@ -13,47 +14,13 @@ namespace moec {
 
 namespace {
 
+using namespace moert::blocks;
 using moert::bf16ToF32;
 using moert::e2m1ToF32;
 using moert::e8m0ToF32;
 
 /// The first byte of a block, or of a part of one.
 using Bytes = const uint8_t *;
-
-constexpr uint32_t u16(Bytes b) {
-  return b[0] | uint32_t{b[1]} << 8;
-}
-
-constexpr uint32_t u32(Bytes b) {
-  return u16(b) | u16(b + 2) << 16;
-}
-
-constexpr float half(Bytes b) {
-  return moert::f16ToF32(static_cast<uint16_t>(u16(b)));
-}
-
-constexpr float real(uint32_t value) {
-  return static_cast<float>(static_cast<int32_t>(value));
-}
-
-/// Half j of a byte, the low one first.
-constexpr uint32_t nibble(uint8_t byte, uint32_t j) {
-  return byte >> 4 * j & 15u;
-}
-
-constexpr uint32_t bit(uint32_t word, uint32_t i) {
-  return word >> i & 1u;
-}
-
-/// Codes of four bits: byte j holds those of the elements j and j + 16 of 32.
-constexpr uint32_t code4(Bytes codes, uint32_t i) {
-  return nibble(codes[i % 16], i / 16);
-}
-
-/// Codes of two bits: byte l holds those of the elements l, l + 32, l + 64 and l + 96 of 128.
-constexpr uint32_t code2(Bytes codes, uint32_t i) {
-  return codes[i / 128 * 32 + i % 32] >> 2 * (i % 128 / 32) & 3u;
-}
 
 /// The sign of element j of 8 by 7 bits: the eighth bit makes their number even.
 constexpr float sign7(uint32_t signs, uint32_t j) {
@@ -65,79 +32,7 @@ constexpr float sign8(uint32_t signs, uint32_t j) {
   return bit(signs, j) ? -1.0f : 1.0f;
 }
 
-constexpr std::array<float, 16> kIq4 = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                        1,    13,   25,  38,  53,  69,  89,  113};
-
-// Each: the value of element i of the block at b.
-
-float q4x0(Bytes b, uint32_t i) {
-  return half(b) * real(code4(b + 2, i) - 8);
-}
-
-float q4x1(Bytes b, uint32_t i) {
-  return half(b) * real(code4(b + 4, i)) + half(b + 2);
-}
-
-float q5x0(Bytes b, uint32_t i) {
-  return half(b) * real(code4(b + 6, i) + 16 * bit(u32(b + 2), i) - 16);
-}
-
-float q5x1(Bytes b, uint32_t i) {
-  return half(b) * real(code4(b + 8, i) + 16 * bit(u32(b + 4), i)) + half(b + 2);
-}
-
-float q8x0(Bytes b, uint32_t i) {
-  return half(b) * static_cast<float>(static_cast<int8_t>(b[2 + i]));
-}
-
-float q2K(Bytes b, uint32_t i) {
-  const uint32_t scales = b[i / 16];
-  return half(b + 80) * real(scales & 15u) * real(code2(b + 16, i)) -
-         half(b + 82) * real(scales >> 4);
-}
-
-float q3K(Bytes b, uint32_t i) {
-  const uint32_t j = i / 16;
-  const uint32_t scale =
-      nibble(b[96 + j % 8], j / 8) + 16 * (b[104 + j % 4] >> 2 * (j / 4) & 3u) - 32;
-  return half(b + 108) * real(scale) * real(code2(b + 32, i) + 4 * bit(b[i % 32], i / 32) - 4);
-}
-
-/// d * scale * code - m * least, with six bits for each of the eight scales and minima.
-float scaledWithMinimum(Bytes b, uint32_t group, uint32_t code) {
-  const Bytes c = b + 4 + group;
-  const bool isFirst = group < 4;
-  const uint32_t scale = isFirst ? c[0] & 63u : (c[4] & 15u) + 16u * (c[-4] >> 6);
-  const uint32_t least = isFirst ? c[4] & 63u : (c[4] >> 4) + 16u * (c[0] >> 6);
-  return half(b) * real(scale) * real(code) - half(b + 2) * real(least);
-}
-
-float q4K(Bytes b, uint32_t i) {
-  const uint32_t g = i / 32;
-  return scaledWithMinimum(b, g, nibble(b[16 + 32 * (g / 2) + i % 32], g % 2));
-}
-
-float q5K(Bytes b, uint32_t i) {
-  const uint32_t g = i / 32, l = i % 32;
-  return scaledWithMinimum(b, g, nibble(b[48 + 32 * (g / 2) + l], g % 2) + 16 * bit(b[16 + l], g));
-}
-
-float q6K(Bytes b, uint32_t i) {
-  const uint32_t h = i / 128, s = i % 128 / 32, l = i % 32;
-  const uint32_t code =
-      nibble(b[64 * h + 32 * (s % 2) + l], s / 2) + 16 * (b[128 + 32 * h + l] >> 2 * s & 3u) - 32;
-  return half(b + 208) * static_cast<float>(static_cast<int8_t>(b[192 + i / 16])) * real(code);
-}
-
-float iq4Nl(Bytes b, uint32_t i) {
-  return half(b) * kIq4[code4(b + 2, i)];
-}
-
-float iq4Xs(Bytes b, uint32_t i) {
-  const uint32_t g = i / 32;
-  const uint32_t scale = nibble(b[4 + g / 2], g % 2) + 16 * (u16(b + 2) >> 2 * g & 3u) - 32;
-  return half(b) * real(scale) * kIq4[code4(b + 8 + 16 * g, i % 32)];
-}
+// Each: the value of element i of the block at b. BlockValues.h has those that records keep.
 
 float iq2Xxs(Bytes b, uint32_t i) {
   const uint32_t g = i / 32, k = i / 8;
@@ -246,19 +141,32 @@ constexpr Decoder decoder(TensorType type) {
 }
 
 constexpr std::array kDecoders = {
-    decoder<f32, 1, 4>(TensorType::kF32),          decoder<f16, 1, 2>(TensorType::kF16),
-    decoder<bf16, 1, 2>(TensorType::kBf16),        decoder<q4x0, 32, 18>(TensorType::kQ4x0),
-    decoder<q4x1, 32, 20>(TensorType::kQ4x1),      decoder<q5x0, 32, 22>(TensorType::kQ5x0),
-    decoder<q5x1, 32, 24>(TensorType::kQ5x1),      decoder<q8x0, 32, 34>(TensorType::kQ8x0),
-    decoder<q2K, 256, 84>(TensorType::kQ2K),       decoder<q3K, 256, 110>(TensorType::kQ3K),
-    decoder<q4K, 256, 144>(TensorType::kQ4K),      decoder<q5K, 256, 176>(TensorType::kQ5K),
-    decoder<q6K, 256, 210>(TensorType::kQ6K),      decoder<iq2Xxs, 256, 66>(TensorType::kIq2Xxs),
-    decoder<iq2Xs, 256, 74>(TensorType::kIq2Xs),   decoder<iq2S, 256, 82>(TensorType::kIq2S),
-    decoder<iq3Xxs, 256, 98>(TensorType::kIq3Xxs), decoder<iq3S, 256, 110>(TensorType::kIq3S),
-    decoder<iq1S, 256, 50>(TensorType::kIq1S),     decoder<iq1M, 256, 56>(TensorType::kIq1M),
-    decoder<iq4Nl, 32, 18>(TensorType::kIq4Nl),    decoder<iq4Xs, 256, 136>(TensorType::kIq4Xs),
-    decoder<tq1x0, 256, 54>(TensorType::kTq1x0),   decoder<tq2x0, 256, 66>(TensorType::kTq2x0),
-    decoder<mxfp4, 32, 17>(TensorType::kMxfp4),    decoder<q1x0, 128, 18>(TensorType::kQ1x0),
+    decoder<f32, 1, 4>(TensorType::kF32),
+    decoder<f16, 1, 2>(TensorType::kF16),
+    decoder<bf16, 1, 2>(TensorType::kBf16),
+    decoder<q4x0<Bytes>, 32, 18>(TensorType::kQ4x0),
+    decoder<q4x1<Bytes>, 32, 20>(TensorType::kQ4x1),
+    decoder<q5x0<Bytes>, 32, 22>(TensorType::kQ5x0),
+    decoder<q5x1<Bytes>, 32, 24>(TensorType::kQ5x1),
+    decoder<q8x0<Bytes>, 32, 34>(TensorType::kQ8x0),
+    decoder<q2K<Bytes>, 256, 84>(TensorType::kQ2K),
+    decoder<q3K<Bytes>, 256, 110>(TensorType::kQ3K),
+    decoder<q4K<Bytes>, 256, 144>(TensorType::kQ4K),
+    decoder<q5K<Bytes>, 256, 176>(TensorType::kQ5K),
+    decoder<q6K<Bytes>, 256, 210>(TensorType::kQ6K),
+    decoder<iq2Xxs, 256, 66>(TensorType::kIq2Xxs),
+    decoder<iq2Xs, 256, 74>(TensorType::kIq2Xs),
+    decoder<iq2S, 256, 82>(TensorType::kIq2S),
+    decoder<iq3Xxs, 256, 98>(TensorType::kIq3Xxs),
+    decoder<iq3S, 256, 110>(TensorType::kIq3S),
+    decoder<iq1S, 256, 50>(TensorType::kIq1S),
+    decoder<iq1M, 256, 56>(TensorType::kIq1M),
+    decoder<iq4Nl<Bytes>, 32, 18>(TensorType::kIq4Nl),
+    decoder<iq4Xs<Bytes>, 256, 136>(TensorType::kIq4Xs),
+    decoder<tq1x0, 256, 54>(TensorType::kTq1x0),
+    decoder<tq2x0, 256, 66>(TensorType::kTq2x0),
+    decoder<mxfp4, 32, 17>(TensorType::kMxfp4),
+    decoder<q1x0, 128, 18>(TensorType::kQ1x0),
     decoder<q2x0, 64, 18>(TensorType::kQ2x0),
 };
 
@@ -281,6 +189,39 @@ void decodeBlocks(TensorType type, std::span<const std::byte> blocks, std::span<
   const size_t count = out.size() / tensorBlock(type).elements;
   assert(blocks.size() == count * decoder->bytes);
   decoder->decode(blocks.data(), count, out.data());
+}
+
+std::optional<StoredType> keptType(TensorType type) {
+  switch (type) {
+  case TensorType::kQ4x0:
+    return StoredType::kQ4x0;
+  case TensorType::kQ4x1:
+    return StoredType::kQ4x1;
+  case TensorType::kQ5x0:
+    return StoredType::kQ5x0;
+  case TensorType::kQ5x1:
+    return StoredType::kQ5x1;
+  case TensorType::kQ8x0:
+    return StoredType::kQ8x0;
+  case TensorType::kQ2K:
+    return StoredType::kQ2K;
+  case TensorType::kQ3K:
+    return StoredType::kQ3K;
+  case TensorType::kQ4K:
+    return StoredType::kQ4K;
+  case TensorType::kQ5K:
+    return StoredType::kQ5K;
+  case TensorType::kQ6K:
+    return StoredType::kQ6K;
+  case TensorType::kIq4Nl:
+    return StoredType::kIq4Nl;
+  case TensorType::kIq4Xs:
+    return StoredType::kIq4Xs;
+  case TensorType::kMxfp4:
+    return StoredType::kMxfp4;
+  default:
+    return std::nullopt;
+  }
 }
 
 void splitMxfp4Blocks(std::span<const std::byte> blocks, std::span<std::byte> codes,

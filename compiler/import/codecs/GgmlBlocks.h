@@ -4,8 +4,10 @@
 #pragma once
 
 #include "compiler/import/StoredTensor.h"
+#include "compiler/import/StoredType.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 namespace moec {
@@ -16,6 +18,9 @@ bool canDecodeBlocks(TensorType type);
 /// The values of whole blocks: out.size() is a multiple of tensorBlock(type).elements.
 /// blocks.size() == out.size() / elements * bits / 8.
 void decodeBlocks(TensorType type, std::span<const std::byte> blocks, std::span<float> out);
+
+/// The type in which records keep blocks of this one, MXFP4 among them.
+std::optional<StoredType> keptType(TensorType type);
 
 /// Rearranges a row's blocks of MXFP4, each a scale and the codes i and i + 16 in its byte i:
 /// `codes` receives the codes in order, two a byte, low half first, `scales` one for each block.

@@ -143,11 +143,12 @@ StoredType RowView::plainType() const {
                                                                    : StoredType::kF32;
 }
 
-bool RowView::isMxfp4() const {
-  return cols.empty() && change == Change::kNone &&
-         std::all_of(pieces.begin(), pieces.end(), [](const Piece &piece) {
-           return piece.location.tensor->type == TensorType::kMxfp4 && !piece.isTransposed;
-         });
+std::optional<StoredType> RowView::keptType() const {
+  const TensorType type = pieces.front().location.tensor->type;
+  const bool isOne = std::all_of(pieces.begin(), pieces.end(), [&](const Piece &piece) {
+    return piece.location.tensor->type == type && !piece.isTransposed;
+  });
+  return isOne && cols.empty() && change == Change::kNone ? moec::keptType(type) : std::nullopt;
 }
 
 Status decodeView(const StoredTensors &stored, const RowView &view, const CodedRegion &region,
@@ -165,19 +166,13 @@ Status decodeView(const StoredTensors &stored, const RowView &view, const CodedR
   return Status();
 }
 
-Status readMxfp4View(const StoredTensors &stored, const RowView &view, uint64_t matrix,
-                     uint64_t row, uint64_t firstCol, std::span<std::byte> codes,
-                     std::span<std::byte> scales) {
+Status readKeptView(const StoredTensors &stored, const RowView &view, uint64_t matrix, uint64_t row,
+                    uint64_t firstCol, std::span<std::byte> out) {
   const RowView::Line at = view.rowAt(row);
   const RowView::Piece &piece = view.pieces[at.piece];
   const TensorBlock block = blockOf(piece);
-  const uint64_t blockBytes = block.bits / 8;
-  std::vector<std::byte> bytes(scales.size() * blockBytes);
   const uint64_t first = (matrix * piece.rows + at.line) * (piece.cols / block.elements);
-  MOERT_RETURN_IF_ERROR(
-      stored.read(piece.location, (first + firstCol / block.elements) * blockBytes, bytes));
-  splitMxfp4Blocks(bytes, codes, scales);
-  return Status();
+  return stored.read(piece.location, (first + firstCol / block.elements) * (block.bits / 8), out);
 }
 
 } // namespace moec

@@ -7,6 +7,7 @@
 #include "runtime/base/Status.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,15 +43,14 @@ struct RowView {
   Line rowAt(uint64_t row) const { return rows.empty() ? Line{0, uint32_t(row)} : rows[row]; }
   /// The type that holds every value exactly; BF16 for MXFP4.
   StoredType plainType() const;
-  /// Whether all pieces are MXFP4 and rows are whole stored rows.
-  bool isMxfp4() const;
+  /// The type in which rows can be kept: that of all pieces, whose whole rows they are.
+  std::optional<StoredType> keptType() const;
 };
 
-/// As decodeRegion() and readMxfp4() for a weight with this view.
+/// As decodeRegion() and readKept() for a weight with this view.
 moert::Status decodeView(const StoredTensors &stored, const RowView &view,
                          const CodedRegion &region, std::span<float> out);
-moert::Status readMxfp4View(const StoredTensors &stored, const RowView &view, uint64_t matrix,
-                            uint64_t row, uint64_t firstCol, std::span<std::byte> codes,
-                            std::span<std::byte> scales);
+moert::Status readKeptView(const StoredTensors &stored, const RowView &view, uint64_t matrix,
+                           uint64_t row, uint64_t firstCol, std::span<std::byte> out);
 
 } // namespace moec

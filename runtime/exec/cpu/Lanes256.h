@@ -2,6 +2,8 @@
 // internal linkage.
 #pragma once
 
+#include "runtime/exec/cpu/PanelBytes.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <immintrin.h>
@@ -14,7 +16,7 @@ struct Lanes {
 };
 
 constexpr int kValueSums = 6; // Out of 8 register pairs; the others hold values and weights.
-constexpr int kMxfp4Panels = 2;
+constexpr int kKeptPanels = 2;
 
 /// All ones in the first `count` of the 8 lanes that start at lane `from`.
 inline __m256i firstLanes(uint32_t count, int from) {
@@ -144,9 +146,15 @@ inline void storeF16(std::byte *to, Lanes a) {
 inline __m256 widenI8(__m128i eight) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
 }
+inline Lanes toFloats(PanelBytes a) {
+  return {widenI8(a.v), widenI8(_mm_unpackhi_epi64(a.v, a.v))};
+}
+inline Lanes widenF16(PanelBytes low, PanelBytes high) {
+  return {_mm256_cvtph_ps(_mm_unpacklo_epi8(low.v, high.v)),
+          _mm256_cvtph_ps(_mm_unpackhi_epi8(low.v, high.v))};
+}
 inline Lanes loadI8(const std::byte *from) {
-  __m128i bytes = loadEight(from);
-  return {widenI8(bytes), widenI8(_mm_unpackhi_epi64(bytes, bytes))};
+  return toFloats(loadBytes(from));
 }
 inline __m256 widenBF16(__m128i eight) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16));

@@ -6,6 +6,8 @@
 // copy might use instructions that the processor lacks. A test checks this in the object files.
 #pragma once
 
+#include "runtime/exec/cpu/PanelBytes.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <immintrin.h>
@@ -19,9 +21,9 @@ struct Lanes {
 
 /// Sums of values that attention keeps in registers, over all heads that it computes together.
 constexpr int kValueSums = 12;
-/// Panels of MXFP4 that are multiplied together with a single row: several sums are in progress at
-/// once, and their codes and scales stay in registers.
-constexpr int kMxfp4Panels = 4;
+/// Panels of a kept kind that are multiplied together with a single row: several sums are in
+/// progress at once, and their codes and scales stay in registers.
+constexpr int kKeptPanels = 4;
 
 /// The first `count` of 16 lanes.
 inline __mmask16 firstLanes(uint32_t count) {
@@ -143,10 +145,18 @@ inline void storeF16(std::byte *to, Lanes a) {
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), _mm512_cvtps_ph(a.v, kNearest));
 }
+/// The values of signed bytes.
+inline Lanes toFloats(PanelBytes a) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(a.v))};
+}
+/// 16 f16 by their bytes.
+inline Lanes widenF16(PanelBytes low, PanelBytes high) {
+  return {_mm512_cvtph_ps(
+      _mm256_set_m128i(_mm_unpackhi_epi8(low.v, high.v), _mm_unpacklo_epi8(low.v, high.v)))};
+}
 /// 16 signed bytes.
 inline Lanes loadI8(const std::byte *from) {
-  __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
-  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+  return toFloats(loadBytes(from));
 }
 inline Lanes loadBF16(const std::byte *from) {
   __m256i narrow = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));

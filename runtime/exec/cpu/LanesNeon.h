@@ -16,7 +16,7 @@ struct Lanes {
 
 constexpr int kValueSums = 6; // Out of 8 times four registers; the others hold values and weights.
 constexpr int kFloatRows = 4;
-constexpr int kMxfp4Panels = 2;
+constexpr int kKeptPanels = 2;
 
 /// Applies to one quarter after the other.
 template <typename Apply> inline Lanes perQuarter(Apply apply) {
@@ -130,28 +130,55 @@ inline float largestLane(Lanes a) {
   return vmaxvq_f32(vmaxq_f32(vmaxq_f32(a.q[0], a.q[1]), vmaxq_f32(a.q[2], a.q[3])));
 }
 
+/// PanelBytes.h documents what is made of them.
+using PanelBytes = uint8x16_t;
+
 /// 16 bytes from any address.
-inline uint8x16_t loadBytes(const std::byte *from) {
+inline PanelBytes loadBytes(const std::byte *from) {
   return vld1q_u8(reinterpret_cast<const uint8_t *>(from));
+}
+inline PanelBytes field(PanelBytes a, uint32_t shift, uint8_t mask) {
+  return vandq_u8(vshlq_u8(a, vdupq_n_s8(static_cast<int8_t>(-static_cast<int>(shift)))),
+                  vdupq_n_u8(mask));
+}
+inline PanelBytes raised(PanelBytes a, uint32_t shift) {
+  return vshlq_u8(a, vdupq_n_s8(static_cast<int8_t>(shift)));
+}
+inline PanelBytes either(PanelBytes a, PanelBytes b) {
+  return vorrq_u8(a, b);
+}
+inline PanelBytes minus(PanelBytes a, uint8_t b) {
+  return vsubq_u8(a, vdupq_n_u8(b));
+}
+inline PanelBytes lookUp(PanelBytes table, PanelBytes index) {
+  return vqtbl1q_u8(table, index);
 }
 inline Lanes loadF32(const std::byte *from) {
   return perQuarter([&](int i) { return vreinterpretq_f32_u8(loadBytes(from + 16 * i)); });
 }
-inline Lanes loadF16(const std::byte *from) {
-  float16x8_t low = vreinterpretq_f16_u8(loadBytes(from));
-  float16x8_t high = vreinterpretq_f16_u8(loadBytes(from + 16));
+inline Lanes widenHalves(PanelBytes first, PanelBytes second) {
+  float16x8_t low = vreinterpretq_f16_u8(first), high = vreinterpretq_f16_u8(second);
   return {{vcvt_f32_f16(vget_low_f16(low)), vcvt_high_f32_f16(low),
            vcvt_f32_f16(vget_low_f16(high)), vcvt_high_f32_f16(high)}};
+}
+inline Lanes loadF16(const std::byte *from) {
+  return widenHalves(loadBytes(from), loadBytes(from + 16));
+}
+inline Lanes widenF16(PanelBytes low, PanelBytes high) {
+  return widenHalves(vzip1q_u8(low, high), vzip2q_u8(low, high));
 }
 inline void storeF16(std::byte *to, Lanes a) {
   for (int i = 0; i < 4; ++i)
     vst1_u8(reinterpret_cast<uint8_t *>(to) + 8 * i, vreinterpret_u8_f16(vcvt_f16_f32(a.q[i])));
 }
-inline Lanes loadI8(const std::byte *from) {
-  int8x16_t bytes = vreinterpretq_s8_u8(loadBytes(from));
+inline Lanes toFloats(PanelBytes a) {
+  int8x16_t bytes = vreinterpretq_s8_u8(a);
   int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
   return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_high_s16(low)),
            vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_high_s16(high))}};
+}
+inline Lanes loadI8(const std::byte *from) {
+  return toFloats(loadBytes(from));
 }
 inline Lanes loadBF16(const std::byte *from) {
   uint16x8_t low = vreinterpretq_u16_u8(loadBytes(from));
@@ -188,11 +215,7 @@ template <int kInput> inline Lanes valuesOf(const E2M1Unit &codes, const Powers 
   uint8x16_t both = codes.v.val[kInput / 2], zero = vdupq_n_u8(0);
   uint8x16_t code = kInput % 2 == 0 ? vandq_u8(both, vdupq_n_u8(0x0f)) : vshrq_n_u8(both, 4);
   uint8x16_t upper = vqtbl1q_u8(vld1q_u8(kUppers), code);
-  float16x8_t first = vreinterpretq_f16_u8(vzip1q_u8(zero, upper));
-  float16x8_t second = vreinterpretq_f16_u8(vzip2q_u8(zero, upper));
-  Lanes values = {{vcvt_f32_f16(vget_low_f16(first)), vcvt_high_f32_f16(first),
-                   vcvt_f32_f16(vget_low_f16(second)), vcvt_high_f32_f16(second)}};
-  return multiply(values, scales.v);
+  return multiply(widenF16(zero, upper), scales.v);
 }
 
 struct Magnitudes {

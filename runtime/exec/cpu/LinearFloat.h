@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/exec/Kernels.h"
+#include "runtime/exec/cpu/LinearBlocks.h"
 
 #include <utility>
 
@@ -196,10 +197,73 @@ template <int kRows, int kPanels> void mxfp4Tile(const FloatTask &task, uint32_t
                 realOutputs(task.w, panel + p));
 }
 
+/// The `count` bytes at byte `at`: where they are, or, if they straddle pages, a copy.
+inline const std::byte *joined(const PagedBytes &bytes, uint64_t at, uint32_t count,
+                               std::byte *copy) {
+  PageRun run = runFrom(bytes, at);
+  if (run.bytes >= count)
+    return run.data;
+  for (uint32_t done = 0; done < count;) {
+    run = runFrom(bytes, at + done);
+    const uint32_t now = run.bytes < count - done ? static_cast<uint32_t>(run.bytes) : count - done;
+    __builtin_memcpy(copy + done, run.data, now);
+    done += now;
+  }
+  return copy;
+}
+
+/// floatTile() of a matrix of blocks: the values of a part are decoded first and then multiplied. A
+/// sum block has whole parts.
+template <int kRows, int kPanels> void blockTile(const FloatTask &task, uint32_t panel) {
+  const WeightBlock stored = blockOf(task.w.format.kind);
+  const DecodePart decode = decoderOf(task.w.format.kind);
+  const uint32_t bytes = stored.bytes * kPanelRows, parts = stored.elements / kPartInputs;
+  Lanes totals[kRows][kPanels], block[kRows][kPanels];
+  for (int r = 0; r < kRows; ++r)
+    for (int p = 0; p < kPanels; ++p)
+      totals[r][p] = block[r][p] = zeroLanes();
+
+  alignas(64) std::byte copies[kPanels][kMaxBlockBytes];
+  alignas(64) float values[kPanels][kPartInputs * kPanelRows];
+  const std::byte *from[kPanels] = {};
+  for (uint32_t i = 0; i < task.w.shape.cols;) {
+    const uint32_t part = i / kPartInputs % parts;
+    for (int p = 0; p < kPanels; ++p) {
+      const uint64_t index = uint64_t(panel + p) * task.w.layout.groupsPerRow + i / stored.elements;
+      if (part == 0)
+        from[p] = joined(task.w.bytes, index * bytes, bytes, copies[p]);
+      decode(from[p], part, values[p]);
+    }
+    for (uint32_t k = 0; k < kPartInputs; ++k)
+      for (int p = 0; p < kPanels; ++p) {
+        const Lanes weights = load(values[p] + k * kPanelRows);
+        for (int r = 0; r < kRows; ++r)
+          block[r][p] = fma(weights, splat(task.x[r * task.xStride + i + k]), block[r][p]);
+      }
+    i += kPartInputs;
+    if (i % kSumBlock != 0 && i != task.w.shape.cols)
+      continue;
+    for (int r = 0; r < kRows; ++r)
+      for (int p = 0; p < kPanels; ++p) {
+        totals[r][p] = add(totals[r][p], block[r][p]);
+        block[r][p] = zeroLanes();
+      }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int p = 0; p < kPanels; ++p)
+      storeUpTo(task.y + r * task.yStride + (panel + p) * kPanelRows, totals[r][p],
+                realOutputs(task.w, panel + p));
+}
+
+/// Stands for all kinds of blocks, whose decoders are found when a tile begins.
+constexpr WeightKind kBlocks = WeightKind::kQ8x0;
+
 template <WeightKind kKind, int kRows, int kPanels>
 inline void panelTile(const FloatTask &task, uint32_t panel) {
   if constexpr (kKind == WeightKind::kMxfp4)
     mxfp4Tile<kRows, kPanels>(task, panel);
+  else if constexpr (kKind == kBlocks)
+    blockTile<kRows, kPanels>(task, panel);
   else
     floatTile<kKind, kRows, kPanels>(task, panel);
 }
@@ -222,7 +286,7 @@ inline void floatPanels(const FloatTask &task, uint32_t panelBegin, uint32_t pan
 template <WeightKind kKind>
 void floatRows(FloatTask task, uint32_t rows, uint32_t panelBegin, uint32_t panelEnd) {
   constexpr uint32_t kPanelsAtOnce = 4;
-  constexpr int kPanelsAlone = kKind == WeightKind::kMxfp4 ? kMxfp4Panels : 1;
+  constexpr int kPanelsAlone = isKept(kKind) ? kKeptPanels : 1;
   const float *x = task.x;
   float *y = task.y;
   for (uint32_t panel = panelBegin; panel < panelEnd; panel += kPanelsAtOnce) {
@@ -254,6 +318,8 @@ void linearFloat(const WeightView &w, const float *x, uint64_t xStride, uint32_t
     floatRows<WeightKind::kF16>(task, rows, panelBegin, panelEnd);
   else if (w.format.kind == WeightKind::kMxfp4)
     floatRows<WeightKind::kMxfp4>(task, rows, panelBegin, panelEnd);
+  else if (hasBlocks(w.format.kind))
+    floatRows<kBlocks>(task, rows, panelBegin, panelEnd);
   else
     floatRows<WeightKind::kBF16>(task, rows, panelBegin, panelEnd);
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/base/HalfFloat.h"
 #include "runtime/exec/Kernels.h"
+#include "runtime/format/BlockValues.h"
 #include "runtime/format/CodeLevels.h"
 
 #include <cmath>
@@ -28,8 +29,29 @@ inline float mxfp4Element(const WeightView &w, uint32_t row, uint32_t col) {
   return e2m1ToF32(col % 2 == 0 ? codes & 15 : codes >> 4) * e8m0ToF32(scale);
 }
 
+/// The bytes of one output's block, of which each is kPanelRows bytes after the one before it.
+struct LaneBytes {
+  const PagedBytes &bytes;
+  uint64_t first;
+
+  uint8_t operator[](uint32_t i) const {
+    return static_cast<uint8_t>(*bytes.at(first + uint64_t(i) * kPanelRows));
+  }
+  LaneBytes operator+(uint32_t i) const { return {bytes, first + uint64_t(i) * kPanelRows}; }
+};
+
+/// Element (row, col) of a matrix of blocks.
+inline float blockElement(const WeightView &w, uint32_t row, uint32_t col) {
+  const WeightBlock block = blockOf(w.format.kind);
+  const uint64_t index = uint64_t(row / kPanelRows) * w.layout.groupsPerRow + col / block.elements;
+  const LaneBytes bytes = {w.bytes, index * block.bytes * kPanelRows + row % kPanelRows};
+  return blocks::valueOf(w.format.kind, bytes, col % block.elements);
+}
+
 /// Element (row, col) of a float matrix in either layout.
 inline float floatElement(const WeightView &w, uint32_t row, uint32_t col) {
+  if (hasBlocks(w.format.kind))
+    return blockElement(w, row, col);
   if (w.format.kind == WeightKind::kMxfp4)
     return mxfp4Element(w, row, col);
   uint64_t index = uint64_t(row) * w.shape.cols + col;

@@ -14,7 +14,7 @@ moe.weight @w matrix from <tensor = "w", rows = 0, cols = 4, type = bf16>
 // -----
 
 // Checkpoints store floats.
-// expected-error@+1 {{a source stored as int8, expected f32, f16, bf16 or mxfp4}}
+// expected-error@+1 {{a source stored as int8, expected f32, f16, bf16, mxfp4 or blocks of ggml's}}
 moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = int8>
 
 // -----
@@ -36,7 +36,7 @@ moe.weight @w matrix from <tensor = "w", rows = 64, cols = 48, type = mxfp4>
 
 // -----
 
-// expected-error@+1 {{an mxfp4 matrix has weight groups of 16 inputs, activation groups of 0 and no offsets, expected weight groups of 32 alone}}
+// expected-error@+1 {{a matrix of mxfp4 has weight groups of 16 inputs, activation groups of 0 and no offsets, expected weight groups of 32 alone}}
 moe.weight @w matrix from <tensor = "w", rows = 64, cols = 64, type = bf16> as <kind = mxfp4, group = 16>
 
 // -----

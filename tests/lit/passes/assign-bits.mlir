@@ -80,15 +80,15 @@ module {
     matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<up, [<tensor = "u.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
-  // Expert 1 mixes f16 with bf16: f32 holds both.
-  // SOURCE: @mixed {{.*}} slices {{\[\[}}#bf16], [#f32]]
+  // Expert 1 mixes f16 with bf16 in gate and up: f32 holds both.
+  // SOURCE: @mixed {{.*}} slices {{\[\[}}#bf16], [#f32]] down_slices {{\[\[}}#bf16], [#bf16]]
   moe.moe_layer @mixed layer 1 silu experts 2
     matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = bf16>]>,
               #moe.expert_matrix<up, [<tensor = "u.0", rows = 96, cols = 64, type = bf16>,
                                       <tensor = "u.1", rows = 96, cols = 64, type = f16>]>,
               #moe.expert_matrix<down, [<tensor = "d.{expert}", rows = 64, cols = 96, type = bf16>]>]
-  // MXFP4 is kept at the source's width and quantized at any other; f32 holds it and f16.
-  // SOURCE: @four {{.*}} slices {{\[\[}}#mxfp4], [#f32]]
+  // MXFP4 is kept at the source's width and quantized at any other; down may have another type.
+  // SOURCE: @four {{.*}} slices {{\[\[}}#mxfp4], [#mxfp4]] down_slices {{\[\[}}#mxfp4], [#f16]]
   // WHOLE: @four {{.*}} slices {{\[\[}}#int4g32a32], [#int4g32a32]]
   moe.moe_layer @four layer 2 silu experts 2
     matrices [#moe.expert_matrix<gate, [<tensor = "g.{expert}", rows = 96, cols = 64, type = mxfp4>]>,

@@ -67,8 +67,8 @@ TEST_CASE("broken facts about the model are refused") {
 
 TEST_CASE("broken resident weights are refused") {
   checkAllRefused({
-      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(15); },
-       "resident weight 0: unknown weight kind 15, this reads 0 to 14"},
+      {"an unknown kind", [](Artifact &a) { a.residents[0].format.kind = WeightKind(27); },
+       "resident weight 0: unknown weight kind 27, this reads 0 to 26"},
       {"a float with groups", [](Artifact &a) { a.residents[1].format.group = 32; },
        "resident weight 1: a f32 matrix has groups or offsets"},
       {"MXFP4, which only experts have",
@@ -294,7 +294,7 @@ TEST_CASE("formats of down that do not fit gate and up are refused") {
   checkAllRefused(
       {{"another activation group", [&](Artifact &a) { down(a, 2, 0).activationGroup = 16; },
         "expert 2: slice 0: gate and up of int4 with activation group 32 and down of int6 with "
-        "activation group 16, expected one activation group, or one float kind"},
+        "activation group 16, expected one activation group, or float kinds"},
        {"floats beside codes", [&](Artifact &a) { down(a, 2, 0) = floatFormat(WeightKind::kBF16); },
         "expert 2: slice 0: gate and up of int4"},
        {"a slice that holds nothing", [&](Artifact &a) { down(a, 0, 2).kind = WeightKind::kInt0; },
@@ -365,13 +365,37 @@ TEST_CASE("one bit in activation groups of 16 is refused") {
   CHECK(status.message() == "slice 0: int5 with activation group 16, expected 32 or 64");
 }
 
+TEST_CASE("experts of blocks with other groups, shapes or neighbours are refused") {
+  const auto format = [](Artifact &a) -> ExpertFormat & {
+    return a.moeLayers[1].experts[1].slices[0].format;
+  };
+  checkAllRefused(
+      {{"another group", [&](Artifact &a) { format(a).down.group = 64; },
+        "expert 1: down: slice 0: a matrix of q4_0 has weight groups of 64 inputs, activation "
+        "groups of 0 and no offsets, expected weight groups of 32 alone"},
+       {"codes beside them",
+        [&](Artifact &a) {
+          format(a).down = {WeightKind::kInt4, 32, 32};
+        },
+        "gate and up of q8_0 with activation group 0 and down of int4 with activation group 32, "
+        "expected one activation group, or float kinds"},
+       {"inputs that blocks do not divide",
+        [&](Artifact &a) { format(a).down = floatFormat(WeightKind::kQ4K); },
+        "a matrix of q4_k and 32 inputs, expected a multiple of 256"},
+       {"a payload of another size",
+        [](Artifact &a) { --a.moeLayers[1].experts[1].slices[0].payloadBytes; },
+        "the payload is 4671, expected 4672"}},
+      tinyBlocksArtifact());
+}
+
 TEST_CASE("experts of MXFP4 with other groups, shapes or neighbours are refused") {
   const auto format = [](Artifact &a) -> ExpertFormat & {
     return a.moeLayers[0].experts[1].slices[0].format;
   };
   checkAllRefused(
       {{"no group", [&](Artifact &a) { set(format(a), &WeightFormat::group, 0); },
-        "MoE layer 0: expert 1: slice 0: an mxfp4 matrix has weight groups of 0 inputs, activation "
+        "MoE layer 0: expert 1: slice 0: a matrix of mxfp4 has weight groups of 0 inputs, "
+        "activation "
         "groups of 0 and no offsets, expected weight groups of 32 alone"},
        {"another group", [&](Artifact &a) { set(format(a), &WeightFormat::group, 16); },
         "weight groups of 16 inputs"},
@@ -402,7 +426,7 @@ TEST_CASE("experts of MXFP4 with other groups, shapes or neighbours are refused"
           a.moeLayers[0].matrices[0].shape.rows = a.moeLayers[0].matrices[1].shape.rows =
               a.moeLayers[0].matrices[2].shape.cols = 24;
         },
-        "an mxfp4 matrix of 24 inputs, expected a multiple of 32"},
+        "a matrix of mxfp4 and 24 inputs, expected a multiple of 32"},
        {"a payload of another size",
         [](Artifact &a) { --a.moeLayers[0].experts[1].slices[0].payloadBytes; },
         "the payload is 5151, expected 5152"}},

@@ -90,6 +90,7 @@ static void writeSeeds(const std::string &corpus) {
       {"whole_exchange", exchangingArtifact()},
       {"whole_chat", withConversation(tinyArtifact())},
       {"whole_mxfp4", tinyMxfp4Artifact()},
+      {"whole_blocks", tinyBlocksArtifact()},
       {"whole_bytescales", tinyByteScalesArtifact()},
       {"whole_hadamard", tinyHadamardArtifact()},
       {"whole_copies", tinyCopiesArtifact()},
@@ -110,6 +111,7 @@ TEST_CASE("frozen files are written on demand") {
     return;
   writeWhole(frozenPath("v2.1-chat.moe"), withConversation(tinyArtifact()));
   writeWhole(frozenPath("v2.1-mxfp4.moe"), tinyMxfp4Artifact());
+  writeWhole(frozenPath("v2.1-blocks.moe"), tinyBlocksArtifact());
   writeWhole(frozenPath("v2.1-bytescales.moe"), tinyByteScalesArtifact());
   writeWhole(frozenPath("v2.1-hadamard.moe"), tinyHadamardArtifact());
   writeWhole(frozenPath("v2.1-copies.moe"), tinyCopiesArtifact());
@@ -282,6 +284,15 @@ TEST_CASE("experts of MXFP4 are read from the frozen file of version 2.1") {
   CHECK(experts[2].slices[0].format.gateUp.kind == WeightKind::kBF16);
 }
 
+TEST_CASE("experts of blocks are read from the frozen file of version 2.1") {
+  const Artifact artifact = readVerified(openFrozen("v2.1-blocks.moe"));
+  const Slice &slice = artifact.moeLayers[1].experts[3].slices[0];
+  CHECK(slice.format.gateUp == WeightFormat{WeightKind::kQ8x0, 32, 0, false, false});
+  CHECK(slice.format.down == WeightFormat{WeightKind::kQ4x0, 32, 0, false, false});
+  // 32 blocks of 34 bytes twice, from multiples of 1024, and 32 of 18.
+  CHECK(slice.payloadBytes == 2 * 2048 + 32 * 18);
+}
+
 TEST_CASE("experts with byte scales are read from the frozen file of version 2.1") {
   const Artifact artifact = readVerified(openFrozen("v2.1-bytescales.moe"));
   const std::vector<Expert> &experts = artifact.moeLayers[1].experts;
@@ -354,9 +365,10 @@ TEST_CASE("a wider down is read from the frozen file of version 2.1") {
 }
 
 TEST_CASE("the frozen files' descriptions are still encoded in the same bytes") {
-  for (const char *name : {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-exchange.moe",
-                           "v2.1-mxfp4.moe", "v2.1-bytescales.moe", "v2.1-hadamard.moe",
-                           "v2.1-copies.moe", "v2.1-wider-down.moe", "v2.1.moe"}) {
+  for (const char *name :
+       {"v2.0.moe", "v2.0-items.moe", "v2.1-chat.moe", "v2.1-exchange.moe", "v2.1-mxfp4.moe",
+        "v2.1-bytescales.moe", "v2.1-hadamard.moe", "v2.1-copies.moe", "v2.1-wider-down.moe",
+        "v2.1-blocks.moe", "v2.1.moe"}) {
     FileSource source = openFrozen(name);
     auto artifact = readArtifact(source);
     REQUIRE(artifact.isOk());

@@ -205,6 +205,17 @@ static void useMxfp4(Artifact &artifact) {
   }
 }
 
+Artifact tinyBlocksArtifact() {
+  Artifact artifact = tinyArtifactWithoutChecksums();
+  useMxfp4(artifact);
+  for (Expert &expert : artifact.moeLayers[1].experts)
+    expert.slices = {
+        {ExpertFormat(floatFormat(WeightKind::kQ8x0), floatFormat(WeightKind::kQ4x0))}};
+  layOutWithPlans(artifact);
+  fileOf(artifact);
+  return artifact;
+}
+
 Artifact tinyMxfp4Artifact() {
   Artifact artifact = tinyArtifactWithoutChecksums();
   useMxfp4(artifact);
@@ -440,6 +451,14 @@ static uint64_t fillWithPattern(std::vector<std::byte> &file, uint64_t offset, u
   return checksum64(std::span<const std::byte>(file).subspan(offset, bytes));
 }
 
+// Scales of MXFP4 must be numbers, and small enough for every code; those of blocks are f16, which
+// must be numbers.
+static uint8_t bitsToFill(const ExpertFormat &format) {
+  if (hasBlocks(format.gateUp.kind))
+    return 0x6f;
+  return format.gateUp.kind == WeightKind::kMxfp4 ? 0x7f : 0xff;
+}
+
 std::vector<std::byte> fileOf(Artifact &artifact) {
   uint64_t rawEnd = kPrefixBytes;
   for (uint64_t bytes : {artifact.residentBytes, artifact.recordsBytes, artifact.tokenizerBytes,
@@ -458,10 +477,8 @@ std::vector<std::byte> fileOf(Artifact &artifact) {
     for (Expert &expert : layer.experts)
       for (Slice &slice : expert.slices)
         if (rangeFits(expert.fileOffset + slice.offset, slice.payloadBytes, rawEnd))
-          // Scales of MXFP4 must be numbers, and small enough for every code.
-          slice.checksum =
-              fillWithPattern(file, expert.fileOffset + slice.offset, slice.payloadBytes,
-                              slice.format.gateUp.kind == WeightKind::kMxfp4 ? 0x7f : 0xff);
+          slice.checksum = fillWithPattern(file, expert.fileOffset + slice.offset,
+                                           slice.payloadBytes, bitsToFill(slice.format));
 
   FilePrefix prefix = {kFormatMajor, kFormatMinor, 0, {}};
   uint64_t end = kPrefixBytes;

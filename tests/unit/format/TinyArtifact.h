@@ -38,6 +38,8 @@ constexpr uint64_t kTinyPathsBytes = 200, kTinyTraceBytes = 5000;
 
 /// The same with experts of MXFP4, and one of bf16.
 moert::Artifact tinyMxfp4Artifact();
+/// The same with layer 1's gate and up in q8_0, and down in q4_0.
+moert::Artifact tinyBlocksArtifact();
 
 /// The same with byte scales in one slice, and in the first of several.
 moert::Artifact tinyByteScalesArtifact();

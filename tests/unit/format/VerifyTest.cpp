@@ -15,8 +15,9 @@ static Status verify(std::span<const std::byte> file) {
 }
 
 TEST_CASE("an unchanged file passes") {
-  for (Artifact artifact : {tinyArtifact(), tinyPlannedArtifact(), tinyMxfp4Artifact(),
-                            tinyByteScalesArtifact(), tinyHadamardArtifact()}) {
+  for (Artifact artifact :
+       {tinyArtifact(), tinyPlannedArtifact(), tinyMxfp4Artifact(), tinyBlocksArtifact(),
+        tinyByteScalesArtifact(), tinyHadamardArtifact()}) {
     Status status = verify(fileOf(artifact));
     CHECK_MESSAGE(status.isOk(), status.message());
   }
@@ -132,10 +133,10 @@ TEST_CASE("a file that was cut short is refused with both sizes") {
   }
 }
 
-/// The file of the artifact with MXFP4 experts after a change to the first slice of layer 1, expert
-/// 3, whose checksum is that of the changed bytes.
-static std::vector<std::byte> withChangedMxfp4(void (*change)(std::span<std::byte> payload)) {
-  Artifact artifact = tinyMxfp4Artifact();
+/// The file of the artifact after a change to the first slice of layer 1, expert 3, whose checksum
+/// is that of the changed bytes.
+static std::vector<std::byte> withChanged(Artifact artifact,
+                                          void (*change)(std::span<std::byte> payload)) {
   std::vector<std::byte> file = fileOf(artifact);
   Slice &slice = artifact.moeLayers[1].experts[3].slices[0];
   const std::span<std::byte> payload =
@@ -153,8 +154,9 @@ static std::vector<std::byte> withChangedMxfp4(void (*change)(std::span<std::byt
 
 TEST_CASE("an MXFP4 scale that is NaN is refused though its checksum is right") {
   // Matrix 1 begins at 2048, its scales at 1024 after that.
-  const Status status = verify(withChangedMxfp4(
-      [](std::span<std::byte> payload) { payload[2048 + 1024 + 21] = std::byte(255); }));
+  const Status status = verify(withChanged(tinyMxfp4Artifact(), [](std::span<std::byte> payload) {
+    payload[2048 + 1024 + 21] = std::byte(255);
+  }));
   CHECK(status.code() == StatusCode::kInvalidInput);
   CHECK(status.message() == "tiny.moe: the record of layer 1, expert 3, slice 0: matrix 1: "
                             "scale 21 is NaN, expected a power of two");
@@ -167,7 +169,7 @@ TEST_CASE("an MXFP4 value beyond f32 is refused, and the largest one below is no
       payload[i / 4 * 64 + 5 * 4 + i % 4] = std::byte(0x55);
     payload[1024 + 5] = std::byte(253);
   };
-  CHECK(verify(withChangedMxfp4(largest)).message() == "");
+  CHECK(verify(withChanged(tinyMxfp4Artifact(), largest)).message() == "");
   const auto beyond = [](std::span<std::byte> payload) {
     for (size_t i = 0; i < 16; ++i)
       payload[i / 4 * 64 + 5 * 4 + i % 4] = std::byte(0x55);
@@ -175,7 +177,18 @@ TEST_CASE("an MXFP4 value beyond f32 is refused, and the largest one below is no
     payload[1024 + 5] = std::byte(253);
   };
   CHECK(
-      verify(withChangedMxfp4(beyond)).message() ==
+      verify(withChanged(tinyMxfp4Artifact(), beyond)).message() ==
       "tiny.moe: the record of layer 1, expert 3, slice 0: matrix 0: scale 5 is 2^126: the code 6 "
       "is infinite with it, expected finite values");
+}
+
+TEST_CASE("a block whose scale is no number is refused though its checksum is right") {
+  // Matrix 2 begins at 4096; in each of its two panels a block has 18 bytes of 16 outputs.
+  const Status status = verify(withChanged(tinyBlocksArtifact(), [](std::span<std::byte> payload) {
+    payload[4096 + 18 * 16 + 3] = std::byte(0);
+    payload[4096 + 18 * 16 + 16 + 3] = std::byte(0x7c);
+  }));
+  CHECK(status.message() ==
+        "tiny.moe: the record of layer 1, expert 3, slice 0: matrix 2: block 19 "
+        "of q4_0 has the scale inf, expected a finite number");
 }

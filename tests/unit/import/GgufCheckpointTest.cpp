@@ -236,11 +236,29 @@ TEST_CASE("a quantized matrix is read as it was before it was quantized, in any 
   head.rows = 16;
   head.cols = 32;
   CHECK(open.read(head)[33] == -7.5f);
+  CHECK(*open.checkpoint->storedType(head) == moec::StoredType::kQ8x0);
+  std::vector<std::byte> stored(2 * block.size());
+  CHECK(open.checkpoint->readStoredRows(head, 3, 2, stored).isOk());
+  CHECK(std::memcmp(stored.data() + block.size(), block.data(), block.size()) == 0);
   head.transposed = true;
   head.rows = 32;
   head.cols = 16;
   CHECK(open.read(head)[16] == -7.5f);
   CHECK(*open.checkpoint->storedType(head) == moec::StoredType::kF32);
+}
+
+TEST_CASE("a block that is kept and whose scale is no number is refused by name") {
+  TestGguf file = tinyLlama();
+  file.tensors.push_back({"output.weight", {16, 32}, 8, std::string(16 * 34, '\0')});
+  file.tensors.back().bytes[2 * 34 + 1] = '\x7e';
+  const OpenGguf open(file);
+  WeightSource head;
+  head.tensor = "lm_head.weight";
+  head.rows = 16;
+  head.cols = 32;
+  std::vector<std::byte> stored(16 * 34);
+  checkRefused(open.checkpoint->readStoredRows(head, 0, 16, stored),
+               {"scale nan at row 2 in block 0"});
 }
 
 TEST_CASE("files that are no model of a supported family are refused by name") {

@@ -5,6 +5,7 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/exec/Kernels.h"
+#include "runtime/format/BlockValues.h"
 
 #include <doctest/doctest.h>
 
@@ -140,7 +141,8 @@ struct LogicalMatrix {
   std::vector<float> values;          // Float kinds: [rows][cols].
   std::vector<int> quants;            // Quantized kinds: q [rows][paddedCols].
   std::vector<float> scales, offsets; // [rows][groupsPerRow].
-  std::vector<uint8_t> codes, powers; // MXFP4: E2M1 [rows][cols], E8M0 [rows][groupsPerRow].
+  // MXFP4: E2M1 [rows][cols], E8M0 [rows][groupsPerRow]. Blocks: their bytes, row by row, as codes.
+  std::vector<uint8_t> codes, powers;
   std::vector<float> rowScales = {}; // [rows], with byte scales; scales are then multiples of them.
 
   float scale(uint32_t row, uint32_t col) const {
@@ -180,6 +182,26 @@ inline LogicalMatrix randomMxfp4(Random &random, MatrixShape shape) {
   for (uint8_t &power : powers)
     power = static_cast<uint8_t>(random.below(8) == 0 ? random.below(3) : 120 + random.below(14));
   return mxfp4Matrix(shape, std::move(codes), std::move(powers));
+}
+
+/// Blocks of any bytes, with numbers as scales, some of them subnormal, negative or -0. The values
+/// are those of BlockValues.h.
+inline LogicalMatrix randomBlocks(Random &random, MatrixShape shape, WeightKind kind) {
+  const WeightFormat format = floatFormat(kind);
+  auto layout = layoutOf(shape, format);
+  REQUIRE(layout.isOk());
+  LogicalMatrix m = {shape, format, *layout, {}, {}, {}, {}, {}, {}};
+  const WeightBlock block = blockOf(kind);
+  for (uint64_t i = 0; i < uint64_t(shape.rows) * layout->groupsPerRow; ++i) {
+    const size_t first = m.codes.size();
+    for (uint32_t byte = 0; byte < block.bytes; ++byte)
+      m.codes.push_back(static_cast<uint8_t>(random.below(256)));
+    for (uint32_t half : block.halves)
+      m.codes[first + half + 1] = static_cast<uint8_t>(random.below(2) << 7 | random.below(0x48));
+    for (uint32_t element = 0; element < block.elements; ++element)
+      m.values.push_back(blocks::valueOf(kind, &m.codes[first], element));
+  }
+  return m;
 }
 
 inline LogicalMatrix randomMatrix(Random &random, MatrixShape shape, WeightFormat format) {
@@ -315,12 +337,23 @@ inline void putMxfp4(std::vector<std::byte> &bytes, const LogicalMatrix &m) {
                             : std::byte(0));
 }
 
+inline void putBlocks(std::vector<std::byte> &bytes, const LogicalMatrix &m) {
+  const uint64_t rowBytes = uint64_t(m.layout.groupsPerRow) * blockOf(m.format.kind).bytes;
+  for (uint64_t panel = 0; panel < m.layout.panels; ++panel)
+    for (uint64_t i = 0; i < rowBytes; ++i)
+      for (uint64_t row = panel * kPanelRows; row < (panel + 1) * kPanelRows; ++row)
+        bytes.push_back(row < m.shape.rows ? static_cast<std::byte>(m.codes[row * rowBytes + i])
+                                           : std::byte(0));
+}
+
 } // namespace detail
 
 inline std::vector<std::byte> packed(const LogicalMatrix &m) {
   std::vector<std::byte> bytes;
   if (m.format.kind == WeightKind::kMxfp4) {
     detail::putMxfp4(bytes, m);
+  } else if (hasBlocks(m.format.kind)) {
+    detail::putBlocks(bytes, m);
   } else if (!isQuantized(m.format.kind)) {
     detail::putFloats(bytes, m);
   } else {

@@ -350,7 +350,7 @@ TEST_CASE("MXFP4 codes and scales are moved to their places in panels, and nothi
   std::vector<std::byte> rows(kRows * kRowBytes);
   for (size_t i = 0; i < rows.size(); ++i)
     rows[i] = std::byte(i * 37 + (i >> 7));
-  auto packed = packMxfp4({kRows, kCols}, rows);
+  auto packed = packKept({kRows, kCols}, WeightKind::kMxfp4, rows);
   REQUIRE(packed.isOk());
   REQUIRE(packed->codes.size() == 32 * kCols / 2);
   REQUIRE(packed->scales.size() == 32 * kCols / 32);
@@ -365,10 +365,27 @@ TEST_CASE("MXFP4 codes and scales are moved to their places in panels, and nothi
             stored(kCols / 2 + group));
   }
   // The rows after the first panel, alone.
-  auto rest = packMxfp4({3, kCols}, std::span(rows).subspan(16 * kRowBytes));
+  auto rest = packKept({3, kCols}, WeightKind::kMxfp4, std::span(rows).subspan(16 * kRowBytes));
   REQUIRE(rest.isOk());
   CHECK(std::equal(rest->codes.begin(), rest->codes.end(), packed->codes.begin() + 16 * kCols / 2,
                    packed->codes.end()));
+}
+
+TEST_CASE("blocks keep their bytes, each beside those of the panel's other outputs") {
+  constexpr size_t kRows = 19, kBytes = 2 * 34; // Two blocks of q8_0.
+  std::vector<std::byte> rows(kRows * kBytes);
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i] = std::byte(i * 7 % 251);
+  auto packed = packKept({kRows, 64}, WeightKind::kQ8x0, rows);
+  REQUIRE(packed.isOk());
+  REQUIRE(packed->codes.size() == 32 * kBytes);
+  CHECK(packed->scales.empty());
+  for (size_t row = 0; row < 32; ++row)
+    for (size_t i = 0; i < kBytes; ++i)
+      CHECK(packed->codes[(row / 16 * kBytes + i) * 16 + row % 16] ==
+            (row < kRows ? rows[row * kBytes + i] : std::byte(0)));
+  CHECK(packKept({1, 48}, WeightKind::kQ8x0, {}).status().message() ==
+        "a matrix of q8_0 and 48 inputs, expected a multiple of 32");
 }
 
 TEST_CASE("f32 rows are not rounded to MXFP4") {
@@ -376,5 +393,5 @@ TEST_CASE("f32 rows are not rounded to MXFP4") {
   const WeightFormat format = floatFormat(WeightKind::kMxfp4);
   auto packed = packWeights({1, 32}, {&format, 1}, 0, 1, rows);
   REQUIRE(!packed.isOk());
-  CHECK(packed.status().message() == "f32 values, expected mxfp4 codes and scales");
+  CHECK(packed.status().message() == "f32 values, expected codes and scales of mxfp4");
 }

@@ -51,6 +51,7 @@ static constexpr StoredWidth kStored[] = {
     {"nl2+2", grouped(kNl2), {kInt2}, 1},
     {"nl4", grouped(WeightKind::kNl4), {}, 0},
     {"mxfp4", floatFormat(WeightKind::kMxfp4), {}, 0},
+    {"blocks", floatFormat(WeightKind::kQ4K), {}, 0},
     {"bf16", floatFormat(WeightKind::kBF16), {}, 0},
     {"f16", floatFormat(WeightKind::kF16), {}, 0},
     {"f32", floatFormat(WeightKind::kF32), {}, 0},

@@ -18,7 +18,7 @@ constexpr MatrixShape kShape = {768, 2048};
 constexpr uint32_t kPanels = kShape.rows / kPanelRows;
 constexpr uint32_t kManyTokens = 32;
 
-/// The weights, one memory for all widths. Read as f16, bf16, f32 or MXFP4, no value is subnormal,
+/// The weights, one memory for all widths. Read as any float kind, no value is subnormal,
 /// infinite or NaN, which some processors process more slowly.
 struct WeightMemory {
   /// Allocates 128 to 256 MiB, more than the last-level cache holds, so that weights come from
