@@ -47,6 +47,9 @@ constexpr ConfigKey kRows[] = {
     {"layer_types", "list?", "null"},
     {"kda_safe_gate", "flag", "true"},
     {"kda_lower_bound", "real", "-5.0"},
+    {"linear_head_dim", "any", "null", KeyEffect::kNone}, // These three follow from other keys.
+    {"linear_num_heads", "any", "null", KeyEffect::kNone},
+    {"linear_conv_kernel_dim", "any", "null", KeyEffect::kNone},
     {"num_mtp_layers", "any", "1", KeyEffect::kNone, "num_nextn_predict_layers"},
     {"mtp_loss_scaling_factor", "any", "0.0", KeyEffect::kNone},
     {"moe_router_enable_expert_bias", "flag", "true", KeyEffect::kDefaultOnly},

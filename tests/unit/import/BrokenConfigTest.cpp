@@ -51,8 +51,8 @@ const std::vector<Row> kConfigKeys = {
     {"no model_type", [](auto &c) { c.config.erase("model_type"); }, "config.json",
      "'model_type': found no such key"},
     {"an unknown model_type", [](auto &c) { c.config["model_type"] = "llama"; }, "config.json",
-     "found \"llama\", expected one of deepseek (DeepseekForCausalLM), "
-     "deepseek_v2"},
+     "found \"llama\", expected one of bailing_hybrid (BailingHybridForCausalLM), "
+     "deepseek"},
     {"a dense model",
      [](auto &c) {
        c.config["model_type"] = "llama";
