@@ -15,7 +15,7 @@ struct Mamba2Keys {
 struct Mamba2Config {
   uint32_t heads = 0, headDim = 0, groups = 0, stateDim = 0, taps = 0;
   bool hasConvolutionBias = true;
-  bool hasProjectionBias = false; // Of the first and of the last product.
+  bool hasProjectionBias = false; // The first and the last product have one.
 
   uint32_t values() const { return heads * headDim; }
   uint32_t keys() const { return groups * stateDim; }
