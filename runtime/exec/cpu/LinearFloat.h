@@ -301,11 +301,14 @@ void floatRows(FloatTask task, uint32_t rows, uint32_t panelBegin, uint32_t pane
       tile(row, floatPanels<kKind, kFloatRows, 1>);
     if constexpr (kFloatRows > 4)
       for (; row + 4 <= rows; row += 4)
-        tile(row, floatPanels<kKind, 4, 2>);
-    for (; row + 2 <= rows; row += 2)
-      tile(row, floatPanels<kKind, 2, kFloatRows / 2>);
+        tile(row, floatPanels<kKind, 4, kKind == kBlocks ? 1 : 2>);
+    if constexpr (kKind != kBlocks) // Tiles of two rows would take 8 KB for each set of kernels.
+      for (; row + 2 <= rows; row += 2)
+        tile(row, floatPanels<kKind, 2, kFloatRows / 2>);
+    constexpr int kPanelsBeside = kKind == kBlocks ? kPanelsAlone : 4;
     for (; row < rows; ++row)
-      tile(row, rows == 1 ? floatPanels<kKind, 1, kPanelsAlone> : floatPanels<kKind, 1, 4>);
+      tile(row, rows == 1 ? floatPanels<kKind, 1, kPanelsAlone>
+                          : floatPanels<kKind, 1, kPanelsBeside>);
   }
 }
 
