@@ -287,6 +287,9 @@ template <WeightKind kKind>
 void floatRows(FloatTask task, uint32_t rows, uint32_t panelBegin, uint32_t panelEnd) {
   constexpr uint32_t kPanelsAtOnce = 4;
   constexpr int kPanelsAlone = isKept(kKind) ? kKeptPanels : 1;
+  // Tiles of two rows and panels of blocks would take 8 KB for each set of kernels.
+  constexpr bool isOfBlocks = kKind == kBlocks;
+  constexpr int kPanelsOfFour = isOfBlocks ? 1 : 2, kPanelsOfOne = isOfBlocks ? kPanelsAlone : 4;
   const float *x = task.x;
   float *y = task.y;
   for (uint32_t panel = panelBegin; panel < panelEnd; panel += kPanelsAtOnce) {
@@ -301,14 +304,15 @@ void floatRows(FloatTask task, uint32_t rows, uint32_t panelBegin, uint32_t pane
       tile(row, floatPanels<kKind, kFloatRows, 1>);
     if constexpr (kFloatRows > 4)
       for (; row + 4 <= rows; row += 4)
-        tile(row, floatPanels<kKind, 4, kKind == kBlocks ? 1 : 2>);
-    if constexpr (kKind != kBlocks) // Tiles of two rows would take 8 KB for each set of kernels.
+        tile(row, floatPanels<kKind, 4, kPanelsOfFour>);
+    if constexpr (!isOfBlocks)
       for (; row + 2 <= rows; row += 2)
         tile(row, floatPanels<kKind, 2, kFloatRows / 2>);
-    constexpr int kPanelsBeside = kKind == kBlocks ? kPanelsAlone : 4;
     for (; row < rows; ++row)
-      tile(row, rows == 1 ? floatPanels<kKind, 1, kPanelsAlone>
-                          : floatPanels<kKind, 1, kPanelsBeside>);
+      if (rows == 1)
+        tile(row, floatPanels<kKind, 1, kPanelsAlone>);
+      else
+        tile(row, floatPanels<kKind, 1, kPanelsOfOne>);
   }
 }
 
