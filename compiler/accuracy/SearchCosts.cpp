@@ -15,6 +15,7 @@
 #include "runtime/base/Size.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 using namespace moert;
@@ -210,10 +211,10 @@ Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inp
   progress.expect(kWritingCalibration, kWritingCost * rates.window * double(written.calibrated));
   progress.expect(kWritingAcceptance, kWritingCost * rates.window * double(written.accepted));
   const double quantizing = rates.expert * double(experts);
-  progress.expect(calibrating(request),
-                  kCalibrationCost * rates.window *
-                          double(request.calibrationTokens / amounts.windowTokens) +
-                      (quantizesAlone(request) ? 0 : quantizing));
+  progress.expect(calibrating(request), kCalibrationCost * rates.window *
+                                                double(request.calibrationTokens) /
+                                                amounts.windowTokens +
+                                            (quantizesAlone(request) ? 0 : quantizing));
   progress.expect(kQuantizingExperts, quantizing);
   // An artifact's experts are copied; its other matrices are quantized anew.
   uint64_t residents = 0;
@@ -237,7 +238,7 @@ Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inp
   const uint64_t bytes =
       std::filesystem::file_size(referencePath, ignored) + diskBytes(request, reference);
   sayTo(session, strCat(progress.stepCount(), " steps, about ",
-                        formatDuration(uint64_t(*progress.secondsLeft() + 0.5)),
+                        formatDuration(uint64_t(std::llround(*progress.secondsLeft()))),
                         " on this machine as busy as it is now, and up to ", formatBytes(bytes),
                         " in ", work.path()));
   return {};

@@ -45,6 +45,7 @@ static Result<double> normOf(const ByteSource &source, const ExpertRecord &recor
 
 static std::vector<uint32_t> relativeTo(double largest, const std::vector<double> &norms) {
   std::vector<uint32_t> relative;
+  relative.reserve(norms.size());
   for (double norm : norms)
     relative.push_back(largest > 0
                            ? static_cast<uint32_t>(std::lround(norm / largest * kFixedPointOne))

@@ -114,6 +114,7 @@ static Result<std::vector<bool>> readIndexed(const ConfigObject &config, uint32_
   std::vector<bool> isIndexed;
   MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types,
                          readLayerTypes(config, layers, {"full", "shared"}, typesKey));
+  isIndexed.reserve(types.size());
   for (const std::string &type : types)
     isIndexed.push_back(type == "full");
   if (types.empty() && config.has(patternKey)) {
