@@ -17,8 +17,8 @@ namespace moec {
 /// 5,100 scored tokens: few, so that the measurement takes less time than the calibration.
 constexpr uint32_t kQuickWindows = 20, kQuickWindowTokens = 256;
 
-/// What a default compile aims at: experts of more bits where the measured perplexity is higher by
-/// more than this (docs/accuracy.md, "The quick loss").
+/// The relative increase of perplexity above which a default compile takes wider experts
+/// (docs/accuracy.md, "The quick loss").
 constexpr double kQuickLossAim = 0.03;
 
 /// The width that the default tries after one that misses the aim: 5 after 4, 6 after 5. nullopt

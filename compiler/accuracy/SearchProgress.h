@@ -28,7 +28,7 @@ struct SearchWork {
   Passes &of(SearchPass pass) { return passes[static_cast<size_t>(pass)]; }
   const Passes &of(SearchPass pass) const { return passes[static_cast<size_t>(pass)]; }
   uint64_t windows() const;
-  /// Those that are made: one for each pass but the reference's.
+  /// Artifacts that are made: one for each pass but the reference's.
   uint64_t artifacts() const;
 };
 

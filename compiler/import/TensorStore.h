@@ -33,7 +33,7 @@ public:
   static moert::Result<std::unique_ptr<TensorStore>> open(const std::string &directory,
                                                           const ConfigObject &config);
 
-  /// The same for open shards; a null codec if no weight is quantized.
+  /// A store over open shards; a null codec if no weight is quantized.
   static moert::Result<std::unique_ptr<TensorStore>> of(ShardSet shards,
                                                         std::unique_ptr<WeightCodec> codec);
 

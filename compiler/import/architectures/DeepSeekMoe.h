@@ -26,7 +26,7 @@ moert::Result<DeepSeekMoeConfig> readDeepSeekMoe(const ConfigObject &config, Rou
 /// Which layers are routed: those from first_k_dense_replace on.
 moert::Result<std::vector<bool>> readRoutedFromFirst(const ConfigObject &config, uint32_t layers);
 
-/// The same by mlp_layer_types, or `byCount` where the file has no such list; refuses a
+/// Which layers are routed by mlp_layer_types, or `byCount` without that list; refuses a
 /// first_k_dense_replace of the file that contradicts the list.
 moert::Result<std::vector<bool>> readRoutedTypes(const ConfigObject &config,
                                                  std::vector<bool> byCount);
