@@ -1,5 +1,6 @@
 """The little of GGUF that a comparison with llama.cpp needs: a Qwen2-MoE checkpoint written as a model file without a
-tokenizer (both engines are given token ids), and where the bytes of a model file are.
+tokenizer (both engines are given token ids), another one as its converter's list of tensors says, and where the bytes of a
+model file are.
 
 Standard library only: weights are copied unchanged, tensor by tensor; tensors that llama.cpp needs in float32 are widened.
 """
@@ -125,6 +126,33 @@ def convert(folder, output):
                     data = source.read(part.bytes)
                 file.write(widened(data, part.dtype) if WIDENED.search(name) else data)
             file.write(bytes(-file.tell() % ALIGNMENT))
+
+
+def assemble(header, parts, folder, output):
+    """Writes a model file whose keys and list of tensors are the bytes of `header`. For each tensor, `parts` has its type and
+    either its values, or the checkpoint's tensors that follow one another in it: of each expert, columns begin to end, if given."""
+    tensors = checkpoint_tensors(folder)
+    with open(output, "wb") as file:
+        file.write(Path(header).read_bytes())
+        for part in parts:
+            data = struct.pack(f"<{len(part.get('values', []))}f", *part.get("values", []))
+            for tensor in map(tensors.get, part.get("of", [])):
+                with tensor.path.open("rb") as source:
+                    source.seek(tensor.offset)
+                    read = source.read(tensor.bytes)
+                if "columns" in part:
+                    read = columns(read, tensor, *part["columns"])
+                data += widened(read, tensor.dtype) if part["type"] == "F32" else read
+            file.write(data.ljust(aligned(len(data)), b"\0"))
+
+
+def columns(data, tensor, begin, end):
+    """Columns of each expert's matrix, as rows."""
+    experts, rows, width = tensor.shape
+    _, size = TYPES[tensor.dtype]
+    elements = [data[at:at + size] for at in range(0, len(data), size)]
+    return b"".join(b"".join(elements[expert * rows * width + column:(expert + 1) * rows * width:width])
+                    for expert in range(experts) for column in range(begin, end))
 
 
 class Cursor:

@@ -42,6 +42,7 @@ constexpr ConfigKey kRows[] = {
     {"short_mscale", "real", "null"},
     {"long_mscale", "real", "null"},
     {"alpha", "real?", "null"},
+    {"divisors", "list", "null"},
 };
 
 const ConfigTable &ropeTable() {
@@ -252,6 +253,27 @@ Status scaleProportional(const RopeKeys &keys, std::vector<double> &frequencies)
   return Status();
 }
 
+/// A list of numbers that frequencies are divided by, one each.
+Result<std::vector<double>> readDivisors(const ConfigObject &parameters, std::string_view key,
+                                         size_t frequencies, double most) {
+  MOERT_ASSIGN_OR_RETURN(std::vector<double> divisors, parameters.reals(key, 1e-6, most));
+  if (divisors.size() != frequencies)
+    return parameters.mismatch(key, strCat("a list of ", frequencies,
+                                           " numbers, half of a head's elements; it has ",
+                                           divisors.size()));
+  return divisors;
+}
+
+/// rope_freqs.weight of GGUF files: llama.cpp's converter computes a divisor for each frequency
+/// from llama3, the type that was published. 1e30 is no rotation.
+Status divide(const RopeKeys &keys, std::vector<double> &frequencies) {
+  MOERT_ASSIGN_OR_RETURN(const std::vector<double> divisors,
+                         readDivisors(*keys.parameters, "divisors", frequencies.size(), 1e31));
+  for (size_t i = 0; i < frequencies.size(); ++i)
+    frequencies[i] /= divisors[i];
+  return Status();
+}
+
 /// LongRoPE (Ding et al. 2024, arXiv 2402.13753) as PhiMoE has it: each frequency is divided by a
 /// factor of its own, from one list up to the original length and from another beyond it.
 Status scaleLong(const RopeKeys &keys, std::vector<double> &frequencies, RopeDescription &rope) {
@@ -268,16 +290,10 @@ Status scaleLong(const RopeKeys &keys, std::vector<double> &frequencies, RopeDes
   MOERT_ASSIGN_OR_RETURN(const double longScale, parameters.real("long_mscale", 1e-6, 1e6));
   rope.attentionFactor = static_cast<float>(shortScale);
   rope.longAttentionFactor = static_cast<float>(longScale);
-  const auto readFactors = [&](std::string_view name) -> Result<std::vector<double>> {
-    MOERT_ASSIGN_OR_RETURN(std::vector<double> factors, parameters.reals(name, 1e-6, kMostFactor));
-    if (factors.size() != frequencies.size())
-      return parameters.mismatch(name, strCat("a list of ", frequencies.size(),
-                                              " numbers, half of a head's elements; it has ",
-                                              factors.size()));
-    return factors;
-  };
-  MOERT_ASSIGN_OR_RETURN(const std::vector<double> shorter, readFactors("short_factor"));
-  MOERT_ASSIGN_OR_RETURN(const std::vector<double> longer, readFactors("long_factor"));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<double> shorter,
+                         readDivisors(parameters, "short_factor", frequencies.size(), kMostFactor));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<double> longer,
+                         readDivisors(parameters, "long_factor", frequencies.size(), kMostFactor));
   for (size_t i = 0; i < frequencies.size(); ++i) {
     rope.longInverseFrequencies.push_back(static_cast<float>(frequencies[i] / longer[i]));
     frequencies[i] /= shorter[i];
@@ -298,6 +314,8 @@ Status scale(const RopeKeys &keys, const RopeKind &kind, std::vector<double> &fr
     return scaleProportional(keys, frequencies);
   if (keys.type == "llama3")
     return scaleLlama3(keys, frequencies);
+  if (keys.type == "divided")
+    return divide(keys, frequencies);
   if (keys.type == "yarn") {
     if (keys.theta <= 1)
       return keys.holder("rope_theta").mismatch("rope_theta", "more than 1 with YaRN");

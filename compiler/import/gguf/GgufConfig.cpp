@@ -21,6 +21,9 @@ namespace {
 constexpr uint64_t kMaxNumber = UINT32_MAX;
 constexpr uint64_t kMaxLayers = 1024;
 constexpr double kDefaultTheta = 10000;
+/// Llama-4 Maverick, whose queries and keys have no norm, is known by its experts. Source:
+/// llama.cpp, llama-model.cpp.
+constexpr uint64_t kMaverickExperts = 128;
 /// A divisor of a frequency that stands for no rotation; llama.cpp's converter writes 1e30.
 constexpr float kUnrotated = 1e29F;
 
@@ -55,6 +58,8 @@ public:
     config["model_type"] = family.modelType;
     MOERT_RETURN_IF_ERROR(takeKeys(commonGgufKeys()));
     MOERT_RETURN_IF_ERROR(takeKeys(family.keys));
+    for (const GgufFlag &flag : family.flags)
+      config[std::string(flag.config)] = shards.find(strCat("blk.0.", flag.tensor)).has_value();
     MOERT_RETURN_IF_ERROR(setLayers());
     MOERT_RETURN_IF_ERROR(setVocabulary());
     MOERT_RETURN_IF_ERROR(setRope());
@@ -67,6 +72,8 @@ public:
     }
     if (!family.keys.empty() && family.keys.front().gguf.starts_with("ssm."))
       MOERT_RETURN_IF_ERROR(setDeltaNets());
+    if (family.architecture == "llama4")
+      config["use_qk_norm"] = config["num_experts"] != kMaverickExperts;
     if (family.architecture == "gpt-oss" && config.contains("rope_scaling"))
       config["rope_scaling"]["truncate"] = false;
     return std::move(config);
@@ -183,6 +190,13 @@ private:
     MOERT_ASSIGN_OR_RETURN(const double theta, real("rope.freq_base", kDefaultTheta));
     config["rope_theta"] = theta;
     const std::string type = textAt(keys, fullName("rope.scaling.type")).value_or("none");
+    if (family.architecture != "gemma4" && shards.find("rope_freqs.weight")) {
+      if (type != "none")
+        return mismatch("rope.scaling.type", "none beside a tensor rope_freqs.weight");
+      MOERT_ASSIGN_OR_RETURN(const std::vector<float> divisors, rotationDivisors());
+      config["rope_scaling"] = {{"rope_type", "divided"}, {"divisors", divisors}};
+      return Status();
+    }
     if (type == "none")
       return Status();
     if (type != "linear" && type != "yarn")
@@ -310,27 +324,34 @@ private:
     return Status();
   }
 
-  /// The part of the frequencies that rope_freqs.weight, their divisors, leaves.
+  /// The part of the frequencies that rope_freqs.weight leaves.
   Result<double> rotatedPart() const {
-    const auto found = shards.find("rope_freqs.weight");
-    if (!found)
+    if (!shards.find("rope_freqs.weight"))
       return 1.0;
+    MOERT_ASSIGN_OR_RETURN(const std::vector<float> divisors, rotationDivisors());
+    const auto end =
+        std::find_if(divisors.begin(), divisors.end(), [](float divisor) { return divisor != 1; });
+    if (!std::all_of(end, divisors.end(), [](float divisor) { return divisor >= kUnrotated; }))
+      return invalidInput(divisorsName(), ": found divisors of frequencies other than 1 and 1e30, "
+                                          "expected only these");
+    return static_cast<double>(end - divisors.begin()) / static_cast<double>(divisors.size());
+  }
+
+  std::string divisorsName() const { return strCat(fileName, ": tensor \"rope_freqs.weight\""); }
+
+  /// What the frequencies of rotation are divided by.
+  Result<std::vector<float>> rotationDivisors() const {
+    const auto found = shards.find("rope_freqs.weight");
     const StoredTensor &tensor = *found->tensor;
-    const std::string subject = strCat(fileName, ": tensor \"rope_freqs.weight\"");
     if (tensor.type != TensorType::kF32 || tensor.shape.size() != 1 ||
         tensor.shape[0] > kMaxNumber / sizeof(float))
-      return invalidInput(subject, ": found ", tensorTypeName(tensor.type), " ",
+      return invalidInput(divisorsName(), ": found ", tensorTypeName(tensor.type), " ",
                           shapeText(tensor.shape), ", expected F32 and one dimension");
     std::vector<float> divisors(tensor.shape[0]);
     const ShardFile &shard = shards[found->shard];
     MOERT_RETURN_IF_ERROR(shard.read(shard.header().dataOffset + tensor.begin,
                                      std::as_writable_bytes(std::span(divisors))));
-    const auto end =
-        std::find_if(divisors.begin(), divisors.end(), [](float divisor) { return divisor != 1; });
-    if (!std::all_of(end, divisors.end(), [](float divisor) { return divisor >= kUnrotated; }))
-      return invalidInput(subject, ": found divisors of frequencies other than 1 and 1e30, "
-                                   "expected only these");
-    return static_cast<double>(end - divisors.begin()) / static_cast<double>(divisors.size());
+    return divisors;
   }
 
   const GgufFamily &family;

@@ -25,6 +25,8 @@ constexpr std::array kOuterTensors = {
     GgufTensorName{"token_embd.weight", "model.embed_tokens.weight"},
     GgufTensorName{"output_norm.weight", "model.norm.weight"},
     GgufTensorName{"output.weight", "lm_head.weight"},
+    // A buffer, whose values are a part of the config.
+    GgufTensorName{"rope_freqs.weight", "model.rotary_emb.inv_freq"},
 };
 
 constexpr std::array kCommonTensors = {
@@ -112,6 +114,84 @@ constexpr std::array kDeepSeekTensors = {
     GgufTensorName{"ffn_gate_shexp.weight", "mlp.shared_experts.gate_proj.weight"},
     GgufTensorName{"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
     GgufTensorName{"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"},
+};
+
+/// GLM-4.5 and dots.llm1.
+constexpr std::array kSharedExpertsKeys = {
+    GgufKey{"leading_dense_block_count", "first_k_dense_replace"},
+    GgufKey{"expert_count", "n_routed_experts"},
+    GgufKey{"expert_group_count", "n_group"},
+    GgufKey{"expert_group_used_count", "topk_group"},
+    GgufKey{"expert_shared_count", "n_shared_experts"},
+    GgufKey{"expert_weights_norm", "norm_topk_prob"},
+    GgufKey{"expert_weights_scale", "routed_scaling_factor"},
+};
+
+constexpr std::array kDots1Tensors = {
+    GgufTensorName{"ffn_gate_shexp.weight", "mlp.shared_experts.gate_proj.weight"},
+    GgufTensorName{"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
+    GgufTensorName{"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"},
+};
+
+constexpr std::array kGlm4Tensors = {
+    kDots1Tensors[0],
+    kDots1Tensors[1],
+    kDots1Tensors[2],
+    GgufTensorName{"post_attention_norm.weight", "post_attention_layernorm.weight"},
+};
+
+constexpr std::array kGlm4Flags = {
+    GgufFlag{"attn_q.bias", "attention_bias"},
+    GgufFlag{"attn_q_norm.weight", "use_qk_norm"},
+};
+
+constexpr std::array kErnieKeys = {
+    GgufKey{"expert_count", "moe_num_experts"},
+    GgufKey{"expert_used_count", "moe_k"},
+    GgufKey{"expert_shared_count", "moe_num_shared_experts"},
+    GgufKey{"interleave_moe_layer_step", "moe_layer_interval"},
+    GgufKey{"leading_dense_block_count", "moe_layer_start_index"},
+};
+
+constexpr std::array kErnieTensors = {
+    kDots1Tensors[0],
+    kDots1Tensors[1],
+    kDots1Tensors[2],
+    GgufTensorName{"exp_probs_b.bias", "mlp.moe_statics.e_score_correction_bias"},
+};
+
+constexpr std::array kMiniMaxKeys = {
+    GgufKey{"expert_count", "num_local_experts"},
+    GgufKey{"expert_feed_forward_length", "intermediate_size"},
+    GgufKey{"rope.dimension_count", "rotary_dim"},
+};
+
+constexpr std::array kMiniMaxTensors = {
+    GgufTensorName{"ffn_gate_inp.weight", "block_sparse_moe.gate.weight"},
+    GgufTensorName{"exp_probs_b.bias", "block_sparse_moe.e_score_correction_bias"},
+    GgufTensorName{"ffn_gate_exps.weight", "block_sparse_moe.experts.gate_up_proj",
+                   LineOrder::kStacked, "ffn_up_exps.weight"},
+    GgufTensorName{"ffn_down_exps.weight", "block_sparse_moe.experts.down_proj"},
+};
+
+constexpr std::array kLlama4Keys = {
+    GgufKey{"expert_feed_forward_length", "intermediate_size"},
+    GgufKey{"feed_forward_length", "intermediate_size_mlp"},
+    GgufKey{"interleave_moe_layer_step", "interleave_moe_layer_step"},
+};
+
+constexpr std::array kLlama4Tensors = {
+    GgufTensorName{"ffn_gate.weight", "feed_forward.gate_proj.weight"},
+    GgufTensorName{"ffn_up.weight", "feed_forward.up_proj.weight"},
+    GgufTensorName{"ffn_down.weight", "feed_forward.down_proj.weight"},
+    GgufTensorName{"ffn_gate_inp.weight", "feed_forward.router.weight"},
+    GgufTensorName{"ffn_gate_exps.weight", "feed_forward.experts.gate_up_proj", LineOrder::kStacked,
+                   "ffn_up_exps.weight", true},
+    GgufTensorName{"ffn_down_exps.weight", "feed_forward.experts.down_proj", LineOrder::kSame, "",
+                   true},
+    GgufTensorName{"ffn_gate_shexp.weight", "feed_forward.shared_expert.gate_proj.weight"},
+    GgufTensorName{"ffn_up_shexp.weight", "feed_forward.shared_expert.up_proj.weight"},
+    GgufTensorName{"ffn_down_shexp.weight", "feed_forward.shared_expert.down_proj.weight"},
 };
 
 constexpr std::array kGptOssKeys = {
@@ -215,8 +295,6 @@ constexpr std::array kGemma4Keys = {
 };
 
 constexpr std::array kGemma4Tensors = {
-    // A buffer, whose values are a part of the config.
-    GgufTensorName{"rope_freqs.weight", "model.rotary_emb.inv_freq"},
     GgufTensorName{"post_attention_norm.weight", "post_attention_layernorm.weight"},
     GgufTensorName{"ffn_norm.weight", "pre_feedforward_layernorm.weight"},
     GgufTensorName{"post_ffw_norm_1.weight", "post_feedforward_layernorm_1.weight"},
@@ -238,14 +316,21 @@ constexpr std::array kFamilies = {
                R"({"q_lora_rank": null, "norm_topk_prob": false, "n_group": 1, "topk_group": 1,
                    "n_shared_experts": 0, "routed_scaling_factor": 1.0,
                    "first_k_dense_replace": 0})"},
+    GgufFamily{"dots1", "dots1", kSharedExpertsKeys, kDots1Tensors,
+               R"({"n_group": 1, "topk_group": 1})"},
+    GgufFamily{"ernie4_5-moe", "ernie4_5_moe", kErnieKeys, kErnieTensors},
     GgufFamily{"gemma4", "gemma4_text", kGemma4Keys, kGemma4Tensors,
                R"({"enable_moe_block": true, "attention_k_eq_v": true,
                    "final_logit_softcapping": 30.0, "hidden_size_per_layer_input": 0,
                    "num_kv_shared_layers": 0})"},
+    GgufFamily{"glm4moe", "glm4_moe", kSharedExpertsKeys, kGlm4Tensors,
+               R"({"n_group": 1, "topk_group": 1})", kGlm4Flags},
     GgufFamily{"gpt-oss", "gpt_oss", kGptOssKeys, kGptOssTensors},
     GgufFamily{"granitemoe", "granitemoe", kGraniteKeys, kGraniteTensors},
     GgufFamily{"lfm2moe", "lfm2_moe", kLfm2Keys, kLfm2Tensors, R"({"num_dense_layers": 0})"},
     GgufFamily{"llama", "mixtral", {}, kMixtralTensors},
+    GgufFamily{"llama4", "llama4_text", kLlama4Keys, kLlama4Tensors},
+    GgufFamily{"minimax-m2", "minimax_m2", kMiniMaxKeys, kMiniMaxTensors},
     GgufFamily{"olmoe", "olmoe", {}, {}},
     GgufFamily{"qwen2moe", "qwen2_moe", {}, {}},
     GgufFamily{"qwen35moe", "qwen3_5_moe_text", kGatedKeys, kQwen35Tensors,

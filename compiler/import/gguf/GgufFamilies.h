@@ -17,6 +17,11 @@ struct GgufKey {
   bool isRequired = true; // Unless the family's constants have the key of config.json.
 };
 
+/// A flag of config.json that is set where the first layer has a tensor.
+struct GgufFlag {
+  std::string_view tensor, config;
+};
+
 /// How the published tensor's rows (or columns) lie in the file's.
 enum class LineOrder {
   kSame,
@@ -46,6 +51,7 @@ struct GgufFamily {
   std::span<const GgufTensorName> tensors;
   /// Keys of config.json that no key of the file gives, as JSON.
   std::string_view constants = "{}";
+  std::span<const GgufFlag> flags = {};
 };
 
 std::span<const GgufFamily> ggufFamilies();

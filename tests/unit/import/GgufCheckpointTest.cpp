@@ -274,8 +274,12 @@ TEST_CASE("files that are no model of a supported family are refused by name") {
   file.keys.erase(file.keys.begin() + 6); // expert_used_count
   checkRefused(importStatusOf(file), {"\"llama.expert_used_count\"", "no such key"});
   file = tinyLlama();
+  file.addTensor("rope_freqs.weight", {3});
+  checkRefused(importStatusOf(file), {"divisors", "half of a head's elements; it has 3"});
+  file = tinyLlama();
   file.addTensor("rope_freqs.weight", {2});
-  checkRefused(importStatusOf(file), {"\"rope_freqs.weight\"", "does not use"});
+  file.add("llama.rope.scaling.type", "yarn");
+  checkRefused(importStatusOf(file), {"\"llama.rope.scaling.type\"", "none beside"});
   file = tinyLlama();
   file.tensors.pop_back();
   checkRefused(importStatusOf(file), {"down_proj"});

@@ -61,6 +61,16 @@ TEST_CASE("linear scaling divides every frequency") {
     CHECK(isClose(description.inverseFrequencies[static_cast<size_t>(i)], plain(1e4L, i, 16) / 4));
 }
 
+TEST_CASE("divisors divide a frequency each") {
+  const RopeDescription description = rope(
+      R"({"rope_theta":10000,"rope_scaling":{"rope_type":"divided","divisors":[1,1.5,8,1e30]}})",
+      8);
+  const long double divisors[] = {1, 1.5, 8, 1e30L};
+  for (int i = 0; i < 4; ++i)
+    CHECK(isClose(description.inverseFrequencies[static_cast<size_t>(i)],
+                  plain(1e4L, i, 8) / divisors[i]));
+}
+
 TEST_CASE("llama3 scaling keeps short waves, divides long ones and blends between") {
   const RopeDescription description = rope(
       R"({"rope_theta":10000,"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":1,)"
@@ -262,10 +272,9 @@ TEST_CASE("the length of the training is outside of the object, or inside, or al
         R"("rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4)"}) {
     CAPTURE(scaling);
     const auto scaled = [&](const std::string &outer, const std::string &inner) {
-      return rope(R"({"rope_theta":10000,"max_position_embeddings":64)" + outer +
-                      R"(,"rope_scaling":{)" + scaling + inner + "}}",
-                  32)
-          .inverseFrequencies;
+      const std::string text = moert::strCat(R"({"rope_theta":10000,"max_position_embeddings":64)",
+                                             outer, R"(,"rope_scaling":{)", scaling, inner, "}}");
+      return rope(text, 32).inverseFrequencies;
     };
     const std::string key = R"(,"original_max_position_embeddings":)";
     CHECK(scaled(key + "16", key + "32") == scaled("", key + "16"));
