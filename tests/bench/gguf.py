@@ -5,6 +5,7 @@ model file are.
 Standard library only: weights are copied unchanged, tensor by tensor; tensors that llama.cpp needs in float32 are widened.
 """
 import array
+import base64
 import json
 import re
 import struct
@@ -130,29 +131,31 @@ def convert(folder, output):
 
 def assemble(header, parts, folder, output):
     """Writes a model file whose keys and list of tensors are the bytes of `header`. For each tensor, `parts` has its type and
-    either its values, or the checkpoint's tensors that follow one another in it: of each expert, columns begin to end, if given."""
+    either its bytes, or the checkpoint's tensors that follow one another in it; rows or columns, if given, of each matrix."""
     tensors = checkpoint_tensors(folder)
     with open(output, "wb") as file:
         file.write(Path(header).read_bytes())
         for part in parts:
-            data = struct.pack(f"<{len(part.get('values', []))}f", *part.get("values", []))
+            data = base64.b64decode(part.get("base64", ""))
             for tensor in map(tensors.get, part.get("of", [])):
                 with tensor.path.open("rb") as source:
                     source.seek(tensor.offset)
-                    read = source.read(tensor.bytes)
-                if "columns" in part:
-                    read = columns(read, tensor, *part["columns"])
+                    read = cut(source.read(tensor.bytes), tensor, part)
                 data += widened(read, tensor.dtype) if part["type"] == "F32" else read
             file.write(data.ljust(aligned(len(data)), b"\0"))
 
 
-def columns(data, tensor, begin, end):
-    """Columns of each expert's matrix, as rows."""
-    experts, rows, width = tensor.shape
-    _, size = TYPES[tensor.dtype]
+def cut(data, tensor, part):
+    """Rows of each matrix, or columns as rows; without a choice, all."""
+    (begin, end), (_, size) = part.get("rows", part.get("columns", (0, 0))), TYPES[tensor.dtype]
+    if end == 0:
+        return data
+    rows, width = tensor.shape[-2:]
     elements = [data[at:at + size] for at in range(0, len(data), size)]
-    return b"".join(b"".join(elements[expert * rows * width + column:(expert + 1) * rows * width:width])
-                    for expert in range(experts) for column in range(begin, end))
+    matrices = [elements[at:at + rows * width] for at in range(0, len(elements), rows * width)]
+    if "rows" in part:
+        return b"".join(b"".join(matrix[begin * width:end * width]) for matrix in matrices)
+    return b"".join(b"".join(matrix[column::width]) for matrix in matrices for column in range(begin, end))
 
 
 class Cursor:

@@ -228,11 +228,15 @@ std::vector<GluDescription> fusedExperts(const std::string &gateUp, const std::s
   for (uint32_t expert = 0; expert < count; ++expert) {
     GluDescription &network = experts[expert];
     network.activation = kind.activation;
-    network.gate.weight = matrixSource(gateUp, kind.width, kind.hidden);
     network.up.weight = matrixSource(gateUp, kind.width, kind.hidden);
-    network.up.weight.firstRow = kind.width;
+    if (network.hasGate()) {
+      network.gate.weight = network.up.weight;
+      network.up.weight.firstRow = kind.width;
+    }
     network.down.weight = matrixSource(down, kind.hidden, kind.width);
-    network.gate.weight.index = network.up.weight.index = network.down.weight.index = expert;
+    for (LinearDescription *linear : {&network.gate, &network.up, &network.down})
+      if (!linear->weight.tensor.empty())
+        linear->weight.index = expert;
   }
   return experts;
 }
@@ -240,9 +244,11 @@ std::vector<GluDescription> fusedExperts(const std::string &gateUp, const std::s
 Result<std::vector<GluDescription>> describeExperts(const ArchitectureInput &input,
                                                     const std::string &prefix, const GluKind &kind,
                                                     uint32_t count) {
-  const std::string fusedGateUp = prefix + "gate_up_proj", fusedDown = prefix + "down_proj";
+  const bool hasGate = moert::hasGate(kind.activation.kind);
+  const std::string fusedGateUp = prefix + (hasGate ? "gate_up_proj" : "up_proj"),
+                    fusedDown = prefix + "down_proj";
   const bool isFused = input.hasTensor(fusedGateUp);
-  if (isFused && input.hasTensor(strCat(prefix, "0.", kind.names.gate, ".weight")))
+  if (isFused && input.hasTensor(strCat(prefix, "0.", kind.names.up, ".weight")))
     return invalidInput(
         "found tensor ", quoted(fusedGateUp),
         " as well as tensors of single experts, expected only one of the two layouts");

@@ -148,8 +148,8 @@ GluDescription gluNetwork(const std::string &prefix, const GluKind &kind);
 RouterDescription softmaxRouter(const DecoderConfig &decoder, const RoutedConfig &routed,
                                 const std::string &prefix);
 
-/// Experts in two tensors: gateUp [E, 2 * width, hidden] (gate's rows first) and down [E, hidden,
-/// width].
+/// Experts in two tensors: gateUp [E, 2 * width, hidden] (gate's rows first; without a gate, [E,
+/// width, hidden]) and down [E, hidden, width].
 std::vector<GluDescription> fusedExperts(const std::string &gateUp, const std::string &down,
                                          const GluKind &kind, uint32_t count);
 

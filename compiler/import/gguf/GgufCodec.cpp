@@ -4,6 +4,8 @@
 #include "compiler/import/codecs/GgmlBlocks.h"
 
 #include <array>
+#include <functional>
+#include <numeric>
 #include <set>
 
 namespace moec {
@@ -18,7 +20,7 @@ namespace {
 using Line = RowView::Line;
 using Lines = std::vector<Line>;
 
-constexpr std::string_view kLayer = "blk.", kPublishedLayer = "model.layers.";
+constexpr std::string_view kLayer = "blk.", kModel = "model.";
 
 /// Far above any model's, low enough to list them.
 constexpr uint64_t kMostLines = 1 << 24;
@@ -40,7 +42,8 @@ std::string_view layerOf(std::string_view name, std::string_view prefix) {
 class GgufCodec final : public WeightCodec {
 public:
   GgufCodec(const GgufFamily &kind, const HeadCounts &heads, std::string types)
-      : family(kind), counts(heads), typesText(std::move(types)) {}
+      : family(kind), publishedLayer(strCat(kind.prefix, "layers.")), counts(heads),
+        typesText(std::move(types)) {}
 
   std::string text() const override { return typesText.empty() ? "" : strCat("GGUF, ", typesText); }
 
@@ -49,16 +52,19 @@ public:
     const GgufTensorName *const name = find(stored.name);
     if (!name)
       return std::nullopt;
-    return layer.empty() ? std::string(name->published)
-                         : strCat(kPublishedLayer, layer, name->published);
+    if (!layer.empty())
+      return strCat(publishedLayer, layer, name->published);
+    return name->published.starts_with(kModel)
+               ? strCat(family.prefix, name->published.substr(kModel.size()))
+               : std::string(name->published);
   }
 
   std::vector<std::string> companions(std::string_view plain) const override {
-    const std::string_view layer = layerOf(plain, kPublishedLayer);
+    const std::string_view layer = layerOf(plain, publishedLayer);
     std::vector<std::string> names;
     if (layer.empty())
       return names;
-    const std::string_view published = plain.substr(kPublishedLayer.size() + layer.size());
+    const std::string_view published = plain.substr(publishedLayer.size() + layer.size());
     for (const auto &rows : {family.tensors, commonGgufTensors()})
       for (const GgufTensorName &name : rows)
         if (name.published == published && !name.second.empty())
@@ -91,20 +97,24 @@ public:
   }
 
 private:
+  /// nullptr also for the second part of a tensor.
   const GgufTensorName *find(std::string_view tensor) const {
     const std::string_view layer = layerOf(tensor, kLayer);
     const std::string_view wanted =
         layer.empty() ? tensor : tensor.substr(kLayer.size() + layer.size());
     for (const auto &rows :
          {family.tensors, layer.empty() ? outerGgufTensors() : commonGgufTensors()})
-      for (const GgufTensorName &name : rows)
+      for (const GgufTensorName &name : rows) {
+        if (name.second == wanted)
+          return nullptr;
         if (name.tensor == wanted && isOuter(name) == layer.empty())
           return &name;
+      }
     return nullptr;
   }
 
   static bool isOuter(const GgufTensorName &name) {
-    return name.published.starts_with("model.") || name.published.starts_with("lm_head.");
+    return name.published.starts_with(kModel) || name.published.starts_with("lm_head.");
   }
 
   static Status addPiece(const StoredTensors &stored, const TensorLocation &location,
@@ -114,9 +124,6 @@ private:
       return invalidInput(stored.subject(location), ": found type ", tensorTypeName(tensor.type),
                           ", which is not read; expected F32, F16, BF16, or a quantized type of ",
                           "ggml other than NVFP4");
-    if (tensor.shape.size() > 3)
-      return invalidInput(stored.subject(location), ": found shape ", shapeText(tensor.shape),
-                          ", expected up to 3 dimensions");
     view.pieces.push_back({location,
                            tensor.shape.size() == 1 ? 1 : tensor.shape[tensor.shape.size() - 2],
                            tensor.shape.back()});
@@ -133,10 +140,18 @@ private:
               : strCat(" beside ", shapeText(weight.view->pieces[1].location.tensor->shape)),
           ", expected ", expected);
     };
+    if (order == LineOrder::kVector || order == LineOrder::kTaps) {
+      flatten(order == LineOrder::kTaps ? codes.tensor->shape.back() : 0, weight);
+      return Status();
+    }
+    if (codes.tensor->shape.size() > 3)
+      return refuse("up to 3 dimensions");
     if (order != LineOrder::kSame && std::max(weight.rows, weight.cols) > kMostLines)
       return refuse(strCat("at most ", kMostLines, " rows and columns"));
     switch (order) {
     case LineOrder::kSame:
+    case LineOrder::kVector:
+    case LineOrder::kTaps:
       return Status();
     case LineOrder::kStacked:
     case LineOrder::kInterleaved:
@@ -154,6 +169,18 @@ private:
       return tile(weight.cols, weight.view->cols) ? Status() : refuse("columns of value heads");
     }
     return Status();
+  }
+
+  /// Rows of `cols` elements, whatever the dimensions are; 0: one row, a vector.
+  static void flatten(uint64_t cols, CodedWeight &weight) {
+    RowView::Piece &piece = weight.view->pieces.front();
+    const std::vector<uint64_t> &shape = piece.location.tensor->shape;
+    const uint64_t count =
+        std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
+    weight.matrices.reset();
+    weight.cols = piece.cols = cols == 0 ? count : cols;
+    weight.rows = piece.rows = count / weight.cols;
+    weight.isVector = cols == 0;
   }
 
   /// gate and up in one tensor. Interleaved vectors of all experts are interleaved themselves.
@@ -251,6 +278,7 @@ private:
   }
 
   const GgufFamily &family;
+  std::string publishedLayer; // Before the number of a layer.
   HeadCounts counts;
   std::string typesText;
 };

@@ -63,15 +63,23 @@ public:
     MOERT_RETURN_IF_ERROR(setLayers());
     MOERT_RETURN_IF_ERROR(setVocabulary());
     MOERT_RETURN_IF_ERROR(setRope());
-    if (family.architecture == "deepseek2") {
+    if (value("attention.kv_lora_rank")) {
       MOERT_RETURN_IF_ERROR(setLatentAttention());
     } else if (family.architecture == "gemma4") {
       MOERT_RETURN_IF_ERROR(setGemmaLayers());
     } else {
       MOERT_RETURN_IF_ERROR(setHeads());
     }
+    if (!family.keylessLayer.empty())
+      MOERT_RETURN_IF_ERROR(setLayerTypes());
+    if (family.keylessLayer == "mamba")
+      MOERT_RETURN_IF_ERROR(setMamba());
     if (!family.keys.empty() && family.keys.front().gguf.starts_with("ssm."))
       MOERT_RETURN_IF_ERROR(setDeltaNets());
+    if (family.architecture == "deepseek2")
+      MOERT_RETURN_IF_ERROR(setDeepSeekRouter());
+    if (value("attention.indexer.types"))
+      MOERT_RETURN_IF_ERROR(setIndexers());
     if (family.architecture == "llama4")
       config["use_qk_norm"] = config["num_experts"] != kMaverickExperts;
     if (family.architecture == "gpt-oss" && config.contains("rope_scaling"))
@@ -245,16 +253,41 @@ private:
     MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> kvHeads,
                            perLayer("attention.head_count_kv"));
     const uint64_t most = *std::max_element(kvHeads.begin(), kvHeads.end());
-    config["num_key_value_heads"] = most;
-    const bool mayConvolve = family.architecture == "lfm2moe";
-    Json types = Json::array();
-    for (const uint64_t count : kvHeads) {
-      if (count != most && (count != 0 || !mayConvolve))
+    for (const uint64_t count : kvHeads)
+      if (count != most && (count != 0 || family.keylessLayer.empty()))
         return mismatch("attention.head_count_kv", "the same number for all layers");
-      types.push_back(count == 0 ? "conv" : "full_attention");
-    }
-    if (mayConvolve)
-      config["layer_types"] = types;
+    config["num_key_value_heads"] = most;
+    return Status();
+  }
+
+  /// A layer has no key heads, or it is a network without a mixer.
+  Status setLayerTypes() {
+    MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> kvHeads,
+                           perLayer("attention.head_count_kv"));
+    Json &types = config["layer_types"] = Json::array();
+    for (const uint64_t count : kvHeads)
+      types.push_back(count == 0 ? family.keylessLayer : "full_attention");
+    const Json *const widths = value("feed_forward_length");
+    if (!widths || !widths->is_array())
+      return Status();
+    MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> list, perLayer("feed_forward_length"));
+    for (uint64_t layer = 0; layer < layers; ++layer)
+      if (list[layer] != 0)
+        types[layer] = "moe";
+    config.erase("intermediate_size");
+    return Status();
+  }
+
+  Status setMamba() {
+    MOERT_ASSIGN_OR_RETURN(const uint64_t heads, integer("ssm.time_step_rank"));
+    MOERT_ASSIGN_OR_RETURN(const uint64_t inner, integer("ssm.inner_size"));
+    MOERT_ASSIGN_OR_RETURN(const uint64_t hidden, integer("embedding_length"));
+    if (heads == 0 || hidden == 0 || inner % heads != 0)
+      return mismatch("ssm.inner_size", "a multiple of ssm.time_step_rank");
+    config["mamba_head_dim"] = inner / heads;
+    config["mamba_expand"] = inner / hidden;
+    const Json *const rotates = value("rope.scaling.finetuned");
+    config["position_embedding_type"] = rotates && *rotates == true ? "rope" : "nope";
     return Status();
   }
 
@@ -269,6 +302,10 @@ private:
       return mismatch("rope.dimension_count", strCat("less than a head's ", keyDim, " elements"));
     config["qk_nope_head_dim"] = keyDim - rotated;
     config["num_key_value_heads"] = config["num_attention_heads"];
+    return Status();
+  }
+
+  Status setDeepSeekRouter() {
     MOERT_ASSIGN_OR_RETURN(const uint64_t gating, integer("expert_gating_func", 1));
     if (gating != 1 && gating != 2)
       return mismatch("expert_gating_func", "1 (softmax) or 2 (sigmoid)");
@@ -276,6 +313,16 @@ private:
       config["model_type"] = "deepseek_v3";
     else
       config["topk_method"] = config["n_group"] == 1 ? "greedy" : "group_limited_greedy";
+    return Status();
+  }
+
+  /// Layers whose indexer chooses the tokens, and those that take its last choice.
+  Status setIndexers() {
+    MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> chooses,
+                           perLayer("attention.indexer.types"));
+    Json &types = config["indexer_types"] = Json::array();
+    for (const uint64_t flag : chooses)
+      types.push_back(flag != 0 ? "full" : "shared");
     return Status();
   }
 

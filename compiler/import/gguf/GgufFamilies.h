@@ -32,6 +32,8 @@ enum class LineOrder {
   kKeyHeads,     // Per key head, its query, key and values of `tensor`, then gates of `second`.
   kTiledHeads,   // The last rows are those of value heads: head v has key head v % key heads
   kTiledColumns, // instead of v / (heads per key head). Or columns.
+  kVector,       // A vector, whatever its dimensions.
+  kTaps,         // The taps of each channel, which has a dimension of its own.
 };
 
 /// Names of a layer's tensors are those after "blk.N." and "model.layers.N.".
@@ -52,6 +54,10 @@ struct GgufFamily {
   /// Keys of config.json that no key of the file gives, as JSON.
   std::string_view constants = "{}";
   std::span<const GgufFlag> flags = {};
+  /// In layer_types, layers that keep no keys and values; empty: all layers have attention.
+  std::string_view keylessLayer = {};
+  /// What the published names begin with instead of "model.".
+  std::string_view prefix = "model.";
 };
 
 std::span<const GgufFamily> ggufFamilies();
