@@ -69,7 +69,7 @@ class GgufTest(E2eTest):
                                for each in (file, case))
                 self.assertEqual(list(got["experts"].values), list(wanted["experts"].values))
                 # The file's decays are rounded: -exp(A_log).
-                tolerance = 1e-6 if any("ssm_a" in part["tensor"] for part in made["tensors"]) else 0
+                tolerance = 1e-5 if any("ssm_a" in part["tensor"] for part in made["tensors"]) else 0
                 logits = wanted["logits"].values
                 self.assertLessEqual(test_golden.largest_difference(got["logits"].values, logits), tolerance * max(map(abs, logits)))
 
