@@ -56,6 +56,9 @@ const std::array kFamilies = {
     Family{"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", describeQwen35Moe, kQwen35MoeTextKeys},
     Family{"qwen3_moe", "Qwen3MoeForCausalLM", describeQwen3Moe, kQwen3MoeKeys},
     Family{"qwen3_next", "Qwen3NextForCausalLM", describeQwen3Next, kQwen3NextKeys},
+    Family{"qwen3_omni_moe", "Qwen3OmniMoeForConditionalGeneration", describeQwen3OmniMoe,
+           kQwen3OmniMoeTextKeys, kQwen3OmniMoeKeys, "qwen3_omni_moe_text",
+           "Qwen3OmniMoeForConditionalGeneration", "thinker_config"},
     Family{"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", describeQwen3VlMoe,
            kQwen3VlMoeTextKeys, kQwen3VlMoeKeys, "qwen3_vl_moe_text"},
 };
@@ -86,7 +89,11 @@ Status checkClass(const ConfigObject &config, const Family &family) {
 
 /// The text model's config inside `outer`.
 static Result<ConfigObject> textConfigOf(const ConfigObject &outer, const Family &family) {
-  MOERT_ASSIGN_OR_RETURN(ConfigObject text, outer.object("text_config"));
+  ConfigObject holder = outer;
+  if (!family.textHolder.empty()) {
+    MOERT_ASSIGN_OR_RETURN(holder, outer.object(family.textHolder));
+  }
+  MOERT_ASSIGN_OR_RETURN(ConfigObject text, holder.object("text_config"));
   if (text.has("model_type")) {
     MOERT_ASSIGN_OR_RETURN(const std::string type, text.string("model_type"));
     if (type != family.textType)

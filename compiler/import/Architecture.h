@@ -39,6 +39,7 @@ struct Family {
   ConfigKeys outerKeys = {};              ///< Not empty: `keys` are those of text_config,
   std::string_view textType = {};         ///< whose model_type is this.
   std::string_view otherName = className; ///< As transformers' own class is called.
+  std::string_view textHolder = {};       ///< Not empty: the object that holds text_config.
 };
 
 /// All families, ascending by model_type.

@@ -37,6 +37,8 @@ extern const ConfigKeys kPhiMoeKeys;
 extern const ConfigKeys kQwen2MoeKeys;
 extern const ConfigKeys kQwen3MoeKeys;
 extern const ConfigKeys kQwen3NextKeys;
+extern const ConfigKeys kQwen3OmniMoeKeys;
+extern const ConfigKeys kQwen3OmniMoeTextKeys;
 extern const ConfigKeys kQwen3VlMoeKeys;
 extern const ConfigKeys kQwen3VlMoeTextKeys;
 extern const ConfigKeys kQwen35MoeKeys;
@@ -71,6 +73,7 @@ moert::Result<ModelDescription> describePhiMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3Next(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeQwen3OmniMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3VlMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input);
 

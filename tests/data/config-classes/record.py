@@ -23,9 +23,9 @@ VERSION = "5.24.0"
 MODEL_TYPES = {
     name: name for name in (
         "bailing_hybrid deepseek_v2 deepseek_v3 deepseek_v32 dots1 ernie4_5_moe flex_olmo gemma4_text glm4_moe glm4_moe_lite glm_moe_dsa gpt_oss granitemoe granitemoehybrid "
-        "hunyuan_v1_moe jamba kimi_linear lfm2_moe llama4_text minimax_m2 mixtral nemotron_h olmoe phimoe qwen2_moe qwen3_5_moe_text qwen3_moe qwen3_next qwen3_vl_moe_text").split()
+        "hunyuan_v1_moe jamba kimi_linear lfm2_moe llama4_text minimax_m2 mixtral nemotron_h olmoe phimoe qwen2_moe qwen3_5_moe_text qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_vl_moe_text").split()
 }
-OUTER = ("gemma4", "llama4", "qwen3_5_moe", "qwen3_vl_moe")
+OUTER = ("gemma4", "llama4", "qwen3_5_moe", "qwen3_omni_moe", "qwen3_vl_moe")
 
 
 def plain(value):
@@ -75,7 +75,8 @@ def main():
         if cls.attribute_map:
             entry["aliases"] = dict(sorted(cls.attribute_map.items()))
         if model_type in OUTER:
-            entry["textType"] = cls.sub_configs["text_config"].model_type
+            holder = cls.sub_configs.get("thinker_config", cls)
+            entry["textType"] = holder.sub_configs["text_config"].model_type
         else:
             entry["rope"] = getattr(cls(), "rope_parameters", None) or {"rope_type": "default"}
             entry["theta"] = getattr(cls, "rope_theta", None) or getattr(cls, "default_theta", 10000.0)

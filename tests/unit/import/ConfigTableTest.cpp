@@ -38,7 +38,7 @@ std::string_view textTypeOf(const Family &family) {
 
 /// Keys of published files that the class of transformers does not name: those of the authors' own
 /// code, and those that the class takes out of its arguments.
-constexpr std::array<std::string_view, 42> kUnnamed = {"attention_head_dim",
+constexpr std::array<std::string_view, 43> kUnnamed = {"attention_head_dim",
                                                        "attn_output_gate",
                                                        "first_k_dense_replace",
                                                        "full_attention_interval",
@@ -73,6 +73,7 @@ constexpr std::array<std::string_view, 42> kUnnamed = {"attention_head_dim",
                                                        "scoring_func",
                                                        "sliding_window",
                                                        "text_config",
+                                                       "tie_word_embeddings",
                                                        "topk_method",
                                                        "use_cla",
                                                        "use_grouped_topk",
@@ -222,11 +223,16 @@ nlohmann::json smallConfig(const Family &family) {
   text["model_type"] = textTypeOf(family);
   if (family.outerKeys.empty())
     return text;
-  return {{"model_type", family.modelType}, {"text_config", text}};
+  const nlohmann::json holder = {{"text_config", text}};
+  nlohmann::json config =
+      family.textHolder.empty() ? holder : nlohmann::json{{std::string(family.textHolder), holder}};
+  config["model_type"] = family.modelType;
+  return config;
 }
 
 nlohmann::json &textOf(nlohmann::json &config) {
-  return config.contains("text_config") ? config["text_config"] : config;
+  nlohmann::json &holder = config.contains("thinker_config") ? config["thinker_config"] : config;
+  return holder.contains("text_config") ? holder["text_config"] : config;
 }
 
 /// A value of another type than the key's.
