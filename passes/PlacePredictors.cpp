@@ -31,7 +31,10 @@ static LogicalResult placePredictors(ProgramOp program, uint32_t ahead) {
     numbers[layer.getSymName()] = static_cast<int64_t>(i);
   SmallVector<std::pair<RouteOp, LinearOp>> routers;
   for (RouteOp route : program.block().getOps<RouteOp>()) {
-    auto router = route.getScores().getDefiningOp<LinearOp>();
+    Value scores = route.getScores();
+    if (auto mask = scores.getDefiningOp<MaskExpertsOp>())
+      scores = mask.getScores();
+    auto router = scores.getDefiningOp<LinearOp>();
     if (!router)
       return route.emitOpError("takes scores that no moe.linear computes");
     routers.emplace_back(route, router);

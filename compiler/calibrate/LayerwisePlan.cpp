@@ -40,9 +40,13 @@ struct Router {
 
 std::vector<Router> routersOf(const Program &program) {
   std::vector<Router> routers;
-  for (size_t i = 1; i < program.instructions.size(); ++i) {
-    // Only a product directly before the route counts, so that its input is still in its buffer.
-    const auto *linear = std::get_if<LinearInstruction>(&program.instructions[i - 1]);
+  for (size_t i = 2; i < program.instructions.size(); ++i) {
+    // Only a product directly before the route counts, or before the mask of its scores, so that
+    // its input is still in its buffer.
+    const bool isMasked =
+        std::holds_alternative<MaskExpertsInstruction>(program.instructions[i - 1]);
+    const auto *linear =
+        std::get_if<LinearInstruction>(&program.instructions[i - (isMasked ? 2 : 1)]);
     const auto *route = std::get_if<RouteInstruction>(&program.instructions[i]);
     if (linear && route && linear->dst == route->scores)
       routers.push_back({*linear, *route});
@@ -100,15 +104,20 @@ private:
     std::vector<bool> isStored(artifact.kvSlots.size());
     for (size_t i = segment.begin; i < segment.end; ++i) {
       const Instruction &instruction = program.instructions[i];
-      if (const auto *store = std::get_if<StoreKvInstruction>(&instruction))
-        isStored[store->slot] = true;
-      const auto *attend = std::get_if<AttendInstruction>(&instruction);
-      const auto *chosen = std::get_if<AttendChosenInstruction>(&instruction);
-      if (attend || chosen)
-        if (!isStored[attend ? attend->slot : chosen->slot])
-          return invalidInput("layer ", segment.layer,
-                              " reads keys that another layer stored; "
-                              "this model cannot be executed layer by layer");
+      const bool isAttend = std::holds_alternative<AttendInstruction>(instruction) ||
+                            std::holds_alternative<AttendChosenInstruction>(instruction) ||
+                            std::holds_alternative<AttendPoolsInstruction>(instruction);
+      bool isRight = true;
+      describe(instruction, [&](FieldRole role, const char *, const auto &field) {
+        if (role != FieldRole::kSlot)
+          return;
+        isRight = !isAttend || isStored[static_cast<size_t>(field)];
+        isStored[static_cast<size_t>(field)] = true;
+      });
+      if (!isRight)
+        return invalidInput("layer ", segment.layer,
+                            " reads keys that another layer stored; "
+                            "this model cannot be executed layer by layer");
     }
     return {};
   }

@@ -87,6 +87,17 @@ public:
     operations.push_back(
         AttentionStep{{choose.heads, slot.kvHeads, slot.keyDim, 0, 0, bitsOf(slot.kind)}});
   }
+  void operator()(const AttendPoolsInstruction &attend) {
+    const KvSlot &slot = artifact.kvSlots[attend.slot];
+    const uint32_t most = program.buffers[static_cast<size_t>(attend.chosen)].width;
+    operations.push_back(
+        AttentionStep{{attend.heads, 1, slot.keyDim, slot.keyDim, most, bitsOf(slot.kind)}});
+  }
+  void operator()(const ChoosePoolsInstruction &choose) {
+    const KvSlot &slot = artifact.kvSlots[choose.slot];
+    operations.push_back(
+        AttentionStep{{choose.heads, 1, slot.keyDim, 0, 0, bitsOf(slot.kind), choose.poolTokens}});
+  }
   void operator()(const DeltaRuleInstruction &rule) { addState(rule.slot, rule.heads, 4); }
   void operator()(const StateSpaceInstruction &space) { addState(space.slot, space.heads, 3); }
   // An element of the state takes two exponentials.

@@ -26,6 +26,8 @@ static WeightSource toWeightSource(SourceAttr source) {
   result.blockStep = source.getBlockStep();
   result.stackedVectors = source.getStackedVectors();
   result.addsOne = source.getAddsOne();
+  result.integers = source.getIntegers();
+  result.shards = source.getShards();
   return result;
 }
 

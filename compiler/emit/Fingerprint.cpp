@@ -24,6 +24,8 @@ void feedSource(FieldChecksum &feed, const WeightSource &source) {
   feed.number(source.blockStep);
   feed.number(source.stackedVectors);
   feed.number(source.addsOne);
+  feed.number(source.integers);
+  feed.number(source.shards);
 }
 
 void feedCheckpoint(FieldChecksum &feed, const Checkpoint &checkpoint) {

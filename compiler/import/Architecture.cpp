@@ -22,6 +22,7 @@ const std::array kFamilies = {
     Family{"deepseek_v2", "DeepseekV2ForCausalLM", describeDeepSeekV2, kDeepSeekV2Keys},
     Family{"deepseek_v3", "DeepseekV3ForCausalLM", describeDeepSeekV3, kDeepSeekV3Keys},
     Family{"deepseek_v32", "DeepseekV32ForCausalLM", describeDeepSeekV32, kDeepSeekV32Keys},
+    Family{"deepseek_v4", "DeepseekV4ForCausalLM", describeDeepSeekV4, kDeepSeekV4Keys},
     Family{"dots1", "Dots1ForCausalLM", describeDots1, kDots1Keys},
     Family{"ernie4_5_moe", "Ernie4_5_MoeForCausalLM", describeErnie45Moe, kErnie45MoeKeys},
     Family{"flex_olmo", "FlexOlmoForCausalLM", describeFlexOlmo, kFlexOlmoKeys},
@@ -30,6 +31,8 @@ const std::array kFamilies = {
     Family{"gemma4_text", "Gemma4ForCausalLM", describeGemma4, kGemma4TextKeys},
     Family{"glm4_moe", "Glm4MoeForCausalLM", describeGlm4Moe, kGlm4MoeKeys},
     Family{"glm4_moe_lite", "Glm4MoeLiteForCausalLM", describeGlm4MoeLite, kGlm4MoeLiteKeys},
+    Family{"glm5_next", "Glm5NextForConditionalGeneration", describeGlm5Next, kGlm5NextTextKeys,
+           kGlm5NextKeys, "glm5_next_text"},
     Family{"glm_moe_dsa", "GlmMoeDsaForCausalLM", describeGlmMoeDsa, kGlmMoeDsaKeys},
     Family{"gpt_oss", "GptOssForCausalLM", describeGptOss, kGptOssKeys},
     Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe, kGraniteMoeKeys},
@@ -61,6 +64,9 @@ const std::array kFamilies = {
            "Qwen3OmniMoeForConditionalGeneration", "thinker_config"},
     Family{"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", describeQwen3VlMoe,
            kQwen3VlMoeTextKeys, kQwen3VlMoeKeys, "qwen3_vl_moe_text"},
+    Family{"qwen4_exp", "Qwen4ExpForConditionalGeneration", describeQwen4Exp, kQwen4ExpTextKeys,
+           kQwen4ExpKeys, "qwen4_exp_text"},
+    Family{"qwen4_exp_text", "Qwen4ExpForCausalLM", describeQwen4Exp, kQwen4ExpTextKeys},
 };
 
 std::string supportedText() {

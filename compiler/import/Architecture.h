@@ -28,6 +28,8 @@ struct ArchitectureInput {
   std::function<void(std::string_view line)> warn = {}; // May be empty.
   /// For a family's function: the config that has the text model's as text_config, if one does.
   std::optional<ConfigObject> outer = {};
+  /// The elements of a stored tensor of I64; called only for one that exists.
+  std::function<moert::Result<std::vector<int64_t>>(std::string_view tensor)> readIntegers = {};
 };
 
 /// A model_type with its config classes.

@@ -111,6 +111,9 @@ struct Checkpoint::Impl {
                        std::span<std::byte> out) const;
   Status readWidened(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
                      uint32_t rowCount, std::span<float> out) const;
+  template <typename T>
+  Status readIntegers(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
+                      uint32_t rowCount, std::span<float> out) const;
   Status decodePart(const WeightSource &source, const StoredPart &part, uint32_t firstRow,
                     uint32_t rowCount, std::span<float> out) const;
   Status decodeVector(const WeightSource &source, const StoredPart &part,
@@ -210,8 +213,8 @@ Result<StoredPart> Checkpoint::Impl::resolve(const WeightSource &source) const {
                         tensorTypeName(weight.location.tensor->type), " ", shapeText(weight.shape),
                         ", expected ", expected);
   };
-  if (!weight.type)
-    return refuse("BF16, F16 or F32");
+  if (!weight.type || isInteger(*weight.type) != source.integers)
+    return refuse(source.integers ? "I32 or I64" : "BF16, F16 or F32");
 
   std::span<const uint64_t> shape = weight.shape;
   uint64_t index = 0;
@@ -507,7 +510,8 @@ Status Checkpoint::readBytes(const TensorLocation &location, uint64_t offset,
 }
 
 Result<StoredType> Checkpoint::storedType(const WeightSource &source) const {
-  MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(source));
+  MOERT_ASSIGN_OR_RETURN(const StoredPart part,
+                         impl->resolve(source.shards > 1 ? source.shard(0) : source));
   return part.type;
 }
 
@@ -519,7 +523,7 @@ Status Checkpoint::readStoredRows(const WeightSource &source, uint32_t firstRow,
     return invalidInput("rows ", firstRow, " + ", rowCount, " of ", quoted(source.tensor),
                         ": found room for ", out.size(), " bytes, expected rows within ",
                         source.rows, " and their exact size");
-  if ((part.weight.coded && !part.isKept) || source.addsOne)
+  if ((part.weight.coded && !part.isKept) || source.addsOne || source.integers)
     return invalidInput(impl->store->stored().subject(part.weight.location), ": found ",
                         part.weight.coded ? "codes of a quantized weight" : "a weight to change",
                         ", expected stored rows");
@@ -530,6 +534,15 @@ Status Checkpoint::readStoredRows(const WeightSource &source, uint32_t firstRow,
 
 Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                             std::span<float> out) const {
+  if (source.shards > 1 && rowCount > 0) {
+    const uint32_t each = source.rows / source.shards, first = firstRow % each;
+    const uint32_t count = std::min(rowCount, each - first);
+    const uint64_t own = uint64_t{count} * source.cols;
+    MOERT_RETURN_IF_ERROR(readRows(source.shard(firstRow / each), first, count, out.first(own)));
+    return readRows(source, firstRow + count, rowCount - count, out.subspan(own));
+  }
+  if (source.shards > 1)
+    return Status();
   MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(source));
   if (!moert::rangeFits(firstRow, rowCount, source.rows) ||
       out.size() != uint64_t{rowCount} * source.cols)
@@ -549,9 +562,30 @@ Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint3
   return Status();
 }
 
+template <typename T>
+Status Checkpoint::Impl::readIntegers(const WeightSource &source, const StoredPart &part,
+                                      uint32_t firstRow, uint32_t rowCount,
+                                      std::span<float> out) const {
+  constexpr T kMost = 1 << 24; // f32 holds all integers up to it.
+  std::vector<T> stored(out.size());
+  MOERT_RETURN_IF_ERROR(
+      readPart(source, part, firstRow, rowCount, std::as_writable_bytes(std::span(stored))));
+  for (size_t i = 0; i < stored.size(); ++i) {
+    if (stored[i] < 0 || stored[i] >= kMost)
+      return invalidInput(store->stored().subject(part.weight.location), ": found ", stored[i],
+                          ", expected integers from 0 to ", kMost - 1);
+    out[i] = static_cast<float>(stored[i]);
+  }
+  return Status();
+}
+
 Status Checkpoint::Impl::readWidened(const WeightSource &source, const StoredPart &part,
                                      uint32_t firstRow, uint32_t rowCount,
                                      std::span<float> out) const {
+  if (source.integers)
+    return part.type == StoredType::kI32
+               ? readIntegers<int32_t>(source, part, firstRow, rowCount, out)
+               : readIntegers<int64_t>(source, part, firstRow, rowCount, out);
   // The stored elements are read into the end of the output's memory: no extra buffer.
   const std::span<std::byte> bytes = std::as_writable_bytes(out);
   MOERT_RETURN_IF_ERROR(

@@ -85,12 +85,15 @@ Result<ImportedModel> importCheckpoint(const std::string &directory,
                                        const std::function<void(std::string_view)> &warn) {
   MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(directory));
   const ArchitectureInput input{
-      checkpoint.config(), checkpoint.generationConfig(),
+      checkpoint.config(),
+      checkpoint.generationConfig(),
       [&checkpoint](std::string_view tensor) { return checkpoint.has(tensor); },
       [&checkpoint](const WeightSource &a, const WeightSource &b) {
         return areEqualMatrices(checkpoint, a, b);
       },
-      warn};
+      warn,
+      std::nullopt,
+      [&checkpoint](std::string_view tensor) { return readIntegers(checkpoint, tensor); }};
   MOERT_ASSIGN_OR_RETURN(ModelDescription description, describeModel(input));
   MOERT_RETURN_IF_ERROR(
       withDefaultedKeys(checkTensors(checkpoint, description), directory, description));

@@ -33,7 +33,18 @@ struct WeightSource {
   // The part is this many blocks of rows, one below the other; a divisor of rows. Each block is
   // stored like a part of its own, blockStep stored rows below the block before it.
   uint32_t blocks = 1, blockStep = 0;
-  bool addsOne = false; // 1 is added to every element: a norm's that multiplies by 1 + weight.
+  bool addsOne = false;  // 1 is added to every element: a norm's that multiplies by 1 + weight.
+  bool integers = false; // Stored as I32 or I64: numbers below 2^24, as those of experts.
+  uint32_t shards = 1;   // So many tensors of rows / shards rows: `*` in the name is the number.
+
+  /// The part in one of the shards.
+  WeightSource shard(uint32_t number) const {
+    WeightSource one = *this;
+    one.tensor.replace(one.tensor.find('*'), 1, std::to_string(number));
+    one.rows /= shards;
+    one.shards = 1;
+    return one;
+  }
 };
 
 /// y = W x + b.
@@ -71,6 +82,34 @@ struct PositionScale {
   uint32_t period = 1;
 };
 
+/// One key for each pool, a run of `tokens` tokens: norm(the mean of the tokens' keys, weighted by
+/// the softmax of gate x + bias), rotated as the pool's first token. runtime/format/
+/// PoolInstructions.h defines it, and pools that overlap.
+struct PoolDescription {
+  uint32_t tokens = 0;
+  bool overlapping = false;
+  std::optional<LinearDescription> gate; // With a bias; absent: the mean without weights.
+  WeightSource bias;                     // [tokens * rows of the gate], a vector.
+  std::optional<NormDescription> norm;
+};
+
+/// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1), which chooses
+/// `most` of the positions up to a token's own, those with the largest scores:
+///  - score of position s = sum over heads h of (weights x)[h] * max(0, q[h] . k(s));
+///  - q = rope(query r), of the latent r that the attention's queries come from;
+///  - k = rope(keyNorm(key x)), one for all heads.
+/// With a pool it chooses `most` pools, by their keys.
+struct IndexerDescription {
+  uint32_t heads = 0;
+  uint32_t most = 0;
+  LinearDescription query, key;
+  std::optional<LinearDescription> weights; // Absent: of all heads the same.
+  std::optional<NormDescription> queryNorm, keyNorm;
+  std::optional<PoolDescription> pool;
+  std::optional<uint32_t> rope; // Rotates the elements of a head from firstRotated on.
+  uint32_t firstRotated = 0;
+};
+
 /// Grouped-query attention; query head h reads key/value head h / (heads / kvHeads).
 struct AttentionDescription {
   uint32_t heads = 0;
@@ -95,19 +134,7 @@ struct AttentionDescription {
   std::optional<uint32_t> rope;            // Index into ModelDescription::ropes.
   /// [heads]: a score of each head without a value, unscaled, in the softmax's denominator only.
   std::optional<WeightSource> sinks;
-};
-
-/// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1), which chooses
-/// `most` of the positions up to a token's own, those with the largest scores:
-///  - score of position s = sum over heads h of (weights x)[h] * max(0, q[h] . k(s));
-///  - q = rope(query r), of the latent r that the attention's queries come from;
-///  - k = rope(keyNorm(key x)), one for all heads.
-struct IndexerDescription {
-  uint32_t heads = 0;
-  uint32_t most = 0;
-  LinearDescription query, key, weights;
-  NormDescription keyNorm;
-  std::optional<uint32_t> rope; // Rotates the first elements of a head.
+  std::optional<IndexerDescription> indexer; // The positions that are attended to; absent: all.
 };
 
 /// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1), absorbed: a token
@@ -122,7 +149,7 @@ struct LatentAttentionDescription {
   std::optional<LinearDescription> queryDown;
   std::optional<NormDescription> queryNorm;
   LinearDescription query;     // [heads * (rest + shared part), H or the rows of queryDown].
-  LinearDescription key;       // [shared part, H].
+  LinearDescription key;       // [shared part, H]; 0 rows: none.
   LinearDescription latent;    // [rank, H].
   NormDescription latentNorm;  // One over the whole latent.
   WeightSource keyUp, valueUp; // [heads * rank, rest] and [heads * value width, rank].
@@ -133,6 +160,26 @@ struct LatentAttentionDescription {
   /// indexer of an earlier layer chose.
   std::optional<IndexerDescription> indexer;
   bool sharesChoice = false;
+};
+
+/// The attention of DeepSeek-V4 (transformers, models/deepseek_v4), whose one key per token is its
+/// value too, k = rope(keyNorm(key x)). Queries are rope(each head of query r, normalized), with r
+/// = queryNorm(queryDown x). A token sees the last `window` keys and, with a pool, the keys of
+/// pools, of rows `pooled`, that an indexer chooses, or all. The result is rotated back, then
+/// output(each group of heads through its part of outputDown).
+struct CompressedAttentionDescription {
+  uint32_t heads = 0, headDim = 0, window = 0;
+  float scale = 0, epsilon = 0; // Epsilon of the norm of queries.
+  LinearDescription queryDown, query, key;
+  NormDescription queryNorm, keyNorm;
+  WeightSource sinks; // [heads].
+  uint32_t groups = 1;
+  WeightSource outputDown; // [groups * rank, elements of a group].
+  LinearDescription output;
+  uint32_t rope = 0, firstRotated = 0; // Rotates the elements of a head from there on.
+  std::optional<PoolDescription> pool;
+  LinearDescription pooled; // Used with a pool.
+  std::optional<IndexerDescription> indexer;
 };
 
 /// A product of the input whose results pass through a causal convolution along the tokens: taps
@@ -213,6 +260,7 @@ enum class RouterScoring {
   kSigmoid,         // The sigmoid of each expert's score.
   kSparsemixer,     // Two experts, each weighed against those with nearly its score.
   kTopKThenSigmoid, // The k largest scores, then the sigmoid of each.
+  kSqrtSoftplus,    // The square root of each score's softplus.
 };
 
 /// runtime/policy/Routing.h defines the choice, from linear(inputScale * inputNorm(x)).
@@ -227,6 +275,8 @@ struct RouterDescription {
   std::optional<WeightSource> weightFactors; // [E]; each expert's factor of its weight.
   float tolerance = 0;                       // Sparsemixer's epsilon.
   std::optional<WeightSource> choiceBias; // [E]; added to the scores that choose, not to weights.
+  /// [V, topK]: a token's experts are those of its row, whatever their scores.
+  std::optional<WeightSource> expertsOfTokens;
   uint32_t groups = 1, keptGroups = 1;
   moert::GroupScore groupScore = moert::GroupScore::kLargest;
 };
@@ -251,13 +301,57 @@ struct MoeDescription {
   std::optional<SharedExpertDescription> shared;
 };
 
+/// How a branch reads and changes streams as Qwen3.8 has it (transformers, models/qwen4_exp): with
+/// n = norm(each stream) * weight, it reads the mean of the streams of n * sigmoid(up silu(down
+/// n)), and 2 * sigmoid(inject n) times its result is added to each stream. Products are divided by
+/// the number of streams, but for that of `up`.
+struct StreamGateDescription {
+  NormDescription norm; // [m * H] of m streams of H elements.
+  LinearDescription down, up;
+  std::optional<LinearDescription> inject; // [m, m * H]; absent before the head.
+};
+
+/// Embeddings of n-grams of tokens, added to the streams (runtime/format/NgramRows.h): of the rows
+/// e of the table, the value, times for each stream the sigmoid of the signed root of (keyNorm(key
+/// e)
+/// * queryNorm(stream), summed) / sqrt(H), and to that silu(a convolution over each tokens-th token
+/// of its norm).
+struct NgramDescription {
+  uint32_t tokens = 0, heads = 0, leastRows = 0, number = 0, seed = 0, endToken = 0;
+  WeightSource table;
+  LinearDescription key, value;
+  NormDescription keyNorm, queryNorm, taperNorm; // [m * H].
+  WeightSource taps;
+};
+
+/// The weights of the streams around a branch (runtime/format/StreamInstructions.h,
+/// stream_weights), from the products of all streams, normalized together.
+struct StreamMixDescription {
+  WeightSource products;    // [(2 + m) * m, m * H] of m streams, or [m, m * H] before the head.
+  WeightSource scale, base; // Vectors.
+};
+
+/// Several residual streams in place of one: hyper-connections (Xie et al. 2025, arXiv 2512.24880).
+/// At first all are the embedding.
+struct StreamsDescription {
+  uint32_t count = 0, iterations = 1;
+  float epsilon = 0, normEpsilon = 0;
+  std::optional<StreamMixDescription> head;      // Absent: the head reads the streams' mean,
+  std::optional<StreamGateDescription> headGate; // or what this gives.
+};
+
 /// h += scale * outputNorm(attention(norm h)); h += scale * outputNorm(network(norm h)); h *=
 /// outputScale. What is absent changes nothing.
 struct LayerDescription {
   bool hasMixer = true; // Otherwise the layer is its network alone.
+  /// With the model's streams: how each branch reads and changes them.
+  std::optional<StreamMixDescription> attentionStreams, networkStreams;
+  std::optional<StreamGateDescription> attentionGate, networkGate; // In their place.
+  std::optional<NgramDescription> ngrams;                          // Before the attention.
   std::optional<NormDescription> attentionNorm, attentionOutputNorm;
   AttentionDescription attention; // Not used if there is one of the next.
   std::optional<LatentAttentionDescription> latentAttention;
+  std::optional<CompressedAttentionDescription> compressedAttention;
   std::optional<DeltaNetDescription> deltaNet;
   std::optional<ShortConvolutionDescription> shortConvolution;
   std::optional<StateSpaceDescription> stateSpace;
@@ -277,9 +371,10 @@ struct ModelDescription {
   float embeddingScale = 1;
   float residualScale = 1;
   std::vector<RopeDescription> ropes; // Layers with the same rotation share an entry.
+  std::optional<StreamsDescription> streams;
   std::vector<LayerDescription> layers;
-  NormDescription finalNorm;
-  LinearDescription head; // The embedding itself if tied.
+  NormDescription finalNorm; // 0 rows: none.
+  LinearDescription head;    // The embedding itself if tied.
   bool tiedHead = false;
   float logitsScale = 1;
   std::optional<float> logitsSoftCap; // Logits become cap * tanh(logit / cap), after the scale.

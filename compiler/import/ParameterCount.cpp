@@ -21,6 +21,8 @@ ParameterCount countParameters(const ModelDescription &description) {
   if (!description.tiedHead)
     count.active -= uint64_t{description.embedding.rows} * description.embedding.cols;
   for (const LayerDescription &layer : description.layers) {
+    if (layer.ngrams) // A token uses a few rows, as of the embedding.
+      count.active -= uint64_t{layer.ngrams->table.rows} * layer.ngrams->table.cols;
     if (!layer.moe)
       continue;
     const GluDescription &expert = layer.moe->experts.front();

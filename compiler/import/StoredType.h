@@ -9,14 +9,16 @@
 
 namespace moec {
 
-/// kMxfp4: codes of four bits, and a power of two for each 32 inputs (codecs/KeptRows.h). From
-/// kQ4x0 on: blocks of ggml's types, in the order of moert::WeightKind. The others hold one number
-/// after the other.
+/// kMxfp4: codes of four bits, and a power of two for each 32 inputs (codecs/KeptRows.h). kI32 and
+/// kI64: integers, whose values a matrix has as f32. From kQ4x0 on: blocks of ggml's types, in the
+/// order of moert::WeightKind. The others hold one number after the other.
 enum class StoredType {
   kF32,
   kF16,
   kBf16,
   kMxfp4,
+  kI32,
+  kI64,
   kQ4x0,
   kQ4x1,
   kQ5x0,
@@ -35,10 +37,15 @@ constexpr bool hasBlocks(StoredType type) {
   return type >= StoredType::kQ4x0;
 }
 
+constexpr bool isInteger(StoredType type) {
+  return type == StoredType::kI32 || type == StoredType::kI64;
+}
+
 /// The kind of the matrix that holds the same values.
 constexpr moert::WeightKind weightKindOf(StoredType type) {
-  constexpr moert::WeightKind kKinds[] = {moert::WeightKind::kF32, moert::WeightKind::kF16,
-                                          moert::WeightKind::kBF16, moert::WeightKind::kMxfp4};
+  constexpr moert::WeightKind kKinds[] = {moert::WeightKind::kF32,  moert::WeightKind::kF16,
+                                          moert::WeightKind::kBF16, moert::WeightKind::kMxfp4,
+                                          moert::WeightKind::kF32,  moert::WeightKind::kF32};
   if (!hasBlocks(type))
     return kKinds[static_cast<int>(type)];
   return static_cast<moert::WeightKind>(static_cast<int>(moert::WeightKind::kQ4x0) +
@@ -51,7 +58,7 @@ struct StoredBlock {
   size_t elements, bytes;
 };
 constexpr StoredBlock storedBlock(StoredType type) {
-  constexpr StoredBlock kBlocks[] = {{1, 4}, {1, 2}, {1, 2}, {32, 17}};
+  constexpr StoredBlock kBlocks[] = {{1, 4}, {1, 2}, {1, 2}, {32, 17}, {1, 4}, {1, 8}};
   if (!hasBlocks(type))
     return kBlocks[static_cast<int>(type)];
   const moert::WeightBlock block = moert::blockOf(weightKindOf(type));
@@ -64,9 +71,9 @@ constexpr uint64_t storedBytes(StoredType type, uint64_t elements) {
 }
 
 constexpr std::string_view storedTypeName(StoredType type) {
-  constexpr std::string_view kNames[] = {"F32",  "F16",  "BF16",   "MXFP4", "Q4_0", "Q4_1",
-                                         "Q5_0", "Q5_1", "Q8_0",   "Q2_K",  "Q3_K", "Q4_K",
-                                         "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"};
+  constexpr std::string_view kNames[] = {"F32",  "F16",  "BF16", "MXFP4", "I32",    "I64",
+                                         "Q4_0", "Q4_1", "Q5_0", "Q5_1",  "Q8_0",   "Q2_K",
+                                         "Q3_K", "Q4_K", "Q5_K", "Q6_K",  "IQ4_NL", "IQ4_XS"};
   return kNames[static_cast<int>(type)];
 }
 

@@ -39,6 +39,27 @@ void visitGlu(auto &network, const auto &visit) {
   visitLinear(network.down, visit);
 }
 
+void visitPool(auto &pool, const auto &visit) {
+  if (pool.gate) {
+    visitLinear(*pool.gate, visit);
+    visit(pool.bias);
+  }
+  if (pool.norm)
+    visitNorm(*pool.norm, visit);
+}
+
+void visitIndexer(auto &indexer, const auto &visit) {
+  for (auto *linear : {&indexer.query, &indexer.key})
+    visitLinear(*linear, visit);
+  if (indexer.weights)
+    visitLinear(*indexer.weights, visit);
+  for (auto *norm : {&indexer.queryNorm, &indexer.keyNorm})
+    if (*norm)
+      visitNorm(**norm, visit);
+  if (indexer.pool)
+    visitPool(*indexer.pool, visit);
+}
+
 void visitAttention(auto &attention, const auto &visit) {
   visitLinear(attention.query, visit);
   visitLinear(attention.key, visit);
@@ -50,6 +71,8 @@ void visitAttention(auto &attention, const auto &visit) {
     visitNorm(*attention.keyNorm, visit);
   if (attention.sinks)
     visit(*attention.sinks);
+  if (attention.indexer)
+    visitIndexer(*attention.indexer, visit);
   if (attention.gate)
     visitLinear(*attention.gate, visit);
   visitLinear(attention.output, visit);
@@ -102,10 +125,41 @@ void visitShortConvolution(auto &mixer, const auto &visit) {
   visit(mixer.taps);
 }
 
-void visitIndexer(auto &indexer, const auto &visit) {
-  for (auto *linear : {&indexer.query, &indexer.key, &indexer.weights})
+void visitCompressedAttention(auto &attention, const auto &visit) {
+  for (auto *linear : {&attention.queryDown, &attention.query, &attention.key, &attention.output})
     visitLinear(*linear, visit);
-  visitNorm(indexer.keyNorm, visit);
+  visitNorm(attention.queryNorm, visit);
+  visitNorm(attention.keyNorm, visit);
+  visit(attention.sinks);
+  visit(attention.outputDown);
+  if (attention.indexer)
+    visitIndexer(*attention.indexer, visit);
+  if (!attention.pool)
+    return;
+  visitPool(*attention.pool, visit);
+  visitLinear(attention.pooled, visit);
+}
+
+void visitStreamGate(auto &gate, const auto &visit) {
+  visitNorm(gate.norm, visit);
+  visitLinear(gate.down, visit);
+  visitLinear(gate.up, visit);
+  if (gate.inject)
+    visitLinear(*gate.inject, visit);
+}
+
+void visitNgrams(auto &ngrams, const auto &visit) {
+  visit(ngrams.table);
+  visitLinear(ngrams.key, visit);
+  visitLinear(ngrams.value, visit);
+  for (auto *norm : {&ngrams.keyNorm, &ngrams.queryNorm, &ngrams.taperNorm})
+    visitNorm(*norm, visit);
+  visit(ngrams.taps);
+}
+
+void visitStreamMix(auto &mix, const auto &visit) {
+  for (auto *weight : {&mix.products, &mix.scale, &mix.base})
+    visit(*weight);
 }
 
 void visitLatentAttention(auto &attention, const auto &visit) {
@@ -116,7 +170,8 @@ void visitLatentAttention(auto &attention, const auto &visit) {
   if (attention.queryNorm)
     visitNorm(*attention.queryNorm, visit);
   visitLinear(attention.query, visit);
-  visitLinear(attention.key, visit);
+  if (attention.key.weight.rows > 0)
+    visitLinear(attention.key, visit);
   visitLinear(attention.latent, visit);
   visitNorm(attention.latentNorm, visit);
   visit(attention.keyUp);
@@ -131,7 +186,8 @@ void visitMoe(auto &moe, const auto &visit) {
     if (*norm)
       visitNorm(**norm, visit);
   visitLinear(moe.router.linear, visit);
-  for (auto *vector : {&moe.router.choiceBias, &moe.router.weightFactors})
+  for (auto *vector :
+       {&moe.router.choiceBias, &moe.router.weightFactors, &moe.router.expertsOfTokens})
     if (*vector)
       visit(**vector);
   for (auto &expert : moe.experts)
@@ -156,8 +212,18 @@ void visitModel(auto &description, const auto &visit) {
                        &layer.networkOutputNorm})
       if (*norm)
         visitNorm(**norm, visit);
+    for (auto *mix : {&layer.attentionStreams, &layer.networkStreams})
+      if (*mix)
+        visitStreamMix(**mix, visit);
+    for (auto *gate : {&layer.attentionGate, &layer.networkGate})
+      if (*gate)
+        visitStreamGate(**gate, visit);
+    if (layer.ngrams)
+      visitNgrams(*layer.ngrams, visit);
     if (layer.latentAttention)
       visitLatentAttention(*layer.latentAttention, visit);
+    else if (layer.compressedAttention)
+      visitCompressedAttention(*layer.compressedAttention, visit);
     else if (layer.deltaNet)
       visitDeltaNet(*layer.deltaNet, visit);
     else if (layer.shortConvolution)
@@ -175,7 +241,12 @@ void visitModel(auto &description, const auto &visit) {
     if (layer.outputScale)
       visit(*layer.outputScale);
   }
-  visitNorm(description.finalNorm, visit);
+  if (description.streams && description.streams->head)
+    visitStreamMix(*description.streams->head, visit);
+  if (description.streams && description.streams->headGate)
+    visitStreamGate(*description.streams->headGate, visit);
+  if (description.finalNorm.weight.rows > 0)
+    visitNorm(description.finalNorm, visit);
   visitLinear(description.head, visit);
 }
 
@@ -190,6 +261,7 @@ struct Extent {
   // Read as a vector: number of elements up to the last one taken; 0: parts have rows.
   uint64_t vectorLength = 0;
   uint64_t stackedVectors = 0; // The vector is that of a tensor [stackedVectors, n].
+  bool hasIntegers = false;
 
   bool operator==(const Extent &) const = default;
 };
@@ -220,6 +292,7 @@ void addPart(Extent &extent, const WeightSource &source) {
        (extent.cols != size.cols && !isVector) || extent.stackedVectors != source.stackedVectors))
     extent.isConsistent = false;
   extent.stackedVectors = source.stackedVectors;
+  extent.hasIntegers = source.integers;
   extent.isIndexed = source.index.has_value();
   extent.isTransposed = size.isTransposed;
   extent.indices = std::max<uint64_t>(extent.indices, source.index.value_or(0) + uint64_t{1});
@@ -260,10 +333,10 @@ Status checkTensor(const Checkpoint &checkpoint, const std::string &name, const 
   if (std::find(shapes.begin(), shapes.end(), weight.shape) == shapes.end())
     return invalidInput(file, ": tensor ", quoted(name), ": found shape ", shapeText(weight.shape),
                         ", expected ", shapesText(shapes));
-  if (!weight.type)
+  if (!weight.type || isInteger(*weight.type) != extent.hasIntegers)
     return invalidInput(file, ": tensor ", quoted(name), ": found dtype ",
-                        tensorTypeName(weight.location.tensor->type),
-                        ", expected BF16, F16 or F32");
+                        tensorTypeName(weight.location.tensor->type), ", expected ",
+                        extent.hasIntegers ? "I32 or I64" : "BF16, F16 or F32");
   return Status();
 }
 
@@ -335,7 +408,10 @@ std::string unusedText(const Checkpoint &checkpoint, const std::vector<std::stri
 
 void forEachWeight(const ModelDescription &description,
                    const std::function<void(const WeightSource &)> &visit) {
-  visitModel(description, visit);
+  visitModel(description, [&](const WeightSource &source) {
+    for (uint32_t shard = 0; shard < source.shards; ++shard)
+      visit(source.shards == 1 ? source : source.shard(shard));
+  });
 }
 
 void changeEachWeight(ModelDescription &description,
@@ -359,7 +435,7 @@ std::map<std::string, std::vector<uint64_t>> tensorShapes(const ModelDescription
 
 std::vector<std::string_view> unusedTensors(const Checkpoint &checkpoint,
                                             const ModelDescription &description) {
-  std::set<std::string_view> used;
+  std::set<std::string, std::less<>> used;
   forEachWeight(description, [&](const WeightSource &source) { used.insert(source.tensor); });
   const auto isOfOtherPart = [&](std::string_view name) {
     return std::any_of(description.otherParts.begin(), description.otherParts.end(),

@@ -20,6 +20,10 @@ static std::optional<StoredType> asStoredType(TensorType type) {
     return StoredType::kF16;
   case TensorType::kBf16:
     return StoredType::kBf16;
+  case TensorType::kI32:
+    return StoredType::kI32;
+  case TensorType::kI64:
+    return StoredType::kI64;
   default:
     return std::nullopt;
   }

@@ -49,6 +49,18 @@ Result<bool> areEqualMatrices(const Checkpoint &checkpoint, const WeightSource &
   return true;
 }
 
+Result<std::vector<int64_t>> readIntegers(const Checkpoint &checkpoint, std::string_view name) {
+  MOERT_ASSIGN_OR_RETURN(const WeightTensor weight, checkpoint.weight(name));
+  const TensorLocation &location = weight.location;
+  if (weight.type != StoredType::kI64)
+    return moert::invalidInput(checkpoint.shardPath(location.shard), ": tensor ", name,
+                               ": found another dtype, expected I64");
+  std::vector<int64_t> values((location.tensor->end - location.tensor->begin) / sizeof(int64_t));
+  MOERT_RETURN_IF_ERROR(
+      checkpoint.readBytes(location, 0, std::as_writable_bytes(std::span(values))));
+  return values;
+}
+
 Result<bool> isAllZero(const Checkpoint &checkpoint, const std::string &name) {
   MOERT_ASSIGN_OR_RETURN(const WeightTensor weight, checkpoint.weight(name));
   const TensorLocation &location = weight.location;
@@ -67,7 +79,7 @@ Result<bool> isAllZero(const Checkpoint &checkpoint, const std::string &name) {
 Result<std::vector<std::string>> allZeroTensors(const Checkpoint &checkpoint,
                                                 const ModelDescription &description) {
   std::vector<std::string> names;
-  std::set<std::string_view> seen;
+  std::set<std::string> seen;
   forEachWeight(description, [&](const WeightSource &source) {
     if (!source.tensor.ends_with("bias") && seen.insert(source.tensor).second)
       names.push_back(source.tensor);

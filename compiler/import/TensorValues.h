@@ -28,4 +28,8 @@ moert::Result<bool> isAllZero(const Checkpoint &checkpoint, const std::string &n
 moert::Result<std::vector<std::string>> allZeroTensors(const Checkpoint &checkpoint,
                                                        const ModelDescription &description);
 
+/// The elements of a tensor of I64.
+moert::Result<std::vector<int64_t>> readIntegers(const Checkpoint &checkpoint,
+                                                 std::string_view name);
+
 } // namespace moec

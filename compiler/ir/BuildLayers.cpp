@@ -67,6 +67,15 @@ Value ModelBuilder::rotated(const std::optional<uint32_t> &rope, Value input, ui
                         ("rope" + Twine(*rope)).str());
 }
 
+Value ModelBuilder::rotatedPart(const std::optional<uint32_t> &rope, Value input, uint32_t heads,
+                                uint32_t headDim, uint32_t first, uint32_t poolTokens,
+                                bool inverse) {
+  if (!rope || (first == 0 && poolTokens == 1 && !inverse))
+    return rotated(rope, input, heads, headDim);
+  return RopePartOp::create(builder, where, input.getType(), input, heads, headDim,
+                            ("rope" + Twine(*rope)).str(), first, poolTokens, inverse);
+}
+
 Value ModelBuilder::gated(Value input, Value gate, ir::GateKind kind) {
   return GateOp::create(builder, where, input.getType(), input, gate, kind);
 }
@@ -119,26 +128,108 @@ Value ModelBuilder::build(const std::string &layer, const AttentionDescription &
     query = ScaleByPositionOp::create(builder, where, query.getType(), query, APFloat(scale->scale),
                                       scale->period);
   StoreKvOp::create(builder, where, key, value, layer + ".kv");
-  Value attended = AttendOp::create(
-      builder, where, row(uint64_t(attention.heads) * attention.valueHeadDim), query, layer + ".kv",
-      attention.heads, attention.window, APFloat(attention.scale),
-      symbol(layer + ".sinks", attention.sinks), attention.chunked);
+  const RowType result = row(uint64_t(attention.heads) * attention.valueHeadDim);
+  Value attended;
+  if (attention.indexer) {
+    choose(layer + ".indexer", *attention.indexer, input, input);
+    attended = AttendChosenOp::create(builder, where, result, query, chosenKeys, layer + ".kv",
+                                      attention.heads, APFloat(attention.scale));
+  } else {
+    attended = AttendOp::create(builder, where, result, query, layer + ".kv", attention.heads,
+                                attention.window, APFloat(attention.scale),
+                                symbol(layer + ".sinks", attention.sinks), attention.chunked);
+  }
   if (gate)
     attended = gated(attended, gate, ir::GateKind::kSigmoid);
   return attentionProduct(layer + ".output", attention.output, attended);
 }
 
+Value ModelBuilder::pooled(const std::string &name, const PoolDescription &pool, Value keys,
+                           Value gate, uint32_t width) {
+  if (!gate) // All tokens have the same weight.
+    gate = scaled(keys, 0);
+  Value key = PoolOp::create(builder, where, row(width), keys, gate,
+                             pool.gate ? symbol(name + ".bias") : FlatSymbolRefAttr(),
+                             name + ".sums", pool.tokens, pool.overlapping);
+  return normed(name + ".norm", pool.norm, key);
+}
+
 void ModelBuilder::choose(const std::string &name, const IndexerDescription &indexer, Value input,
-                          Value latent) {
+                          Value latent, uint32_t window) {
+  const auto &pool = indexer.pool;
   Value key = attentionProduct(name + ".key", indexer.key, input);
-  Value weights = attentionProduct(name + ".weights", indexer.weights, input);
+  Value gate;
+  if (pool && pool->gate)
+    gate = attentionProduct(name + ".pool.gate", *pool->gate, input);
+  Value weights;
+  if (indexer.weights)
+    weights = attentionProduct(name + ".weights", *indexer.weights, input);
   Value query = attentionProduct(name + ".query", indexer.query, latent);
-  const uint32_t width = widthOf(key);
-  key = rotated(indexer.rope, normed(name + ".key_norm", indexer.keyNorm, key), 1, width);
-  query = rotated(indexer.rope, query, indexer.heads, width);
-  chosenKeys = ChooseKeysOp::create(
-      builder, where, RowType::get(builder.getContext(), BufferKind::kI32, indexer.most, 0), query,
-      key, weights, name + ".keys", indexer.heads);
+  const uint32_t width = widthOf(query) / indexer.heads;
+  if (!weights) // Positive, and of all heads the same.
+    weights = applied(ir::RowFunction::kSoftplus, scaled(query, 0), "", "");
+  if (indexer.queryNorm)
+    query = normedRuns(name + ".query_norm", *indexer.queryNorm, query, width);
+  key = normed(name + ".key_norm", indexer.keyNorm, key);
+  if (pool)
+    key = pooled(name + ".pool", *pool, key, gate, width);
+  key = rotatedPart(indexer.rope, key, 1, width, indexer.firstRotated, pool ? pool->tokens : 1);
+  query = rotatedPart(indexer.rope, query, indexer.heads, width, indexer.firstRotated, 1);
+  const std::string slot = name + ".keys";
+  if (!pool)
+    chosenKeys = ChooseKeysOp::create(builder, where, numbers(indexer.most), query, key, weights,
+                                      slot, indexer.heads);
+  else
+    chosenKeys = ChoosePoolsOp::create(
+        builder, where,
+        numbers(window == 0 ? (indexer.most + 1) * pool->tokens - 1 : window + indexer.most), query,
+        key, weights, slot, indexer.heads, pool->tokens, window);
+}
+
+Value ModelBuilder::build(const std::string &layer, const CompressedAttentionDescription &attention,
+                          Value input) {
+  const uint32_t heads = attention.heads, headDim = attention.headDim,
+                 first = attention.firstRotated;
+  const auto &pool = attention.pool;
+  const std::string slot = layer + ".kv";
+  // First the products of the input, which are computed together.
+  Value latent = attentionProduct(layer + ".query_down", attention.queryDown, input);
+  Value key = attentionProduct(layer + ".key", attention.key, input);
+  Value poolKey, gate;
+  if (pool) {
+    poolKey = attentionProduct(layer + ".pooled", attention.pooled, input);
+    gate = attentionProduct(layer + ".pool.gate", *pool->gate, input);
+  }
+  latent = normed(layer + ".query_norm", attention.queryNorm, latent);
+  Value query = attentionProduct(layer + ".query", attention.query, latent);
+  query = plainNormed(query, attention.epsilon, headDim);
+  query = rotatedPart(attention.rope, query, heads, headDim, first, 1);
+  key = normed(layer + ".key_norm", attention.keyNorm, key);
+  key = rotatedPart(attention.rope, key, 1, headDim, first, 1);
+  StoreKeyOp::create(builder, where, key, slot, 0);
+  const FlatSymbolRefAttr sinks = symbol(layer + ".sinks");
+  const APFloat scale(attention.scale);
+  Value attended;
+  if (!pool) {
+    attended = AttendOp::create(builder, where, query.getType(), query, slot, heads,
+                                attention.window, scale, sinks);
+  } else {
+    poolKey = pooled(layer + ".pool", *pool, poolKey, gate, headDim);
+    poolKey = rotatedPart(attention.rope, poolKey, 1, headDim, first, pool->tokens);
+    StoreKeyOp::create(builder, where, poolKey, slot, pool->tokens);
+    if (attention.indexer)
+      choose(layer + ".indexer", *attention.indexer, input, latent, attention.window);
+    else
+      chosenKeys = ListPoolsOp::create(
+          builder, where, numbers(attention.window + model.maxPositions / pool->tokens),
+          pool->tokens, attention.window);
+    attended = AttendPoolsOp::create(builder, where, query.getType(), query, chosenKeys, slot,
+                                     heads, scale, sinks);
+  }
+  attended = rotatedPart(attention.rope, attended, heads, headDim, first, 1, /*inverse=*/true);
+  attended = LinearHeadsOp::create(builder, where, row(attention.outputDown.rows), attended,
+                                   layer + ".output_down", attention.groups, 0u);
+  return attentionProduct(layer + ".output", attention.output, attended);
 }
 
 Value ModelBuilder::build(const std::string &layer, const LatentAttentionDescription &attention,
@@ -154,7 +245,9 @@ Value ModelBuilder::build(const std::string &layer, const LatentAttentionDescrip
   const auto &down = attention.queryDown;
   Value query = down ? attentionProduct(layer + ".query_down", *down, input)
                      : attentionProduct(layer + ".query", attention.query, input);
-  Value key = attentionProduct(layer + ".key", attention.key, input);
+  Value key;
+  if (shared > 0)
+    key = attentionProduct(layer + ".key", attention.key, input);
   Value latent = attentionProduct(layer + ".latent", attention.latent, input);
   Value gate;
   if (attention.gate)
@@ -166,9 +259,13 @@ Value ModelBuilder::build(const std::string &layer, const LatentAttentionDescrip
   if (down)
     query = attentionProduct(layer + ".query", attention.query, query);
   Value absorbed = perHead(layer + ".key_up", attention.keyUp, query, shared);
-  absorbed = rotated(attention.rope, absorbed, heads, shared + rank);
-  key = rotated(attention.rope, key, 1, shared);
-  StoreKvOp::create(builder, where, key, latent, layer + ".kv");
+  if (shared > 0) {
+    absorbed = rotated(attention.rope, absorbed, heads, shared + rank);
+    key = rotated(attention.rope, key, 1, shared);
+    StoreKvOp::create(builder, where, key, latent, layer + ".kv");
+  } else {
+    StoreKeyOp::create(builder, where, latent, layer + ".kv", 0u);
+  }
   const RowType result = row(uint64_t(heads) * rank);
   const APFloat scale(attention.scale);
   Value attended;
@@ -272,6 +369,8 @@ Value ModelBuilder::buildMixer(const std::string &layer, const LayerDescription 
                                Value input) {
   if (from.latentAttention)
     return build(layer, *from.latentAttention, input);
+  if (from.compressedAttention)
+    return build(layer, *from.compressedAttention, input);
   if (from.deltaNet)
     return build(layer, *from.deltaNet, input);
   if (from.shortConvolution)
@@ -316,6 +415,9 @@ Value ModelBuilder::build(const std::string &layer, const MoeDescription &moe, V
   routed = ScaleOp::create(builder, where, routed.getType(), routed, FlatSymbolRefAttr(),
                            APFloat(router.inputScale));
   Value scores = product(layer + ".router", router.linear, routed, ProductRole::kRouter);
+  if (router.expertsOfTokens)
+    scores = MaskExpertsOp::create(builder, where, scores.getType(), scores,
+                                   layer + ".router.experts_of_tokens");
   const bool hasGroups = router.keptGroups < router.groups;
   auto route = RouteOp::create(
       builder, where, RowType::get(builder.getContext(), BufferKind::kI32, router.topK, 0),
@@ -348,22 +450,87 @@ Value ModelBuilder::build(const std::string &layer, const MoeDescription &moe, V
 // Programs
 //===----------------------------------------------------------------------===//
 
+std::pair<Value, Value> ModelBuilder::beginBranch(const std::string &name,
+                                                  const std::optional<StreamMixDescription> &mix,
+                                                  const std::optional<StreamGateDescription> &gate,
+                                                  Value hidden) {
+  if (!mix && !gate)
+    return {hidden, Value()};
+  const StreamsDescription &streams = *model.streams;
+  if (mix) {
+    Value weights = product(name, {mix->products, std::nullopt},
+                            plainNormed(hidden, streams.normEpsilon, widthOf(hidden)));
+    weights = StreamWeightsOp::create(builder, where, weights.getType(), weights, name + ".scale",
+                                      name + ".base", streams.count, streams.iterations,
+                                      APFloat(streams.epsilon));
+    return {MergeStreamsOp::create(builder, where, row(model.hiddenSize), hidden, weights),
+            weights};
+  }
+  const float part = 1 / static_cast<float>(streams.count);
+  Value rows = normedStreams(name + ".norm", gate->norm, hidden);
+  Value factors = scaled(product(name + ".down", gate->down, rows), part);
+  factors = applied(ir::RowFunction::kSilu, factors, "", "");
+  factors = product(name + ".up", gate->up, factors);
+  Value weights;
+  if (gate->inject)
+    weights = scaled(product(name + ".inject", *gate->inject, rows), part);
+  rows = gated(rows, factors, ir::GateKind::kSigmoid);
+  return {MeanStreamsOp::create(builder, where, row(model.hiddenSize), rows), weights};
+}
+
+Value ModelBuilder::endBranch(Value hidden, Value result, Value weights, bool areGates) {
+  if (!weights)
+    return sum(hidden, result, model.residualScale);
+  if (!areGates)
+    return UpdateStreamsOp::create(builder, where, hidden.getType(), hidden, result, weights);
+  result = GateRowsOp::create(builder, where, hidden.getType(), repeated(result), weights);
+  return sum(hidden, result, 2);
+}
+
+Value ModelBuilder::addNgrams(const std::string &name, const NgramDescription &ngrams,
+                              Value hidden) {
+  const uint32_t width = ngrams.key.weight.cols;
+  Value rows = EmbedNgramsOp::create(builder, where, row(width), name + ".table", name + ".tokens",
+                                     ngrams.tokens, ngrams.heads, ngrams.leastRows, ngrams.number,
+                                     ngrams.seed, ngrams.endToken);
+  Value key = product(name + ".key", ngrams.key, rows);
+  Value value = product(name + ".value", ngrams.value, rows);
+  key = normedStreams(name + ".key_norm", ngrams.keyNorm, key);
+  Value query = normedStreams(name + ".query_norm", ngrams.queryNorm, hidden);
+  const auto factor = static_cast<float>(1 / std::sqrt(static_cast<double>(model.hiddenSize)));
+  Value weights =
+      DotStreamsOp::create(builder, where, row(model.streams->count), key, query, APFloat(factor));
+  weights = applied(ir::RowFunction::kSignedRoot, weights, "", "");
+  value = GateRowsOp::create(builder, where, hidden.getType(), repeated(value), weights);
+  hidden = sum(hidden, value, 1);
+  value = normedStreams(name + ".taper_norm", ngrams.taperNorm, value);
+  return sum(hidden, convolved(name + ".taper", value, true), 1);
+}
+
 Value ModelBuilder::buildLayer(const std::string &name, const LayerDescription &layer,
                                Value hidden) {
+  if (layer.ngrams) {
+    where = named(name + ".ngrams");
+    hidden = addNgrams(name + ".ngrams", *layer.ngrams, hidden);
+  }
   if (layer.hasMixer) {
     where = named(name + ".attention");
-    Value result = normed(name + ".attention_norm", layer.attentionNorm, hidden);
+    auto [result, weights] = beginBranch(name + ".attention_streams", layer.attentionStreams,
+                                         layer.attentionGate, hidden);
+    result = normed(name + ".attention_norm", layer.attentionNorm, result);
     result = buildMixer(name, layer, result);
     result = normed(name + ".attention_output_norm", layer.attentionOutputNorm, result);
-    hidden = sum(hidden, result, model.residualScale);
+    hidden = endBranch(hidden, result, weights, layer.attentionGate.has_value());
   }
   if (layer.moe || layer.dense) {
     where = named(name + ".network");
-    Value result = normed(name + ".network_norm", layer.networkNorm, hidden);
+    auto [result, weights] =
+        beginBranch(name + ".network_streams", layer.networkStreams, layer.networkGate, hidden);
+    result = normed(name + ".network_norm", layer.networkNorm, result);
     result =
         layer.moe ? build(name, *layer.moe, result) : build(name + ".dense", *layer.dense, result);
     result = normed(name + ".network_output_norm", layer.networkOutputNorm, result);
-    hidden = sum(hidden, result, model.residualScale);
+    hidden = endBranch(hidden, result, weights, layer.networkGate.has_value());
   }
   if (!layer.outputScale)
     return hidden;
@@ -378,6 +545,8 @@ void ModelBuilder::buildProgram(StringRef name) {
   where = named("embedding");
   Value hidden = EmbedOp::create(builder, where, row(model.hiddenSize), "embedding",
                                  APFloat(model.embeddingScale));
+  if (model.streams)
+    hidden = repeated(hidden);
   for (size_t i = 0; i < model.layers.size(); ++i) {
     Operation *before = &program.block().back();
     hidden = buildLayer(("layer" + Twine(i)).str(), model.layers[i], hidden);
@@ -385,7 +554,13 @@ void ModelBuilder::buildProgram(StringRef name) {
       op->setAttr(kLayerAttr, builder.getI32IntegerAttr(static_cast<int32_t>(i)));
   }
   where = named("final_norm");
-  hidden = normed("final_norm", model.finalNorm, hidden);
+  if (model.streams && (model.streams->head || model.streams->headGate))
+    hidden =
+        beginBranch("head_streams", model.streams->head, model.streams->headGate, hidden).first;
+  else if (model.streams)
+    hidden = MeanStreamsOp::create(builder, where, row(model.hiddenSize), hidden);
+  if (model.finalNorm.weight.rows > 0)
+    hidden = normed("final_norm", model.finalNorm, hidden);
   where = named("head");
   HeadOp::create(builder, where, hidden, model.tiedHead ? "embedding" : "head",
                  symbol("head.bias", model.head.bias), APFloat(model.logitsScale),

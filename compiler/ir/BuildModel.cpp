@@ -23,7 +23,7 @@ SourceAttr ModelBuilder::sourceOf(Location loc, const WeightSource &source, Sour
       [&] { return emitError(loc); }, builder.getContext(), StringRef(source.tensor), source.rows,
       source.cols, kindOf(*type), source.index ? *source.index : kAbsent, source.firstRow,
       source.rowStep, source.transposed, source.blocks, source.blockStep, source.stackedVectors,
-      source.addsOne);
+      source.addsOne, source.integers, source.shards);
   hasFailed |= !attribute;
   return attribute;
 }
@@ -93,6 +93,8 @@ void ModelBuilder::declare(const std::string &layer, const MoeDescription &moe, 
   declare(layer + ".router", moe.router.linear, WeightRole::kRouter);
   vector(layer + ".router.choice_bias", moe.router.choiceBias);
   vector(layer + ".router.weight_factors", moe.router.weightFactors);
+  if (moe.router.expertsOfTokens)
+    declare(layer + ".router.experts_of_tokens", *moe.router.expertsOfTokens, WeightRole::kTaps);
   declare(layer + ".router.norm", moe.router.inputNorm);
   declare(layer + ".experts_norm", moe.inputNorm);
   declare(layer + ".experts_output_norm", moe.outputNorm);
@@ -146,13 +148,15 @@ void ModelBuilder::declare(const std::string &layer, const AttentionDescription 
   if (attention.sinks)
     declare(layer + ".sinks", *attention.sinks, WeightRole::kVector);
   declareKvSlot(layer + ".kv", attention.kvHeads, attention.headDim, attention.valueHeadDim);
+  declare(layer + ".indexer", attention.indexer);
 }
 
 void ModelBuilder::declare(const std::string &layer, const LatentAttentionDescription &attention) {
   declare(layer + ".query_down", attention.queryDown);
   declare(layer + ".query_norm", attention.queryNorm);
   declare(layer + ".query", attention.query);
-  declare(layer + ".key", attention.key);
+  if (attention.key.weight.rows > 0)
+    declare(layer + ".key", attention.key);
   declare(layer + ".latent", attention.latent);
   declare(layer + ".latent_norm", attention.latentNorm);
   declare(layer + ".key_up", attention.keyUp, WeightRole::kHeads);
@@ -165,12 +169,70 @@ void ModelBuilder::declare(const std::string &layer, const LatentAttentionDescri
     declare(layer + ".indexer", *attention.indexer);
 }
 
+void ModelBuilder::declare(const std::string &layer,
+                           const CompressedAttentionDescription &attention) {
+  declare(layer + ".query_down", attention.queryDown);
+  declare(layer + ".query_norm", attention.queryNorm);
+  declare(layer + ".query", attention.query);
+  declare(layer + ".key", attention.key);
+  declare(layer + ".key_norm", attention.keyNorm);
+  declare(layer + ".sinks", attention.sinks, WeightRole::kVector);
+  declare(layer + ".output_down", attention.outputDown, WeightRole::kHeads);
+  declare(layer + ".output", attention.output);
+  if (attention.pool) {
+    declare(layer + ".pooled", attention.pooled);
+    declare(layer + ".pool", *attention.pool, attention.headDim);
+  }
+  if (attention.indexer)
+    declare(layer + ".indexer", *attention.indexer);
+  declareKvSlot(layer + ".kv", attention.pool ? 2 : 1, attention.headDim, 0);
+}
+
 void ModelBuilder::declare(const std::string &name, const IndexerDescription &indexer) {
   declare(name + ".query", indexer.query);
   declare(name + ".key", indexer.key);
+  declare(name + ".query_norm", indexer.queryNorm);
   declare(name + ".key_norm", indexer.keyNorm);
-  declare(name + ".weights", indexer.weights, WeightRole::kRouter);
-  declareKvSlot(name + ".keys", 1, indexer.key.weight.rows, 0);
+  if (indexer.weights)
+    declare(name + ".weights", *indexer.weights, WeightRole::kRouter);
+  const uint32_t width = indexer.query.weight.rows / indexer.heads;
+  if (indexer.pool)
+    declare(name + ".pool", *indexer.pool, width);
+  declareKvSlot(name + ".keys", 1, width, 0);
+}
+
+void ModelBuilder::declare(const std::string &name, const PoolDescription &pool, uint32_t width) {
+  declare(name + ".gate", pool.gate);
+  if (pool.gate)
+    declare(name + ".bias", pool.bias, WeightRole::kVector);
+  declare(name + ".norm", pool.norm);
+  declareStateSlot(name + ".sums", pool.overlapping ? 6 : 3, width);
+}
+
+void ModelBuilder::declare(const std::string &name, const StreamGateDescription &gate) {
+  declare(name + ".norm", gate.norm);
+  declare(name + ".down", gate.down);
+  declare(name + ".up", gate.up);
+  if (gate.inject) // A few rows.
+    declare(name + ".inject", *gate.inject, WeightRole::kRouter);
+}
+
+void ModelBuilder::declare(const std::string &name, const NgramDescription &ngrams) {
+  declare(name + ".table", ngrams.table, WeightRole::kHeads);
+  declareStateSlot(name + ".tokens", ngrams.tokens - 1, 1);
+  declare(name + ".key", ngrams.key);
+  declare(name + ".value", ngrams.value);
+  declare(name + ".key_norm", ngrams.keyNorm);
+  declare(name + ".query_norm", ngrams.queryNorm);
+  declare(name + ".taper_norm", ngrams.taperNorm);
+  declare(name + ".taper_taps", ngrams.taps, WeightRole::kTaps);
+  declareStateSlot(name + ".taper_tail", (ngrams.taps.cols - 1) * ngrams.tokens, ngrams.taps.rows);
+}
+
+void ModelBuilder::declare(const std::string &name, const StreamMixDescription &mix) {
+  declare(name, mix.products, WeightRole::kRouter);
+  declare(name + ".scale", mix.scale, WeightRole::kVector);
+  declare(name + ".base", mix.base, WeightRole::kVector);
 }
 
 void ModelBuilder::declare(const std::string &layer, const DeltaNetDescription &net) {
@@ -239,6 +301,8 @@ void ModelBuilder::declare(const std::string &layer, const SelectiveScanDescript
 void ModelBuilder::declareMixer(const std::string &name, const LayerDescription &layer) {
   if (layer.latentAttention)
     declare(name, *layer.latentAttention);
+  else if (layer.compressedAttention)
+    declare(name, *layer.compressedAttention);
   else if (layer.deltaNet)
     declare(name, *layer.deltaNet);
   else if (layer.shortConvolution)
@@ -253,6 +317,11 @@ void ModelBuilder::declareMixer(const std::string &name, const LayerDescription 
 
 void ModelBuilder::declareLayer(const std::string &name, const LayerDescription &layer,
                                 size_t number) {
+  declare(name + ".attention_streams", layer.attentionStreams);
+  declare(name + ".network_streams", layer.networkStreams);
+  declare(name + ".attention_streams", layer.attentionGate);
+  declare(name + ".network_streams", layer.networkGate);
+  declare(name + ".ngrams", layer.ngrams);
   declare(name + ".attention_norm", layer.attentionNorm);
   widthClass = "attention";
   declareMixer(name, layer);
@@ -290,7 +359,12 @@ void ModelBuilder::declareSymbols() {
   for (size_t i = 0; i < model.layers.size() && !hasFailed; ++i)
     declareLayer(("layer" + Twine(i)).str(), model.layers[i], i);
   widthClass = {};
-  declare("final_norm", model.finalNorm);
+  if (model.streams)
+    declare("head_streams", model.streams->head);
+  if (model.streams)
+    declare("head_streams", model.streams->headGate);
+  if (model.finalNorm.weight.rows > 0)
+    declare("final_norm", model.finalNorm);
   if (!model.tiedHead)
     declare("head", model.head);
   else if (model.head.bias)

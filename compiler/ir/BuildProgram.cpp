@@ -10,6 +10,10 @@ using moert::FieldRole;
 
 moert::Artifact symbolsOf(ModuleOp module) {
   moert::Artifact symbols;
+  if (auto model = module->getAttrOfType<ModelAttr>(kModelAttr)) {
+    symbols.model.maxPositions = model.getMaxPositions();
+    symbols.model.vocabularySize = model.getVocabulary();
+  }
   for (WeightOp weight : module.getOps<WeightOp>()) {
     moert::ResidentWeight &resident = symbols.residents.emplace_back();
     resident.name = weight.getSource().getTensor().str();

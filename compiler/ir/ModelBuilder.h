@@ -35,7 +35,13 @@ private:
   void declareLayer(const std::string &name, const LayerDescription &layer, size_t number);
   void declare(const std::string &layer, const AttentionDescription &attention);
   void declare(const std::string &layer, const LatentAttentionDescription &attention);
+  void declare(const std::string &layer, const CompressedAttentionDescription &attention);
   void declare(const std::string &name, const IndexerDescription &indexer);
+  /// width: of the pools' keys.
+  void declare(const std::string &name, const PoolDescription &pool, uint32_t width);
+  void declare(const std::string &name, const StreamMixDescription &mix);
+  void declare(const std::string &name, const StreamGateDescription &gate);
+  void declare(const std::string &name, const NgramDescription &ngrams);
   void declare(const std::string &layer, const DeltaNetDescription &net);
   void declare(const std::string &layer, const ShortConvolutionDescription &mixer);
   void declare(const std::string &layer, const StateSpaceDescription &space);
@@ -63,9 +69,35 @@ private:
   Value buildMixer(const std::string &layer, const LayerDescription &from, Value input);
   Value build(const std::string &layer, const AttentionDescription &attention, Value input);
   Value build(const std::string &layer, const LatentAttentionDescription &attention, Value input);
-  /// Sets chosenKeys; `latent` is what the queries come from.
-  void choose(const std::string &name, const IndexerDescription &indexer, Value input,
-              Value latent);
+  Value build(const std::string &layer, const CompressedAttentionDescription &attention,
+              Value input);
+  /// Sets chosenKeys; `latent` is what the queries come from. With a window, the last keys are in
+  /// the list of pools too.
+  void choose(const std::string &name, const IndexerDescription &indexer, Value input, Value latent,
+              uint32_t window = 0);
+  Value pooled(const std::string &name, const PoolDescription &pool, Value keys, Value gate,
+               uint32_t width);
+  /// A branch's input, and the weights with which its result changes the streams; without a mix
+  /// the residual row itself, and none.
+  std::pair<Value, Value> beginBranch(const std::string &name,
+                                      const std::optional<StreamMixDescription> &mix,
+                                      const std::optional<StreamGateDescription> &gate,
+                                      Value hidden);
+  Value endBranch(Value hidden, Value result, Value weights, bool areGates);
+  Value addNgrams(const std::string &name, const NgramDescription &ngrams, Value hidden);
+  Value repeated(Value input) {
+    return RepeatRowOp::create(builder, where,
+                               row(uint64_t(model.streams->count) * model.hiddenSize), input);
+  }
+  Value scaled(Value input, float factor) {
+    return ScaleOp::create(builder, where, input.getType(), input, FlatSymbolRefAttr(),
+                           APFloat(factor));
+  }
+  /// Each stream normalized, times the weights of all.
+  Value normedStreams(const std::string &name, const NormDescription &by, Value input) {
+    return applied(ir::RowFunction::kIdentity, plainNormed(input, by.epsilon, model.hiddenSize),
+                   name, "");
+  }
   Value build(const std::string &layer, const DeltaNetDescription &net, Value input);
   Value build(const std::string &layer, const ShortConvolutionDescription &mixer, Value input);
   Value build(const std::string &layer, const StateSpaceDescription &space, Value input);
@@ -91,6 +123,9 @@ private:
     return applied(ir::RowFunction::kSoftplus, input, "", layer + ".step_bias");
   }
   Value rotated(const std::optional<uint32_t> &rope, Value input, uint32_t heads, uint32_t headDim);
+  /// The same from an element of each head on, and of a pool's key as its first token.
+  Value rotatedPart(const std::optional<uint32_t> &rope, Value input, uint32_t heads,
+                    uint32_t headDim, uint32_t first, uint32_t poolTokens, bool inverse = false);
   Value gated(Value input, Value gate, ir::GateKind kind);
   Value activated(const moert::GluActivation &by, Value gate, Value up);
   Value sum(Value a, Value b, float scale);
@@ -101,7 +136,7 @@ private:
   FloatAttr f32(float value) { return builder.getF32FloatAttr(value); }
   /// A number of an activation; absent where it has none.
   FloatAttr numberOf(const moert::GluActivation &activation, float value) {
-    return activation.kind == moert::Activation::kClampedSwiglu ? f32(value) : FloatAttr();
+    return moert::isClamped(activation.kind) ? f32(value) : FloatAttr();
   }
   FlatSymbolRefAttr symbol(const std::string &name) {
     return FlatSymbolRefAttr::get(builder.getContext(), name);
@@ -109,6 +144,9 @@ private:
   /// The symbol of an optional weight; null where it is absent.
   FlatSymbolRefAttr symbol(const std::string &name, const std::optional<WeightSource> &of) {
     return of ? symbol(name) : FlatSymbolRefAttr();
+  }
+  RowType numbers(uint32_t width) {
+    return RowType::get(builder.getContext(), BufferKind::kI32, width, 0);
   }
   RowType row(uint64_t width) {
     return RowType::get(builder.getContext(), BufferKind::kF32, static_cast<uint32_t>(width), 0);

@@ -24,16 +24,16 @@ static_assert(static_cast<int>(BufferKind::kHadamard) ==
               static_cast<int>(moert::BufferKind::kHadamard));
 static_assert(static_cast<int>(ExpertPart::kDown) == static_cast<int>(moert::ExpertPart::kDown));
 static_assert(static_cast<int>(NormKind::kLayer) == static_cast<int>(moert::NormKind::kLayer));
-static_assert(static_cast<int>(Activation::kSquaredRelu) ==
-              static_cast<int>(moert::Activation::kSquaredRelu));
-static_assert(static_cast<int>(RouterScoring::kTopKThenSigmoid) ==
-              static_cast<int>(moert::RouterScoring::kTopKThenSigmoid));
+static_assert(static_cast<int>(Activation::kClampedSilu) ==
+              static_cast<int>(moert::Activation::kClampedSilu));
+static_assert(static_cast<int>(RouterScoring::kSqrtSoftplus) ==
+              static_cast<int>(moert::RouterScoring::kSqrtSoftplus));
 static_assert(static_cast<int>(GroupScore::kTwoLargest) ==
               static_cast<int>(moert::GroupScore::kTwoLargest));
 static_assert(static_cast<int>(Activation::kClampedSwiglu) ==
               static_cast<int>(moert::Activation::kClampedSwiglu));
-static_assert(static_cast<int>(RowFunction::kSquaredRelu) ==
-              static_cast<int>(moert::RowFunction::kSquaredRelu));
+static_assert(static_cast<int>(RowFunction::kSignedRoot) ==
+              static_cast<int>(moert::RowFunction::kSignedRoot));
 static_assert(static_cast<int>(RopeStyle::kInterleaved) ==
               static_cast<int>(moert::RopeStyle::kInterleaved));
 
@@ -41,7 +41,7 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
                                  uint32_t cols, WeightKind type, int64_t index,
                                  uint32_t /*firstRow*/, uint32_t rowStep, bool /*transposed*/,
                                  uint32_t blocks, uint32_t /*blockStep*/, uint32_t stackedVectors,
-                                 bool /*addsOne*/) {
+                                 bool /*addsOne*/, bool /*integers*/, uint32_t shards) {
   if (tensor.empty())
     return emitError() << "a source without a tensor";
   if (rows == 0 || cols == 0)
@@ -55,6 +55,9 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
                        << " inputs, expected a multiple of " << moert::floatFormat(kind).group;
   if (index < kAbsent || index > UINT32_MAX)
     return emitError() << "a source with index " << index;
+  if (shards == 0 || rows % shards != 0)
+    return emitError() << "a source of " << rows << " rows in " << shards
+                       << " shards, expected a divisor";
   if (rowStep == 0)
     return emitError() << "a source with a row step of 0";
   if (blocks == 0 || rows % blocks != 0)

@@ -32,7 +32,7 @@ def Moe_WeightRole : Moe_Enum<"WeightRole", "allowed formats of a weight", [
   I32EnumAttrCase<"kRouter", 1, "router">,   // Routers and gates of a few outputs: never quantized.
   I32EnumAttrCase<"kVector", 2, "vector">,   // Norms and biases: f32.
   I32EnumAttrCase<"kHeads", 3, "heads">,     // Products per head: never quantized.
-  I32EnumAttrCase<"kTaps", 4, "taps">]>;     // Convolutions: f32.
+  I32EnumAttrCase<"kTaps", 4, "taps">]>;     // Convolutions and tables of numbers: f32.
 
 def Moe_ExpertPart : Moe_Enum<"ExpertPart", "matrix of an expert", [
   I32EnumAttrCase<"kGate", 0, "gate">, I32EnumAttrCase<"kUp", 1, "up">,
@@ -42,7 +42,8 @@ def Moe_Activation : Moe_Enum<"Activation", "activation of a network", [
   I32EnumAttrCase<"kSilu", 0, "silu">,
   I32EnumAttrCase<"kClampedSwiglu", 1, "clamped_swiglu">,
   I32EnumAttrCase<"kGeluTanh", 2, "gelu_tanh">,
-  I32EnumAttrCase<"kSquaredRelu", 3, "squared_relu">]>;
+  I32EnumAttrCase<"kSquaredRelu", 3, "squared_relu">,
+  I32EnumAttrCase<"kClampedSilu", 4, "clamped_silu">]>;
 
 def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
   I32EnumAttrCase<"kRms", 0, "rms">, I32EnumAttrCase<"kLayer", 1, "layer">]>;
@@ -50,7 +51,8 @@ def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
 def Moe_RouterScoring : Moe_Enum<"RouterScoring", "selection of experts by scores", [
   I32EnumAttrCase<"kSoftmaxThenTopK", 0, "softmax_then_top_k">,
   I32EnumAttrCase<"kSigmoid", 1, "sigmoid">, I32EnumAttrCase<"kSparsemixer", 2, "sparsemixer">,
-  I32EnumAttrCase<"kTopKThenSigmoid", 3, "top_k_then_sigmoid">]>;
+  I32EnumAttrCase<"kTopKThenSigmoid", 3, "top_k_then_sigmoid">,
+  I32EnumAttrCase<"kSqrtSoftplus", 4, "sqrt_softplus">]>;
 
 def Moe_GroupScore : Moe_Enum<"GroupScore", "score of a group of experts", [
   I32EnumAttrCase<"kLargest", 0, "largest">, I32EnumAttrCase<"kTwoLargest", 1, "two_largest">]>;
@@ -64,7 +66,8 @@ def Moe_GateKind : Moe_Enum<"GateKind", "what a gate multiplies with", [
 
 def Moe_RowFunction : Moe_Enum<"RowFunction", "function of an element", [
   I32EnumAttrCase<"kIdentity", 0, "identity">, I32EnumAttrCase<"kSilu", 1, "silu">,
-  I32EnumAttrCase<"kSoftplus", 2, "softplus">, I32EnumAttrCase<"kSquaredRelu", 3, "squared_relu">]>;
+  I32EnumAttrCase<"kSoftplus", 2, "softplus">, I32EnumAttrCase<"kSquaredRelu", 3, "squared_relu">,
+  I32EnumAttrCase<"kSignedRoot", 4, "signed_root">]>;
 
 def Moe_RopeStyle : Moe_Enum<"RopeStyle", "which elements of a head rotate together", [
   I32EnumAttrCase<"kHalf", 0, "half">, I32EnumAttrCase<"kInterleaved", 1, "interleaved">]>;
@@ -100,7 +103,8 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
     stored as [inputs, outputs]. `blocks` such parts are one below the other; each is stored
     `blockStep` rows below the one before it. With `stackedVectors` the tensor is
     [stackedVectors, n], and the part is a vector of its elements in their order. With `addsOne`, 1 is
-    added to every element.
+    added to every element. With `integers` the tensor has integers, and `type` is f32.
+    With `shards`, the part is so many tensors, one below the other: `*` in the name is their number, from 0.
 
     ```mlir
     #moe.source<tensor = "model.embed_tokens.weight", rows = 4096, cols = 256, type = bf16>
@@ -121,7 +125,9 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
                         DefaultValuedParameter<"uint32_t", "1">:$blocks,
                         DefaultValuedParameter<"uint32_t", "0">:$blockStep,
                         DefaultValuedParameter<"uint32_t", "0">:$stackedVectors,
-                        DefaultValuedParameter<"bool", "false">:$addsOne);
+                        DefaultValuedParameter<"bool", "false">:$addsOne,
+                        DefaultValuedParameter<"bool", "false">:$integers,
+                        DefaultValuedParameter<"uint32_t", "1">:$shards);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

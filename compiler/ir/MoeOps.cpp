@@ -196,7 +196,8 @@ SourceAttr MoeLayerOp::sourceOf(ExpertPart part, uint32_t expert) {
   return SourceAttr::get(getContext(), name, all.getRows(), all.getCols(), all.getType(),
                          isNumbered ? all.getIndex() : expert, all.getFirstRow(), all.getRowStep(),
                          all.getTransposed(), all.getBlocks(), all.getBlockStep(),
-                         all.getStackedVectors(), all.getAddsOne());
+                         all.getStackedVectors(), all.getAddsOne(), all.getIntegers(),
+                         all.getShards());
 }
 
 LogicalResult KvSlotOp::verify() {

@@ -22,7 +22,8 @@ SmallVector<SourceAttr> compact(ArrayRef<SourceAttr> sources) {
     if (source != SourceAttr::get(first.getContext(), tensor, first.getRows(), first.getCols(),
                                   first.getType(), index, first.getFirstRow(), first.getRowStep(),
                                   first.getTransposed(), first.getBlocks(), first.getBlockStep(),
-                                  first.getStackedVectors(), first.getAddsOne()))
+                                  first.getStackedVectors(), first.getAddsOne(),
+                                  first.getIntegers(), first.getShards()))
       return llvm::to_vector(sources);
   }
   std::string tensor = isStacked ? zero.str() : (before + kExpertPlaceholder + after).str();
@@ -30,7 +31,8 @@ SmallVector<SourceAttr> compact(ArrayRef<SourceAttr> sources) {
   return {SourceAttr::get(first.getContext(), tensor, first.getRows(), first.getCols(),
                           first.getType(), index, first.getFirstRow(), first.getRowStep(),
                           first.getTransposed(), first.getBlocks(), first.getBlockStep(),
-                          first.getStackedVectors(), first.getAddsOne())};
+                          first.getStackedVectors(), first.getAddsOne(), first.getIntegers(),
+                          first.getShards())};
 }
 
 } // namespace mlir::moe

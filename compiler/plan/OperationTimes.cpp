@@ -62,7 +62,7 @@ TokenCost OperationTimes::network(const StoredMatrix &gate, const StoredMatrix &
 }
 
 TokenCost OperationTimes::attention(const AttentionShape &shape) {
-  uint64_t positions = std::max(1u, use.contextTokens);
+  uint64_t positions = std::max(1u, use.contextTokens / shape.keyTokens);
   if (shape.window != 0)
     positions = std::min<uint64_t>(positions, shape.window);
   const uint64_t perHead = positions * (uint64_t(shape.keyDim) + shape.valueDim) * sizeof(float);

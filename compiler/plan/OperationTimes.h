@@ -55,6 +55,7 @@ struct AttentionShape {
   uint32_t keyDim = 0, valueDim = 0;
   uint32_t window = 0; // 0: none.
   uint32_t kvBits = 32;
+  uint32_t keyTokens = 1; // Tokens with one key.
 };
 
 /// Outputs of a matrix that are computed together; work is shared out in these.

@@ -11,14 +11,20 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 namespace moert {
 
 Executor::Executor(const ExecutorParts &executorParts)
     : parts(executorParts), probabilities(roundUp(mostExpertsOf(parts.artifact), 16)),
+      listed(probabilities.size()), ngrams(parts.artifact.stateSlots.size()),
       grouping(mostExpertsOf(parts.artifact)),
       prefetchProbabilities(mostExpertsOf(parts.artifact)) {
+  for (const Program &program : parts.artifact.programs)
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *embed = std::get_if<EmbedNgramsInstruction>(&instruction))
+        ngrams[embed->slot] = NgramRows(*embed, parts.artifact.model.vocabularySize);
   if (parts.predictingFrom)
     predicted = routesOf(*parts.predictingFrom);
   prefetchCandidates.reserve(prefetchProbabilities.size());
@@ -202,6 +208,7 @@ void Executor::execute(Step &step, const RouteInstruction &route) {
   const uint32_t topK = step.bufferInfo(route.experts).width;
   const Router router = routerOf(route);
   ImportanceMeter *const measuring = meter();
+  const MaskExpertsInstruction *const mask = std::exchange(masked, nullptr);
   const Rows scores = step.buffer(route.scores), experts = step.buffer(route.experts),
              weights = step.buffer(route.weights);
   if (step.isLossy)
@@ -213,6 +220,8 @@ void Executor::execute(Step &step, const RouteInstruction &route) {
     const std::span<int32_t> best(experts.integers(row), topK);
     const std::span<float> factors(weights.floats(row), topK);
     router.choose(probabilities.data(), best, factors);
+    if (mask && !step.isLossy)
+      orderAsListed(step, *mask, row, best, factors);
     if (measuring)
       measuring->add(step, route, row);
     if (step.isLossy)
@@ -223,6 +232,38 @@ void Executor::execute(Step &step, const RouteInstruction &route) {
   }
   rememberChosen(step, route);
   step.routed = &route;
+}
+
+std::span<const float> Executor::listedExperts(const Step &step, const MaskExpertsInstruction &mask,
+                                               uint32_t row) {
+  const WeightView &table = parts.weights.weight(mask.table);
+  parts.kernels.gatherRow(table, static_cast<uint32_t>(step.batch[row].token), 1, listed.data());
+  return {listed.data(), table.shape.cols};
+}
+
+void Executor::orderAsListed(const Step &step, const MaskExpertsInstruction &mask, uint32_t row,
+                             std::span<int32_t> experts, std::span<float> weights) {
+  const std::span<const float> own = listedExperts(step, mask, row);
+  for (size_t i = 0; i < std::min(own.size(), experts.size()); ++i) {
+    const auto found = std::find_if(experts.begin() + ptrdiff_t(i), experts.end(),
+                                    [&](int32_t e) { return static_cast<float>(e) == own[i]; });
+    if (found == experts.end())
+      continue;
+    std::swap(weights[i], weights[static_cast<size_t>(found - experts.begin())]);
+    std::swap(experts[i], *found);
+  }
+}
+
+void Executor::execute(Step &step, const MaskExpertsInstruction &mask) {
+  masked = &mask;
+  const uint32_t width = step.bufferInfo(mask.scores).width;
+  const Rows scores = step.buffer(mask.scores);
+  for (uint32_t row = 0; row < step.rows(); ++row) {
+    const std::span<const float> own = listedExperts(step, mask, row);
+    for (uint32_t expert = 0; expert < width; ++expert)
+      if (std::find(own.begin(), own.end(), static_cast<float>(expert)) == own.end())
+        scores.floats(row)[expert] = std::numeric_limits<float>::lowest();
+  }
 }
 
 // Runs of consecutive rows whose logits are requested, at most the step's rows of logits at a time.
@@ -321,6 +362,7 @@ Status Executor::run(Step &step) {
   const Program &program = *step.program;
   const std::span<const Instruction> instructions = program.instructions;
   ExpertCache &cache = parts.experts.cache();
+  masked = nullptr;
   areExpertsOpen = false; // A failed step may have left some; their layer pass is over.
   uint64_t begun = monotonicNs();
   CacheTime before = cacheTime();

@@ -5,6 +5,8 @@
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -54,6 +56,38 @@ KvView viewOf(const KvSlot &slot, uint32_t valueDim, const SequenceMemory &memor
           memory.capacity,     slot.valueDim == 0,    slot.kind};
 }
 
+/// Stores a key in a row of a slot without values, of the rows of all its heads.
+void storeKey(const KernelTable &kernels, const KvSlot &slot, const float *key,
+              const SequenceMemory::Slot &memory, uint64_t row) {
+  storeHeads(kernels, slot.kind, key, {1, slot.keyDim, 0, slot.keyRowBytes(), 0},
+             row % kKvBlockTokens, memory.keyBlocks[row / kKvBlockTokens]);
+}
+
+bool endsPool(uint32_t position, uint32_t poolTokens) {
+  return (position + 1) % poolTokens == 0;
+}
+
+/// Makes of the numbers of `count` pools, at the beginning of a list, the positions of their
+/// tokens, and adds those after the last pool.
+void listTokens(std::span<int32_t> list, uint32_t count, uint32_t position, uint32_t poolTokens) {
+  const uint32_t keys = position + 1, rest = keys % poolTokens, own = count * poolTokens;
+  for (uint32_t i = own; i-- > 0;)
+    list[i] = static_cast<int32_t>(uint32_t(list[i / poolTokens]) * poolTokens + i % poolTokens);
+  std::iota(list.begin() + own, list.begin() + own + rest, static_cast<int32_t>(keys - rest));
+  std::fill(list.begin() + own + rest, list.end(), kNone);
+}
+
+/// Puts the last `window` positions before them, and makes them numbers of the second head's rows,
+/// which follow the `capacity` rows of the first.
+void listWindow(std::span<int32_t> list, uint32_t count, uint32_t position, uint32_t window,
+                uint32_t capacity) {
+  const uint32_t keys = position + 1, own = std::min(keys, window);
+  for (uint32_t i = count; i-- > 0;)
+    list[own + i] = list[i] + static_cast<int32_t>(capacity);
+  std::iota(list.begin(), list.begin() + own, static_cast<int32_t>(keys - own));
+  std::fill(list.begin() + own + count, list.end(), kNone);
+}
+
 /// Keys of the batch's longest sequence.
 uint64_t longestOf(const Step &step) {
   uint64_t longest = 0;
@@ -86,9 +120,8 @@ void Executor::execute(Step &step, const StoreKvInstruction &store) {
 }
 
 template <class Attend, class KeysOf>
-void Executor::attendRows(const Step &step, const Attend &attend, uint64_t longest,
-                          const float *sinks, KeysOf keysOf) const {
-  const KvSlot &slot = parts.artifact.kvSlots[attend.slot];
+void Executor::attendRows(const Step &step, const Attend &attend, const KvSlot &slot,
+                          uint64_t longest, const float *sinks, KeysOf keysOf) const {
   Rows query = step.buffer(attend.query), dst = step.buffer(attend.dst);
   // Cut only where the kernel does: heads that it computes together stay with one thread.
   const uint32_t headsPerKey = attend.heads / slot.kvHeads;
@@ -119,7 +152,7 @@ void Executor::execute(Step &step, const AttendInstruction &attend) {
   if (attend.window != 0)
     longest = std::min<uint64_t>(longest, attend.window);
   const float *sinks = parts.weights.vector(attend.sinks);
-  attendRows(step, attend, longest, sinks, [&](uint64_t row) {
+  attendRows(step, attend, parts.artifact.kvSlots[attend.slot], longest, sinks, [&](uint64_t row) {
     const uint32_t last = step.batch[row].position + 1;
     const uint32_t first = attend.chunked ? (last - 1) / attend.window * attend.window
                            : attend.window != 0 && last > attend.window ? last - attend.window
@@ -128,14 +161,27 @@ void Executor::execute(Step &step, const AttendInstruction &attend) {
   });
 }
 
-void Executor::execute(Step &step, const AttendChosenInstruction &attend) {
+template <class Attend>
+void Executor::attendListed(const Step &step, const Attend &attend, const KvSlot &slot,
+                            const float *sinks) const {
   const uint32_t most = step.bufferInfo(attend.chosen).width;
   const Rows chosen = step.buffer(attend.chosen);
-  attendRows(step, attend, std::min<uint64_t>(longestOf(step), most), nullptr, [&](uint64_t row) {
+  const uint64_t longest = std::min<uint64_t>(2 * longestOf(step), most);
+  attendRows(step, attend, slot, longest, sinks, [&](uint64_t row) {
     const int32_t *first = chosen.integers(row);
     const int32_t *end = std::find(first, first + most, kNone);
     return AttendedKeys{first, 0, static_cast<uint32_t>(end - first)};
   });
+}
+
+void Executor::execute(Step &step, const AttendChosenInstruction &attend) {
+  attendListed(step, attend, parts.artifact.kvSlots[attend.slot], nullptr);
+}
+
+void Executor::execute(Step &step, const AttendPoolsInstruction &attend) {
+  KvSlot slot = parts.artifact.kvSlots[attend.slot];
+  slot.kvHeads = 1; // The list has rows of both heads.
+  attendListed(step, attend, slot, vector(attend.sinks));
 }
 
 /// The numbers of the `best.size()` largest of `count` scores, ascending; of equal ones the lowest,
@@ -152,41 +198,29 @@ static void chooseLargest(float *scores, uint32_t count, int32_t *order, std::sp
   std::sort(best.begin(), best.end());
 }
 
-void Executor::execute(Step &step, const ChooseKeysInstruction &choose) {
+template <class Choose, class KeysOf, class Finish>
+void Executor::chooseRows(const Step &step, const Choose &choose, uint32_t most, KeysOf keysOf,
+                          Finish finish) const {
   const KvSlot &slot = parts.artifact.kvSlots[choose.slot];
-  const Rows query = step.buffer(choose.query), key = step.buffer(choose.key),
-             weights = step.buffer(choose.weights), dst = step.buffer(choose.dst);
-  const uint32_t most = step.bufferInfo(choose.dst).width;
-  for (uint32_t row = 0; row < step.rows(); ++row) {
-    const uint32_t position = step.batch[row].position;
-    storeHeads(
-        parts.kernels, slot.kind, key.floats(row), {1, slot.keyDim, 0, slot.keyRowBytes(), 0},
-        position % kKvBlockTokens,
-        step.batch[row].session->memory.slots[choose.slot].keyBlocks[position / kKvBlockTokens]);
-  }
+  const Rows query = step.buffer(choose.query), weights = step.buffer(choose.weights),
+             dst = step.buffer(choose.dst);
   // The row's scores are at the beginning of a thread's scratch, the kernel's memory after them.
   const auto score = [&](uint64_t row, uint32_t begin, uint32_t end, float *scores, uint32_t t) {
-    const uint64_t keys = roundUp(step.batch[row].position + 1, 16);
     parts.kernels.scoreIndex(query.floats(row),
                              viewOf(slot, 0, step.batch[row].session->memory, choose.slot),
                              weights.floats(row), choose.heads, begin, end, scores + begin,
-                             step.attentionScratch(t) + keys);
+                             step.attentionScratch(t) + roundUp(keysOf(row), 16));
   };
   const auto chooseFrom = [&](uint64_t row, float *scores) {
-    const uint32_t keys = step.batch[row].position + 1;
+    const uint32_t keys = keysOf(row);
     chooseLargest(scores, keys, reinterpret_cast<int32_t *>(scores + roundUp(keys, 16)),
                   {dst.integers(row), most});
+    finish(row, most);
   };
-  const auto takeAll = [&](uint64_t row) {
-    int32_t *to = dst.integers(row);
-    const uint32_t keys = step.batch[row].position + 1;
-    std::iota(to, to + keys, 0);
-    std::fill(to + keys, to + most, kNone);
-  };
-  const uint64_t perKey = uint64_t(choose.heads) * slot.keyDim, longest = longestOf(step);
-  if (step.rows() == 1 && longest > most) {
+  const uint64_t perKey = uint64_t(choose.heads) * slot.keyDim;
+  if (step.rows() == 1 && keysOf(0) > most) {
     float *scores = step.attentionScratch(0);
-    const auto keys = static_cast<uint32_t>(longest);
+    const uint32_t keys = keysOf(0);
     parts.threads.run(divideUp(keys, kKvBlockTokens), grainFor(perKey * kKvBlockTokens),
                       [&](uint64_t begin, uint64_t end, uint32_t t) {
                         const auto last = std::min<uint64_t>(end * kKvBlockTokens, keys);
@@ -195,18 +229,102 @@ void Executor::execute(Step &step, const ChooseKeysInstruction &choose) {
                       });
     return chooseFrom(0, scores);
   }
-  parts.threads.run(step.rows(), grainFor(perKey * longest),
+  parts.threads.run(step.rows(), grainFor(perKey * longestOf(step)),
                     [&](uint64_t begin, uint64_t end, uint32_t t) {
                       for (uint64_t row = begin; row < end; ++row) {
-                        const uint32_t keys = step.batch[row].position + 1;
+                        const uint32_t keys = keysOf(row);
                         if (keys <= most) {
-                          takeAll(row);
+                          std::iota(dst.integers(row), dst.integers(row) + keys, 0);
+                          finish(row, keys);
                           continue;
                         }
                         score(row, 0, keys, step.attentionScratch(t), t);
                         chooseFrom(row, step.attentionScratch(t));
                       }
                     });
+}
+
+void Executor::execute(Step &step, const ChooseKeysInstruction &choose) {
+  const KvSlot &slot = parts.artifact.kvSlots[choose.slot];
+  const Rows key = step.buffer(choose.key), dst = step.buffer(choose.dst);
+  const uint32_t most = step.bufferInfo(choose.dst).width;
+  for (uint32_t row = 0; row < step.rows(); ++row)
+    storeKey(parts.kernels, slot, key.floats(row),
+             step.batch[row].session->memory.slots[choose.slot], step.batch[row].position);
+  chooseRows(
+      step, choose, most, [&](uint64_t row) { return step.batch[row].position + 1; },
+      [&](uint64_t row, uint32_t count) {
+        std::fill(dst.integers(row) + count, dst.integers(row) + most, kNone);
+      });
+}
+
+void Executor::execute(Step &step, const StoreKeyInstruction &store) {
+  const KvSlot &slot = parts.artifact.kvSlots[store.slot];
+  const Rows key = step.buffer(store.key);
+  for (uint32_t row = 0; row < step.rows(); ++row) {
+    const SequenceMemory &memory = step.batch[row].session->memory;
+    uint64_t to = step.batch[row].position;
+    if (store.poolTokens != 0) {
+      if (!endsPool(step.batch[row].position, store.poolTokens))
+        continue;
+      to = to / store.poolTokens + uint64_t(slot.kvHeads - 1) * memory.capacity;
+    }
+    storeKey(parts.kernels, slot, key.floats(row), memory.slots[store.slot], to);
+  }
+}
+
+void Executor::execute(Step &step, const ChoosePoolsInstruction &choose) {
+  execute(step, StoreKeyInstruction{choose.key, choose.slot, choose.poolTokens});
+  const uint32_t width = step.bufferInfo(choose.dst).width, pool = choose.poolTokens;
+  const Rows dst = step.buffer(choose.dst);
+  chooseRows(
+      step, choose, choose.window == 0 ? (width + 1) / pool - 1 : width - choose.window,
+      [&](uint64_t row) { return (step.batch[row].position + 1) / pool; },
+      [&](uint64_t row, uint32_t count) {
+        const BatchRow &of = step.batch[row];
+        const std::span<int32_t> list(dst.integers(row), width);
+        if (choose.window == 0)
+          listTokens(list, count, of.position, pool);
+        else
+          listWindow(list, count, of.position, choose.window, of.session->memory.capacity);
+      });
+}
+
+void Executor::execute(Step &step, const ListPoolsInstruction &all) {
+  const Rows dst = step.buffer(all.dst);
+  for (uint32_t row = 0; row < step.rows(); ++row) {
+    const BatchRow &of = step.batch[row];
+    const std::span<int32_t> list(dst.integers(row), step.bufferInfo(all.dst).width);
+    const auto most = static_cast<uint32_t>(list.size()) - all.window;
+    const uint32_t count = std::min((of.position + 1) / all.poolTokens, most);
+    std::iota(list.begin(), list.begin() + count, 0);
+    listWindow(list, count, of.position, all.window, of.session->memory.capacity);
+  }
+}
+
+void Executor::execute(Step &step, const RopePartInstruction &part) {
+  const Rope &rope = parts.artifact.ropes[part.rope];
+  const auto count = static_cast<uint32_t>(rope.inverseFrequencies.size());
+  alignas(64) std::array<float, kMostPartPairs> cosines, sines;
+  const Rows x = step.buffer(part.buffer);
+  for (uint32_t row = 0; row < step.rows(); ++row) {
+    // The key of a pool that has not ended is not stored.
+    const uint32_t position = step.batch[row].position;
+    if (!endsPool(position, part.poolTokens))
+      continue;
+    if (part.poolTokens > 1) {
+      step.computeRope(parts.kernels, part.rope, position + 1 - part.poolTokens, cosines.data(),
+                       sines.data());
+    } else {
+      const float *own = step.ropeTableOf(row, part.rope);
+      std::copy_n(own, count, cosines.begin());
+      std::copy_n(own + roundUp(count, 16), count, sines.begin());
+    }
+    if (part.inverse)
+      std::transform(sines.begin(), sines.begin() + count, sines.begin(), std::negate<float>());
+    parts.kernels.rope(x.floats(row) + part.first, part.heads, part.headDim, cosines.data(),
+                       sines.data(), count, rope.style == RopeStyle::kInterleaved);
+  }
 }
 
 } // namespace moert

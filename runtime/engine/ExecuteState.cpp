@@ -65,7 +65,9 @@ void Executor::decayRows(Step &step, const DecayInstruction &decay, float bound)
 
 void Executor::execute(Step &step, const ConvolveInstruction &convolve) {
   const StateSlot &slot = parts.artifact.stateSlots[convolve.slot];
-  const uint32_t width = slot.width, taps = slot.rows + 1;
+  const uint32_t width = slot.width,
+                 taps = parts.artifact.residents[size_t(convolve.weight)].shape.cols,
+                 apart = slot.rows / (taps - 1);
   Rows src = step.buffer(convolve.src), dst = step.buffer(convolve.dst);
   parts.threads.run(
       divideUp(width, kPanelRows), grainFor(uint64_t(kPanelRows) * taps * step.rows()),
@@ -74,13 +76,15 @@ void Executor::execute(Step &step, const ConvolveInstruction &convolve) {
         const auto last = static_cast<uint32_t>(std::min<uint64_t>(end * kPanelRows, width));
         for (uint32_t row = 0; row < step.rows(); ++row) {
           float *tail = step.batch[row].session->memory.states[convolve.slot];
-          if (step.batch[row].position == 0)
+          const uint32_t position = step.batch[row].position;
+          if (position == 0)
             for (uint32_t tap = 0; tap < slot.rows; ++tap)
               std::fill(tail + uint64_t(tap) * width + first, tail + uint64_t(tap) * width + last,
                         0.0f);
-          parts.kernels.convolve(src.floats(row), parts.weights.vector(convolve.weight), taps, tail,
-                                 width, step.batch[row].position, convolve.silu, first, last,
-                                 dst.floats(row));
+          // Every d-th token is a sequence of its own.
+          parts.kernels.convolve(src.floats(row), parts.weights.vector(convolve.weight), taps,
+                                 tail + uint64_t(position % apart) * (taps - 1) * width, width,
+                                 position / apart, convolve.silu, first, last, dst.floats(row));
         }
       });
 }
@@ -168,6 +172,102 @@ void Executor::execute(Step &step, const SelectiveScanInstruction &scan) {
                                       state, dst.floats(row));
         }
       });
+}
+
+namespace {
+
+/// The sums of a weighted mean with softmax weights, of one element, in rows of a state.
+struct PoolSums {
+  float *largest; // Gate, before the sums of weights and of weighted values.
+  uint32_t width;
+
+  float &weights() { return largest[width]; }
+  float &values() { return largest[2 * uint64_t(width)]; }
+
+  void add(float gate, float value) {
+    if (weights() == 0) {
+      *largest = gate, weights() = 1, values() = value;
+    } else if (gate > *largest) {
+      const float factor = exponential(*largest - gate);
+      *largest = gate, weights() = weights() * factor + 1, values() = values() * factor + value;
+    } else {
+      const float weight = exponential(gate - *largest);
+      weights() += weight, values() += weight * value;
+    }
+  }
+  void become(PoolSums next) {
+    *largest = *next.largest, weights() = next.weights(), values() = next.values();
+    next.clear();
+  }
+  void clear() { *largest = weights() = values() = 0; }
+};
+
+} // namespace
+
+void Executor::execute(Step &step, const PoolInstruction &pool) {
+  const StateSlot &slot = parts.artifact.stateSlots[pool.slot];
+  const uint32_t width = slot.width, own = pool.overlapping ? width : 0; // Where own values begin.
+  const Rows value = step.buffer(pool.value), gate = step.buffer(pool.gate),
+             dst = step.buffer(pool.dst);
+  const float *bias = vector(pool.bias);
+  const auto addElement = [&](uint64_t row, uint32_t i) {
+    float *state = step.batch[row].session->memory.states[pool.slot] + i;
+    PoolSums sums{state, width}, next{state + 3 * uint64_t(width), width};
+    const uint32_t position = step.batch[row].position, place = position % pool.poolTokens;
+    const float *places = bias ? bias + uint64_t(place) * (own + width) : nullptr;
+    const auto add = [&](PoolSums to, uint32_t at) {
+      to.add(gate.floats(row)[at] + (places ? places[at] : 0), value.floats(row)[at]);
+    };
+    if (position == 0)
+      for (uint32_t at = 0; at < slot.rows; ++at)
+        state[uint64_t(at) * width] = 0;
+    add(sums, own + i);
+    if (pool.overlapping)
+      add(next, i);
+    const bool ends = place + 1 == pool.poolTokens;
+    dst.floats(row)[i] = ends ? sums.values() / sums.weights() : 0;
+    if (ends && pool.overlapping)
+      sums.become(next);
+    else if (ends)
+      sums.clear();
+  };
+  parts.threads.run(divideUp(width, kPanelRows), grainFor(uint64_t(kPanelRows) * 64 * step.rows()),
+                    [&](uint64_t begin, uint64_t end, uint32_t) {
+                      const auto last = std::min<uint64_t>(end * kPanelRows, width);
+                      for (uint32_t row = 0; row < step.rows(); ++row)
+                        for (uint64_t i = begin * kPanelRows; i < last; ++i)
+                          addElement(row, static_cast<uint32_t>(i));
+                    });
+}
+
+void Executor::execute(Step &step, const EmbedNgramsInstruction &embed) {
+  const WeightView &table = parts.weights.weight(embed.weight);
+  const NgramRows &rows = *ngrams[embed.slot];
+  const uint32_t width = table.shape.cols, before = embed.tokens - 1;
+  const Rows dst = step.buffer(embed.dst);
+  for (uint32_t row = 0; row < step.rows(); ++row) {
+    float *last = step.batch[row].session->memory.states[embed.slot];
+    const uint32_t position = step.batch[row].position;
+    const auto token = static_cast<uint32_t>(step.batch[row].token);
+    uint64_t value = token * rows.multipliers[0];
+    bool hasEnded = false;
+    for (uint32_t back = 1; back < embed.tokens; ++back) {
+      uint32_t earlier = embed.endToken;
+      if (!hasEnded && back <= position)
+        earlier = static_cast<uint32_t>(last[(position - back) % before]);
+      hasEnded |= earlier == embed.endToken;
+      value ^= earlier * rows.multipliers[back];
+      for (uint32_t i = 0; i < embed.heads; ++i) {
+        const uint32_t head = (back - 1) * embed.heads + i;
+        const auto size = static_cast<int64_t>(rows.sizes[head]);
+        const int64_t rest = static_cast<int64_t>(value) % size;
+        const auto at = static_cast<uint64_t>(rest < 0 ? rest + size : rest) + rows.firstRows[head];
+        parts.kernels.gatherRow(table, static_cast<uint32_t>(at), 1,
+                                dst.floats(row) + uint64_t(head) * width);
+      }
+    }
+    last[position % before] = static_cast<float>(token);
+  }
 }
 
 } // namespace moert

@@ -10,7 +10,9 @@
 #include "runtime/engine/ResidentWeights.h"
 #include "runtime/engine/Router.h"
 #include "runtime/engine/Step.h"
+#include "runtime/format/NgramRows.h"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -100,6 +102,12 @@ private:
   void execute(Step &step, const ScaleInputInstruction &scale);
   void execute(Step &step, const GateRowsInstruction &gate);
   void execute(Step &step, const RouteInstruction &route);
+  void execute(Step &step, const MaskExpertsInstruction &mask);
+  std::span<const float> listedExperts(const Step &step, const MaskExpertsInstruction &mask,
+                                       uint32_t row);
+  /// Puts the experts of a row, all of them in the mask's table, into its order.
+  void orderAsListed(const Step &step, const MaskExpertsInstruction &mask, uint32_t row,
+                     std::span<int32_t> experts, std::span<float> weights);
   Status execute(Step &step, const HeadInstruction &head);
   void executeLinears(Step &step, std::span<const LinearInstruction> linears);
   // ExecuteState.cpp
@@ -115,15 +123,40 @@ private:
   void decayRows(Step &step, const DecayInstruction &decay, float bound);
   void execute(Step &step, const ConvolveInstruction &convolve);
   void execute(Step &step, const DeltaRuleInstruction &rule);
+  void execute(Step &step, const PoolInstruction &pool);
+  void execute(Step &step, const EmbedNgramsInstruction &embed);
+  // ExecuteStreams.cpp
+  void execute(Step &step, const RepeatRowInstruction &repeat);
+  void execute(Step &step, const MeanStreamsInstruction &mean);
+  void execute(Step &step, const DotStreamsInstruction &dot);
+  void execute(Step &step, const StreamWeightsInstruction &weights);
+  void execute(Step &step, const MergeStreamsInstruction &merge);
+  void execute(Step &step, const UpdateStreamsInstruction &update);
+  /// Calls work(row, first, elements) in parallel for the elements of rows of `width`, `passes` of
+  /// the streams at each.
+  template <class Work>
+  void forElements(const Step &step, uint32_t width, uint32_t passes, Work work) const;
   // ExecuteAttention.cpp
   void execute(Step &step, const RopeInstruction &rope);
   void execute(Step &step, const StoreKvInstruction &store);
   void execute(Step &step, const AttendInstruction &attend);
   void execute(Step &step, const ChooseKeysInstruction &choose);
   void execute(Step &step, const AttendChosenInstruction &attend);
+  void execute(Step &step, const RopePartInstruction &rope);
+  void execute(Step &step, const StoreKeyInstruction &store);
+  void execute(Step &step, const ChoosePoolsInstruction &choose);
+  void execute(Step &step, const ListPoolsInstruction &list);
+  void execute(Step &step, const AttendPoolsInstruction &attend);
   template <class Attend, class KeysOf>
-  void attendRows(const Step &step, const Attend &attend, uint64_t longest, const float *sinks,
-                  KeysOf keysOf) const;
+  void attendRows(const Step &step, const Attend &attend, const KvSlot &slot, uint64_t longest,
+                  const float *sinks, KeysOf keysOf) const;
+  /// Attends to the keys of the row's list in `chosen`.
+  template <class Attend>
+  void attendListed(const Step &step, const Attend &attend, const KvSlot &slot,
+                    const float *sinks) const;
+  template <class Choose, class KeysOf, class Finish>
+  void chooseRows(const Step &step, const Choose &choose, uint32_t most, KeysOf keysOf,
+                  Finish finish) const;
   // ExecuteExperts.cpp
   /// Starts reading the routed experts, so that reads overlap the instructions between this one and
   /// the experts. `experts` is the buffer of their numbers.
@@ -157,8 +190,11 @@ private:
 
   const ExecutorParts parts;
   // Sized once, for the layer with the most experts.
-  std::vector<float> probabilities; // One row.
+  std::vector<float> probabilities;             // One row.
+  std::vector<float> listed;                    // A row of a mask's table.
+  std::vector<std::optional<NgramRows>> ngrams; // By state slot.
   Grouping grouping;
+  const MaskExpertsInstruction *masked = nullptr;    // Executed before the next route.
   bool areExpertsOpen = false;                       // Set while a layer's experts are being read.
   std::vector<const RouteInstruction *> predicted;   // The routes of predictingFrom, by MoE layer.
   std::vector<uint32_t> prefetchProbabilities;       // Per expert of a layer, over all rows.

@@ -38,12 +38,20 @@ uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets) 
   return floats;
 }
 
+/// Keys that a token attends to at most, per token of the context: its tokens' and its pools'.
+static uint32_t keysPerTokenOf(const Artifact &artifact) {
+  return std::any_of(artifact.kvSlots.begin(), artifact.kvSlots.end(),
+                     [](const KvSlot &slot) { return slot.valueDim == 0 && slot.kvHeads == 2; })
+             ? 2
+             : 1;
+}
+
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens) {
   uint64_t most = 0;
   for (const KvSlot &slot : artifact.kvSlots)
     most = std::max(most, rowScratchFloats(slot.kind, slot.keyDim,
                                            slot.valueDim != 0 ? slot.valueDim : slot.keyDim));
-  return attentionScratchFloats(contextTokens, most);
+  return attentionScratchFloats(keysPerTokenOf(artifact) * contextTokens, most);
 }
 
 uint64_t kvBytesPerToken(const Artifact &artifact) {
@@ -218,7 +226,8 @@ ModelFootprint footprintOf(const Artifact &artifact, bool mayLose) {
     entries.instructions += program.instructions.size() + program.buffers.size();
   footprint.arenaBytesPerToken = arenaBytesPerToken(artifact, mayLose).total();
   footprint.attentionScratchBytes = attentionScratchFloatsOf(artifact, 0) * sizeof(float);
-  footprint.attentionScratchBytesPerContextToken = kAttendHeads * sizeof(float);
+  footprint.attentionScratchBytesPerContextToken =
+      keysPerTokenOf(artifact) * kAttendHeads * sizeof(float);
   footprint.metadataBytes = tableBytes(entries) + describedBytesOf(artifact);
   return footprint;
 }

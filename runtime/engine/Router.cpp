@@ -39,6 +39,11 @@ void Router::computeProbabilities(const float *scores, float *probabilities) con
     return kernels.softmax(scores, experts, probabilities);
   case RouterScoring::kSigmoid:
     return kernels.sigmoid(scores, experts, probabilities);
+  case RouterScoring::kSqrtSoftplus:
+    kernels.apply(RowFunction::kSoftplus, scores, nullptr, nullptr, experts, probabilities);
+    std::transform(probabilities, probabilities + experts, probabilities,
+                   [](float value) { return std::sqrt(value); });
+    return;
   case RouterScoring::kSparsemixer:
   case RouterScoring::kTopKThenSigmoid:
     std::copy_n(scores, experts, probabilities);

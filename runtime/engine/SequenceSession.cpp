@@ -22,7 +22,9 @@ SequenceMemory SequenceMemory::create(const Artifact &artifact, ReservedRegion r
     // The rows of a head are contiguous over all blocks: they are read in half the time that they
     // take where a head's blocks lie 64 KiB apart.
     const std::byte *values = next + uint64_t(contextTokens) * slot.kvHeads * slot.keyRowBytes();
-    for (uint64_t block = 0; block < blocks; ++block) {
+    // Keys without values of their own are listed for all heads: pools' keys are in a second one.
+    const uint64_t listed = uint64_t(blocks) * (slot.valueDim == 0 ? slot.kvHeads : 1);
+    for (uint64_t block = 0; block < listed; ++block) {
       tables.keyBlocks.push_back(next + block * kKvBlockTokens * slot.keyRowBytes());
       tables.valueBlocks.push_back(slot.valueDim == 0
                                        ? tables.keyBlocks.back()

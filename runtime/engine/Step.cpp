@@ -65,21 +65,24 @@ Step::Step(const Artifact &model, const StepShape &stepShape, StepMemory stepMem
   useArena(sizes.tokens);
 }
 
+void Step::computeRope(const KernelTable &kernels, size_t number, uint32_t position, float *cosines,
+                       float *sines) const {
+  const Rope &rope = artifact->ropes[number];
+  const bool isLong = rope.originalPositions != 0 && sizes.sequenceTokens > rope.originalPositions;
+  const auto &frequencies = isLong ? rope.longInverseFrequencies : rope.inverseFrequencies;
+  kernels.ropeTable(position, frequencies.data(), static_cast<uint32_t>(frequencies.size()),
+                    isLong ? rope.longAttentionFactor : rope.attentionFactor, cosines, sines);
+}
+
 void Step::begin(const KernelTable &kernels) {
   std::fill(profile.begin(), profile.end(), LayerProfile());
   partNs.fill(0);
   routed = nullptr;
   for (uint32_t row = 0; row < rows(); ++row)
     for (size_t i = 0; i < artifact->ropes.size(); ++i) {
-      const Rope &rope = artifact->ropes[i];
-      const bool isLong =
-          rope.originalPositions != 0 && sizes.sequenceTokens > rope.originalPositions;
-      const auto &frequencies = isLong ? rope.longInverseFrequencies : rope.inverseFrequencies;
-      const auto count = static_cast<uint32_t>(frequencies.size());
       float *cosines = ropeTables + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[i];
-      kernels.ropeTable(batch[row].position, frequencies.data(), count,
-                        isLong ? rope.longAttentionFactor : rope.attentionFactor, cosines,
-                        cosines + roundUp(count, 16));
+      computeRope(kernels, i, batch[row].position, cosines,
+                  cosines + roundUp(artifact->ropes[i].inverseFrequencies.size(), 16));
     }
 }
 

@@ -94,6 +94,9 @@ public:
   const float *ropeTableOf(uint32_t row, size_t rope) const {
     return ropeTables + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[rope];
   }
+  /// The same rotation at any position: cosines and sines with room for whole vectors.
+  void computeRope(const KernelTable &kernels, size_t rope, uint32_t position, float *cosines,
+                   float *sines) const;
   float *attentionScratch(uint32_t thread) const {
     return reinterpret_cast<float *>(memory.scratch.data()) + thread * attentionScratchFloats;
   }

@@ -199,10 +199,10 @@ struct KernelTable {
   void (*siluMultiply)(const float *gate, const float *up, uint32_t rows, uint32_t cols,
                        uint64_t stride, float *y);
 
-  /// y = (g / (1 + exponential(-(alpha * g)))) * (u + 1), each step rounded, with g = gate, at most
-  /// limit, and u = up clamped to [-limit, limit]; NaN stays NaN. y may be gate or up.
-  void (*clampedSwiglu)(float alpha, float limit, const float *gate, const float *up, uint32_t rows,
-                        uint32_t cols, uint64_t stride, float *y);
+  /// y = (g / (1 + exponential(-(alpha * g)))) * (u + shift), each step rounded, with g = gate, at
+  /// most limit, and u = up clamped to [-limit, limit]; NaN stays NaN. y may be gate or up.
+  void (*clampedSwiglu)(float alpha, float limit, float shift, const float *gate, const float *up,
+                        uint32_t rows, uint32_t cols, uint64_t stride, float *y);
 
   /// y = gelu(gate) * up, with gelu(x) = x / (1 + exponential(-(x * fma(a, x * x, b)))), each step
   /// rounded, a = kGeluCubic and b = kGeluLinear: the approximation with tanh, as tanh(u) = 2
@@ -271,7 +271,8 @@ struct KernelTable {
 
   /// y = function(factor * x + bias), the product and the sum rounded each; factor and bias may be
   /// null. Silu as in siluMultiply; softplus in double as in decay, rounded once; squared ReLU x *
-  /// max(x, 0). y may be x.
+  /// max(x, 0); signed root sqrt(max(|x|, 1e-6f)) with the sign of x, x itself for 0 and NaN. y may
+  /// be x.
   void (*apply)(RowFunction function, const float *x, const float *factor, const float *bias,
                 uint32_t count, float *y);
 
@@ -299,8 +300,10 @@ struct KernelTable {
 /// of `stride` elements. y may be gate or up; gate is not read where the kind has none.
 inline void activate(const KernelTable &kernels, const GluActivation &activation, const float *gate,
                      const float *up, uint32_t rows, uint32_t cols, uint64_t stride, float *y) {
-  if (activation.kind == Activation::kClampedSwiglu)
-    kernels.clampedSwiglu(activation.alpha, activation.limit, gate, up, rows, cols, stride, y);
+  if (isClamped(activation.kind))
+    kernels.clampedSwiglu(activation.alpha, activation.limit,
+                          activation.kind == Activation::kClampedSwiglu ? 1 : 0, gate, up, rows,
+                          cols, stride, y);
   else if (activation.kind == Activation::kGeluTanh)
     kernels.geluTanhMultiply(gate, up, rows, cols, stride, y);
   else if (activation.kind == Activation::kSilu)

@@ -8,15 +8,16 @@
 namespace moert {
 
 /// How a router's scores become experts and their weights: by the probabilities of all experts
-/// (softmax, sigmoid), by Sparsemixer (runtime/engine/Router.h), or by the scores themselves, of
-/// which the chosen ones' sigmoids are the weights.
+/// (softmax, sigmoid, or in their place sqrt(softplus)), by Sparsemixer (runtime/engine/Router.h),
+/// or by the scores themselves, of which the chosen ones' sigmoids are the weights.
 enum class RouterScoring : uint8_t {
   kSoftmaxThenTopK = 0,
   kSigmoid = 1,
   kSparsemixer = 2,
-  kTopKThenSigmoid = 3
+  kTopKThenSigmoid = 3,
+  kSqrtSoftplus = 4
 };
-template <> inline constexpr RouterScoring kLast<RouterScoring> = RouterScoring::kTopKThenSigmoid;
+template <> inline constexpr RouterScoring kLast<RouterScoring> = RouterScoring::kSqrtSoftplus;
 template <> inline constexpr GroupScore kLast<GroupScore> = GroupScore::kTwoLargest;
 
 /// experts[topK] and weights[topK], best first, from scores[experts of the layer], as
@@ -135,6 +136,21 @@ struct ScaleInputInstruction {
     visit(FieldRole::kWrite, "dst", i.dst);
   }
   friend bool operator==(const ScaleInputInstruction &, const ScaleInputInstruction &) = default;
+};
+
+/// scores[experts] of every expert but those in row `token` of table become the least f32, so that
+/// the route chooses exactly those, in the order of the row. table is [vocabulary, topK], of
+/// numbers of experts.
+struct MaskExpertsInstruction {
+  int32_t scores, table;
+
+  static constexpr const char *kName = "mask_experts";
+  static constexpr StepPart kPart = StepPart::kRouter;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kUpdate, "scores", i.scores);
+    visit(FieldRole::kTable, "table", i.table);
+  }
+  friend bool operator==(const MaskExpertsInstruction &, const MaskExpertsInstruction &) = default;
 };
 
 } // namespace moert

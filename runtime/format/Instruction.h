@@ -7,8 +7,10 @@
 #pragma once
 
 #include "runtime/format/ExpertInstructions.h"
+#include "runtime/format/PoolInstructions.h"
 #include "runtime/format/RowInstructions.h"
 #include "runtime/format/SequenceInstructions.h"
+#include "runtime/format/StreamInstructions.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,16 +20,18 @@
 
 namespace moert {
 
-using Instruction =
-    std::variant<EmbedInstruction, NormInstruction, QuantizeInstruction, LinearInstruction,
-                 RopeInstruction, StoreKvInstruction, AttendInstruction, ActivateInstruction,
-                 RouteInstruction, ExpertsInstruction, PredictInstruction, AddInstruction,
-                 GateRowsInstruction, HeadInstruction, ClampInstruction, LinearHeadsInstruction,
-                 ConvolveInstruction, UnitNormInstruction, DecayInstruction, DeltaRuleInstruction,
-                 GateInstruction, ScaleInstruction, ScaleByPositionInstruction,
-                 ScaleInputInstruction, ApplyInstruction, StateSpaceInstruction,
-                 SelectiveScanInstruction, ChooseKeysInstruction, AttendChosenInstruction,
-                 BoundedDecayInstruction>;
+using Instruction = std::variant<
+    EmbedInstruction, NormInstruction, QuantizeInstruction, LinearInstruction, RopeInstruction,
+    StoreKvInstruction, AttendInstruction, ActivateInstruction, RouteInstruction,
+    ExpertsInstruction, PredictInstruction, AddInstruction, GateRowsInstruction, HeadInstruction,
+    ClampInstruction, LinearHeadsInstruction, ConvolveInstruction, UnitNormInstruction,
+    DecayInstruction, DeltaRuleInstruction, GateInstruction, ScaleInstruction,
+    ScaleByPositionInstruction, ScaleInputInstruction, ApplyInstruction, StateSpaceInstruction,
+    SelectiveScanInstruction, ChooseKeysInstruction, AttendChosenInstruction,
+    BoundedDecayInstruction, RepeatRowInstruction, MeanStreamsInstruction, StreamWeightsInstruction,
+    MergeStreamsInstruction, UpdateStreamsInstruction, PoolInstruction, RopePartInstruction,
+    StoreKeyInstruction, ChoosePoolsInstruction, ListPoolsInstruction, AttendPoolsInstruction,
+    MaskExpertsInstruction, DotStreamsInstruction, EmbedNgramsInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

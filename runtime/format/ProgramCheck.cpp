@@ -4,6 +4,7 @@
 #include "runtime/format/ProgramCheck.h"
 
 #include "runtime/base/CheckedMath.h"
+#include "runtime/format/NgramRows.h"
 
 #include <cmath>
 #include <vector>
@@ -83,12 +84,8 @@ public:
         {f32(uint64_t(i.heads) * kv.keyDim), f32(uint64_t(i.heads) * valueDim), f32(i.heads)});
   }
   Status operator()(const ChooseKeysInstruction &i) {
+    MOERT_RETURN_IF_ERROR(checkIndexSlot(i));
     const KvSlot &kv = artifact.kvSlots[i.slot];
-    if (kv.kvHeads != 1 || kv.valueDim != 0)
-      return invalidInput("the slot has ", kv.kvHeads, " heads with values of ", kv.valueDim,
-                          " elements, expected one head without values");
-    if (i.heads == 0)
-      return invalidInput("0 heads, expected at least 1");
     return expect({f32(uint64_t(i.heads) * kv.keyDim),
                    f32(kv.keyDim),
                    f32(i.heads),
@@ -100,6 +97,127 @@ public:
     return expect({f32(uint64_t(i.heads) * kv.keyDim),
                    {BufferKind::kI32, buffer(i.chosen).width},
                    f32(uint64_t(i.heads) * valueDim)});
+  }
+  Status operator()(const PoolInstruction &i) {
+    MOERT_RETURN_IF_ERROR(checkPools(i.poolTokens));
+    const uint64_t width = buffer(i.value).width, dst = buffer(i.dst).width;
+    if (width != (i.overlapping ? 2 * dst : dst))
+      return invalidInput("values of ", width, " elements, results of ", dst,
+                          ", expected half as many if pools overlap and otherwise as many");
+    MOERT_RETURN_IF_ERROR(checkState(artifact.stateSlots[i.slot], i.overlapping ? 6 : 3, dst));
+    return expect({f32(width), f32(width), f32(dst), f32(width * i.poolTokens)});
+  }
+  Status operator()(const RopePartInstruction &i) {
+    MOERT_RETURN_IF_ERROR(checkPools(i.poolTokens));
+    const uint64_t pairs = artifact.ropes[i.rope].inverseFrequencies.size();
+    if (i.first > i.headDim || pairs > (i.headDim - i.first) / 2 || pairs > kMostPartPairs)
+      return invalidInput("rope ", i.rope, " has ", pairs, " frequencies, heads of ", i.headDim,
+                          " elements from element ", i.first, " on, expected room for them, and ",
+                          "at most ", kMostPartPairs);
+    return expect({f32(uint64_t(i.heads) * i.headDim)});
+  }
+  Status operator()(const StoreKeyInstruction &i) {
+    const KvSlot &kv = artifact.kvSlots[i.slot];
+    if (kv.kvHeads > 2 || kv.valueDim != 0)
+      return invalidInput("the slot has ", kv.kvHeads, " heads with values of ", kv.valueDim,
+                          " elements, expected one or two heads without values");
+    return expect({f32(kv.keyDim)});
+  }
+  Status operator()(const ChoosePoolsInstruction &i) {
+    MOERT_RETURN_IF_ERROR(checkPools(i.poolTokens));
+    const uint64_t width = buffer(i.dst).width;
+    if (i.window == 0 ? (width + 1) % i.poolTokens != 0 || width < i.poolTokens : width <= i.window)
+      return invalidInput("a choice of ", width, " numbers, with pools of ", i.poolTokens,
+                          " tokens and a window of ", i.window, ", expected at least one pool");
+    MOERT_RETURN_IF_ERROR(checkIndexSlot(i));
+    const KvSlot &kv = artifact.kvSlots[i.slot];
+    const uint32_t weights = buffer(i.weights).width;
+    if (weights < i.heads)
+      return invalidInput(weights, " weights of ", i.heads, " heads, expected at least as many");
+    return expect({f32(uint64_t(i.heads) * kv.keyDim),
+                   f32(kv.keyDim),
+                   f32(weights),
+                   {BufferKind::kI32, width}});
+  }
+  Status operator()(const ListPoolsInstruction &i) {
+    MOERT_RETURN_IF_ERROR(checkPools(i.poolTokens));
+    if (i.window == 0)
+      return invalidInput("a window of 0, expected at least 1");
+    return expect(
+        {{BufferKind::kI32, uint64_t(i.window) + artifact.model.maxPositions / i.poolTokens}});
+  }
+  Status operator()(const AttendPoolsInstruction &i) {
+    const KvSlot &kv = artifact.kvSlots[i.slot];
+    if (kv.kvHeads != 2 || kv.valueDim != 0)
+      return invalidInput("the slot has ", kv.kvHeads, " heads with values of ", kv.valueDim,
+                          " elements, expected two heads without values");
+    if (i.heads == 0)
+      return invalidInput("0 heads, expected at least 1");
+    const Shape row = f32(uint64_t(i.heads) * kv.keyDim);
+    return expect({row, {BufferKind::kI32, buffer(i.chosen).width}, row, f32(i.heads)});
+  }
+  Status operator()(const RepeatRowInstruction &i) {
+    MOERT_RETURN_IF_ERROR(streamsOf(i.dst, i.src).status());
+    return expect({f32(buffer(i.src).width), f32(buffer(i.dst).width)});
+  }
+  Status operator()(const MeanStreamsInstruction &i) {
+    MOERT_RETURN_IF_ERROR(streamsOf(i.src, i.dst).status());
+    return expect({f32(buffer(i.src).width), f32(buffer(i.dst).width)});
+  }
+  Status operator()(const StreamWeightsInstruction &i) {
+    const uint64_t width = buffer(i.src).width, streams = i.streams;
+    const bool areAll = width == (2 + streams) * streams;
+    if (streams == 0 || streams > kMaxStreams || (!areAll && width != streams))
+      return invalidInput(width, " products for ", streams,
+                          " streams, expected as many as streams, ", "or the weights of at most ",
+                          kMaxStreams);
+    if (!(i.epsilon >= 0) || i.iterations == 0)
+      return invalidInput("epsilon is ", i.epsilon, " with ", i.iterations,
+                          " iterations, expected at least 0 and 1");
+    return expect({f32(width), f32(width), f32(areAll ? 3 : 1), f32(width)});
+  }
+  Status operator()(const MergeStreamsInstruction &i) {
+    MOERT_ASSIGN_OR_RETURN(const uint64_t streams, streamsOf(i.src, i.dst));
+    const uint64_t weights = buffer(i.weights).width;
+    if (weights < streams)
+      return invalidInput(weights, " weights of ", streams, " streams, expected at least as many");
+    return expect({f32(buffer(i.src).width), f32(weights), f32(buffer(i.dst).width)});
+  }
+  Status operator()(const UpdateStreamsInstruction &i) {
+    MOERT_ASSIGN_OR_RETURN(const uint64_t streams, streamsOf(i.src, i.branch));
+    const Shape row = f32(buffer(i.src).width);
+    return expect({row, f32(buffer(i.branch).width), f32((2 + streams) * streams), row});
+  }
+  Status operator()(const DotStreamsInstruction &i) {
+    const uint32_t width = buffer(i.a).width, streams = buffer(i.dst).width;
+    if (streams > kMaxStreams || width % streams != 0)
+      return invalidInput(width, " elements of ", streams,
+                          " streams, expected a multiple of at most ", kMaxStreams);
+    return expect({f32(width), f32(width), f32(streams)});
+  }
+  Status operator()(const EmbedNgramsInstruction &i) {
+    if (i.tokens < 2 || i.tokens > kMaxNgramTokens || i.heads == 0 || i.leastRows == 0 ||
+        i.leastRows > kMaxNgramRows ||
+        uint64_t(i.tokens - 1) * i.heads * (uint64_t(i.number) + 1) > kMaxNgramHeads)
+      return invalidInput("n-grams of ", i.tokens, " tokens with ", i.heads, " heads of ",
+                          i.leastRows, " rows in table ", i.number, ", expected 2 to ",
+                          kMaxNgramTokens, " tokens and at most ", kMaxNgramHeads, " heads");
+    const ResidentWeight &table = weight(i.weight);
+    if (table.format.hasHadamard)
+      return invalidInput("the weight has the Hadamard transform, expected rows without it");
+    if (const uint64_t rows = NgramRows(i, artifact.model.vocabularySize).total();
+        table.shape.rows < rows)
+      return invalidInput("a table of ", table.shape.rows, " rows, expected at least ", rows);
+    MOERT_RETURN_IF_ERROR(checkState(artifact.stateSlots[i.slot], i.tokens - 1, 1));
+    return expect({f32(uint64_t(i.tokens - 1) * i.heads * table.shape.cols)});
+  }
+  Status operator()(const MaskExpertsInstruction &i) {
+    const ResidentWeight &table = weight(i.table);
+    if (table.format.kind != WeightKind::kF32)
+      return invalidInput("the table is ", nameOf(table.format.kind), ", expected f32");
+    if (table.shape.cols > buffer(i.scores).width)
+      return invalidInput("rows of ", table.shape.cols, " of ", buffer(i.scores).width, " experts");
+    return expect({f32(buffer(i.scores).width)});
   }
   Status operator()(const LinearHeadsInstruction &i) {
     const ResidentWeight &matrix = weight(i.weight);
@@ -195,7 +313,8 @@ public:
     if (width < kPanelRows || taps < 2)
       return invalidInput("the weight is ", width, " x ", taps, ", expected at least ", kPanelRows,
                           " elements with at least 2 taps");
-    MOERT_RETURN_IF_ERROR(checkState(slot, taps - 1, width));
+    const bool isRight = slot.rows != 0 && slot.rows % (taps - 1) == 0;
+    MOERT_RETURN_IF_ERROR(checkState(slot, isRight ? slot.rows : taps - 1, width));
     return expect({f32(width), f32(width)});
   }
   Status operator()(const UnitNormInstruction &i) {
@@ -294,6 +413,31 @@ private:
     return expect({row, row, f32(rates), row});
   }
 
+  static Status checkPools(uint32_t poolTokens) {
+    if (poolTokens == 0)
+      return invalidInput("pools of 0 tokens, expected at least 1");
+    return {};
+  }
+
+  template <typename Choose> Status checkIndexSlot(const Choose &i) const {
+    const KvSlot &kv = artifact.kvSlots[i.slot];
+    if (kv.kvHeads != 1 || kv.valueDim != 0)
+      return invalidInput("the slot has ", kv.kvHeads, " heads with values of ", kv.valueDim,
+                          " elements, expected one head without values");
+    if (i.heads == 0)
+      return invalidInput("0 heads, expected at least 1");
+    return {};
+  }
+
+  /// How many streams of the width of `one` `all` has.
+  Result<uint64_t> streamsOf(int32_t all, int32_t one) const {
+    const uint64_t width = buffer(all).width, each = buffer(one).width;
+    if (each == 0 || width % each != 0 || width / each > kMaxStreams)
+      return invalidInput("streams of ", width, " elements, one of ", each,
+                          ", expected a multiple of at most ", kMaxStreams);
+    return width / each;
+  }
+
   /// Elements of a value that a head of an attention reads.
   template <typename Attend> Result<uint32_t> attendedDim(const KvSlot &kv, const Attend &i) const {
     if (i.heads == 0 || i.heads % kv.kvHeads != 0)
@@ -379,12 +523,12 @@ Status checkField(const Artifact &artifact, const BufferWalk &buffers, FieldRole
 } // namespace
 
 Status checkActivation(const GluActivation &activation) {
-  const bool isClamped = activation.kind == Activation::kClampedSwiglu;
+  const bool hasLimit = isClamped(activation.kind);
   for (const float number : {activation.alpha, activation.limit})
-    if (!std::isfinite(number) || (isClamped ? number <= 0 : number != 0))
+    if (!std::isfinite(number) || (hasLimit ? number <= 0 : number != 0))
       return invalidInput("the activation has alpha ", activation.alpha, " and limit ",
                           activation.limit, ", expected ",
-                          isClamped ? "positive numbers" : "0 and 0");
+                          hasLimit ? "positive numbers" : "0 and 0");
   return {};
 }
 

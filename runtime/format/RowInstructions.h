@@ -90,17 +90,22 @@ enum class Activation : uint8_t {
                       // clamped to [-limit, limit]
   kGeluTanh = 2,      // gelu(gate) * up, by the approximation with tanh
   kSquaredRelu = 3,   // max(up, 0)^2: a network without a gate
+  kClampedSilu = 4,   // silu(g) * u, with g and u as for kClampedSwiglu
 };
-template <> inline constexpr Activation kLast<Activation> = Activation::kSquaredRelu;
+template <> inline constexpr Activation kLast<Activation> = Activation::kClampedSilu;
 
 constexpr bool hasGate(Activation activation) {
   return activation != Activation::kSquaredRelu;
 }
 
+constexpr bool isClamped(Activation activation) {
+  return activation == Activation::kClampedSwiglu || activation == Activation::kClampedSilu;
+}
+
 /// How the products of a network become the input of its last matrix.
 struct GluActivation {
   Activation kind = Activation::kSilu;
-  float alpha = 0, limit = 0; // Only kClampedSwiglu has them; otherwise 0.
+  float alpha = 0, limit = 0; // Where it is clamped; 0 otherwise. kClampedSilu has alpha 1.
   friend bool operator==(const GluActivation &, const GluActivation &) = default;
 };
 
@@ -192,8 +197,9 @@ enum class RowFunction : uint8_t {
   kSilu = 1,        // x * sigmoid(x)
   kSoftplus = 2,    // ln(1 + e^x)
   kSquaredRelu = 3, // x^2 where x > 0, otherwise 0
+  kSignedRoot = 4,  // The root of |x|, of at least 1e-6, with the sign of x; 0 for 0
 };
-template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kSquaredRelu;
+template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kSignedRoot;
 
 /// dst = function(factor * src + bias), elementwise; without a factor or a bias as if it were 1 or
 /// 0. dst may be src.

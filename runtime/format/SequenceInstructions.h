@@ -129,8 +129,9 @@ struct LinearHeadsInstruction {
 /// dst = the causal convolution of src along the tokens, each element with its own taps: at token
 /// t, dst[i] = sum over j of weight[i][j] * (src[i] at token t - (taps - 1 - j)), inputs before the
 /// first token 0; then silu of that if `silu`. weight is [width, taps] of f32; the state slot
-/// [taps - 1, width] keeps the last inputs, that of token t in row t mod (taps - 1). dst may be
-/// src.
+/// [taps - 1, width] keeps the last inputs, that of token t in row t mod (taps - 1). With a state
+/// slot of d times as many rows, the inputs are those of each d-th token: at token t, of the tokens
+/// t, t - d, t - 2 d and so on. dst may be src.
 struct ConvolveInstruction {
   int32_t src, dst, weight;
   uint32_t slot;
@@ -146,6 +147,30 @@ struct ConvolveInstruction {
     visit(FieldRole::kNumber, "silu", i.silu);
   }
   friend bool operator==(const ConvolveInstruction &, const ConvolveInstruction &) = default;
+};
+
+/// dst = the rows of weight that the last tokens name, one after the other: `heads` for the token
+/// and the one before it, then as many for each token more, up to `tokens` tokens (runtime/format/
+/// NgramRows.h). The state slot [tokens - 1, 1] keeps the last tokens, token t in row t mod
+/// (tokens - 1).
+struct EmbedNgramsInstruction {
+  int32_t dst, weight;
+  uint32_t slot, tokens, heads, leastRows, number, seed, endToken;
+
+  static constexpr const char *kName = "embed_ngrams";
+  static constexpr StepPart kPart = StepPart::kEmbedding;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kTable, "weight", i.weight);
+    visit(FieldRole::kStateSlot, "slot", i.slot);
+    visit(FieldRole::kNumber, "tokens", i.tokens);
+    visit(FieldRole::kNumber, "heads", i.heads);
+    visit(FieldRole::kNumber, "leastRows", i.leastRows);
+    visit(FieldRole::kNumber, "number", i.number);
+    visit(FieldRole::kNumber, "seed", i.seed);
+    visit(FieldRole::kNumber, "endToken", i.endToken);
+  }
+  friend bool operator==(const EmbedNgramsInstruction &, const EmbedNgramsInstruction &) = default;
 };
 
 /// Each run of `segment` elements of buffer, in place, is divided by sqrt(the sum of its squares +

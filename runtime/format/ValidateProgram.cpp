@@ -34,6 +34,15 @@ private:
   Status order(const HeadInstruction &i) { return checkVocabulary(i.weight); }
   Status order(const StoreKvInstruction &i) { return store(i.slot); }
   Status order(const ChooseKeysInstruction &i) { return store(i.slot); }
+  Status order(const ChoosePoolsInstruction &i) { return store(i.slot); }
+  Status order(const StoreKeyInstruction &i) {
+    const bool isSecond = i.poolTokens != 0 && artifact.kvSlots[i.slot].kvHeads == 2;
+    return isSecond ? checkStored(i.slot) : store(i.slot);
+  }
+  Status order(const AttendPoolsInstruction &i) { return checkStored(i.slot); }
+  Status order(const PoolInstruction &i) { return checkState(i.slot); }
+  Status order(const EmbedNgramsInstruction &i) { return checkState(i.slot); }
+  Status order(const MaskExpertsInstruction &i) { return checkVocabulary(i.table); }
   Status order(const AttendInstruction &i) { return checkStored(i.slot); }
   Status order(const AttendChosenInstruction &i) { return checkStored(i.slot); }
   Status order(const ConvolveInstruction &i) { return checkState(i.slot); }

@@ -62,6 +62,18 @@ PUBLISHED = {
         num_key_value_heads=128, index_n_heads=64, index_head_dim=128, index_topk=2048, intermediate_size=18432,
         moe_intermediate_size=2048, n_routed_experts=256, n_shared_experts=1, num_experts_per_tok=8,
         first_k_dense_replace=3, n_group=8, topk_group=4, vocab_size=129280), (671.877, 653.909, 37.478)),
+    "DeepSeek-V4-Flash": ("deepseek_v4", dict(
+        num_hidden_layers=43, compress_ratios=[0, 0] + [4, 128] * 20 + [4, 0], num_hash_layers=3, hidden_size=4096,
+        num_attention_heads=64, head_dim=512, qk_rope_head_dim=64, q_lora_rank=1024, o_groups=8, o_lora_rank=1024,
+        sliding_window=128, index_n_heads=64, index_head_dim=128, index_topk=512, moe_intermediate_size=2048,
+        n_routed_experts=256, num_experts_per_tok=6, vocab_size=129280), (284.332, 277.025, 13.270)),
+    "GLM-5.3-Flash": ("glm5_next", dict(
+        num_hidden_layers=45, layer_types=None, mlp_layer_types=["dense"] * 3 + ["sparse"] * 42, first_k_dense_replace=3,
+        indexer_types=["full"] * 45, hidden_size=4096, num_attention_heads=64, num_key_value_heads=64, q_lora_rank=1536,
+        kv_lora_rank=512, qk_nope_head_dim=256, v_head_dim=256, index_n_heads=32, index_head_dim=128, index_kpool=16,
+        index_topk=2048, intermediate_size=12288, moe_intermediate_size=2048, n_routed_experts=288, num_experts_per_tok=8,
+        linear_attn_config=dict(num_heads=64, head_dim=128, short_conv_kernel_size=4, gate_lower_bound=-5.0),
+        vocab_size=154880), (313.327, 304.406, 16.742)),
     "ERNIE-4.5-21B-A3B": ("ernie4_5_moe", dict(
         num_hidden_layers=28, hidden_size=2560, num_attention_heads=20, num_key_value_heads=4, head_dim=128,
         intermediate_size=12288, moe_intermediate_size=1536, moe_num_experts=64, moe_k=6, moe_num_shared_experts=2,
@@ -104,6 +116,14 @@ PUBLISHED = {
         linear_key_head_dim=128, linear_value_head_dim=128, moe_intermediate_size=512,
         shared_expert_intermediate_size=512, num_experts=256, num_experts_per_tok=8, vocab_size=248320),
         (34.661, 32.212, 2.946)),
+    "Qwen3.8-Flash-Next": ("qwen4_exp", dict(
+        num_hidden_layers=48, layer_types=(["linear_attention"] * 3 + ["full_attention"]) * 12, hidden_size=2560,
+        num_attention_heads=24, num_key_value_heads=2, head_dim=256, linear_num_key_heads=16, linear_num_value_heads=48,
+        linear_key_head_dim=128, linear_value_head_dim=128, moe_intermediate_size=640,
+        shared_expert_intermediate_size=640, num_experts=512, num_experts_per_tok=10, hc_lowrank=320, ple_embed_dim=2560,
+        heads_per_ngram=8, ngram_vocab_size_base=20000000, make_ngram_vocab_size_divisible_by=128, split_ngram_parts=512,
+        indexer_head_dim=128, indexer_budget=2048, indexer_compress_ratio=16, vocab_size=248320),
+        (176.944, 120.796, 6.671)),
     "Kimi-Linear-48B-A3B": ("kimi_linear", dict(
         LATENT, num_hidden_layers=27, hidden_size=2304, num_attention_heads=32, num_key_value_heads=32,
         linear_attn_config=dict(

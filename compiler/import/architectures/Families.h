@@ -11,6 +11,7 @@ extern const ConfigKeys kDeepSeekKeys;
 extern const ConfigKeys kDeepSeekV2Keys;
 extern const ConfigKeys kDeepSeekV3Keys;
 extern const ConfigKeys kDeepSeekV32Keys;
+extern const ConfigKeys kDeepSeekV4Keys;
 extern const ConfigKeys kDots1Keys;
 extern const ConfigKeys kErnie45MoeKeys;
 extern const ConfigKeys kFlexOlmoKeys;
@@ -18,6 +19,8 @@ extern const ConfigKeys kGemma4Keys;
 extern const ConfigKeys kGemma4TextKeys;
 extern const ConfigKeys kGlm4MoeKeys;
 extern const ConfigKeys kGlm4MoeLiteKeys;
+extern const ConfigKeys kGlm5NextKeys;
+extern const ConfigKeys kGlm5NextTextKeys;
 extern const ConfigKeys kGlmMoeDsaKeys;
 extern const ConfigKeys kGptOssKeys;
 extern const ConfigKeys kGraniteMoeHybridKeys;
@@ -40,6 +43,8 @@ extern const ConfigKeys kQwen3NextKeys;
 extern const ConfigKeys kQwen3OmniMoeKeys;
 extern const ConfigKeys kQwen3OmniMoeTextKeys;
 extern const ConfigKeys kQwen3VlMoeKeys;
+extern const ConfigKeys kQwen4ExpKeys;
+extern const ConfigKeys kQwen4ExpTextKeys;
 extern const ConfigKeys kQwen3VlMoeTextKeys;
 extern const ConfigKeys kQwen35MoeKeys;
 extern const ConfigKeys kQwen35MoeTextKeys;
@@ -49,12 +54,14 @@ moert::Result<ModelDescription> describeDeepSeek(const ArchitectureInput &input)
 moert::Result<ModelDescription> describeDeepSeekV2(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeDeepSeekV3(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeDeepSeekV32(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeDeepSeekV4(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeDots1(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeErnie45Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeFlexOlmo(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGemma4(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlm4Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeGlm5Next(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlmMoeDsa(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGptOss(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGraniteMoeHybrid(const ArchitectureInput &input);
@@ -75,6 +82,7 @@ moert::Result<ModelDescription> describeQwen3Moe(const ArchitectureInput &input)
 moert::Result<ModelDescription> describeQwen3Next(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3OmniMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3VlMoe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeQwen4Exp(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input);
 
 } // namespace moec

@@ -11,8 +11,9 @@ static constexpr float kLengthEpsilon = 1e-6f;
 
 static Status readMixers(const ConfigObject &config, GatedDecoderConfig &gated) {
   const uint32_t layers = gated.decoder.layerCount;
-  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types,
-                         readLayerTypes(config, layers, {"linear_attention", "full_attention"}));
+  MOERT_ASSIGN_OR_RETURN(
+      const std::vector<std::string> types,
+      readLayerTypes(config, layers, {"linear_attention", "full_attention", "indexed_attention"}));
   MOERT_ASSIGN_OR_RETURN(const uint32_t interval,
                          config.integer("full_attention_interval", 1, kMaxLayerNumber));
   for (uint32_t layer = 0; layer < layers; ++layer)
@@ -93,6 +94,20 @@ DeltaNetDescription &describeDeltaNet(const GatedDecoderConfig &config, const st
   net.outputNorm.weight.addsOne = false; // Unlike all others.
   net.output = linearLayer(module + "out_proj.", config.decoder.hiddenSize, config.values());
   return net;
+}
+
+void setSplitSources(const GatedDecoderConfig &config, const std::string &module,
+                     DeltaNetDescription &net) {
+  const uint32_t hidden = config.decoder.hiddenSize;
+  const std::string qkv = module + "in_proj_qkv.";
+  net.query.linear = linearLayer(qkv, config.keys(), hidden);
+  net.key.linear = linearLayer(qkv, config.keys(), hidden);
+  net.key.linear.weight.firstRow = config.keys();
+  net.value.linear = linearLayer(qkv, config.values(), hidden);
+  net.value.linear.weight.firstRow = 2 * config.keys();
+  net.gate = linearLayer(module + "in_proj_z.", config.values(), hidden);
+  net.write = linearLayer(module + "in_proj_b.", config.heads, hidden);
+  net.decay = linearLayer(module + "in_proj_a.", config.heads, hidden);
 }
 
 Status describeGatedNetwork(const ArchitectureInput &input, const GatedDecoderConfig &config,

@@ -30,6 +30,10 @@ void describeGatedAttention(const GatedDecoderConfig &config, const std::string 
 DeltaNetDescription &describeDeltaNet(const GatedDecoderConfig &config, const std::string &module,
                                       LayerDescription &layer);
 
+/// Its products, each in a tensor of its own but for query, key and value.
+void setSplitSources(const GatedDecoderConfig &config, const std::string &module,
+                     DeltaNetDescription &net);
+
 /// The routed and the shared expert of a layer.
 moert::Status describeGatedNetwork(const ArchitectureInput &input, const GatedDecoderConfig &config,
                                    const std::string &module, LayerDescription &layer);

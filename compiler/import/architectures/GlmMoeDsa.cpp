@@ -5,9 +5,7 @@
 // models/deepseek_v32/modular_deepseek_v32.py.
 #include "compiler/import/architectures/DeepSeekMoe.h"
 #include "compiler/import/architectures/Families.h"
-#include "compiler/import/architectures/LatentAttention.h"
-
-#include <algorithm>
+#include "compiler/import/architectures/Indexers.h"
 
 namespace moec {
 
@@ -107,72 +105,6 @@ constexpr ConfigKey kDeepSeekRows[] = {
 
 const ConfigKeys kDeepSeekV32Keys = kDeepSeekRows;
 
-/// Which layers have an indexer of their own, by indexer_types, or else index_topk_pattern, or else
-/// the schedule of the other two keys.
-static Result<std::vector<bool>> readIndexed(const ConfigObject &config, uint32_t layers) {
-  const char *typesKey = "indexer_types", *patternKey = "index_topk_pattern";
-  std::vector<bool> isIndexed;
-  MOERT_ASSIGN_OR_RETURN(const std::vector<std::string> types,
-                         readLayerTypes(config, layers, {"full", "shared"}, typesKey));
-  isIndexed.reserve(types.size());
-  for (const std::string &type : types)
-    isIndexed.push_back(type == "full");
-  if (types.empty() && config.has(patternKey)) {
-    MOERT_ASSIGN_OR_RETURN(const std::string pattern, config.string(patternKey));
-    if (pattern.size() != layers || pattern.find_first_not_of("FS") != std::string::npos)
-      return config.mismatch(patternKey, strCat("F or S for each of ", layers, " layers"));
-    for (const char type : pattern)
-      isIndexed.push_back(type == 'F');
-    typesKey = patternKey;
-  }
-  if (isIndexed.empty()) {
-    MOERT_ASSIGN_OR_RETURN(const uint32_t period,
-                           config.integer("index_topk_freq", 0, kMaxLayerNumber));
-    MOERT_ASSIGN_OR_RETURN(const uint32_t skipped,
-                           config.integer("index_skip_topk_offset", 0, kMaxLayerNumber));
-    for (uint32_t layer = 0; layer < layers; ++layer)
-      isIndexed.push_back((layer + 1 > skipped ? layer + 1 - skipped : 0) % std::max(period, 1u) ==
-                          0);
-    typesKey = "index_skip_topk_offset";
-  }
-  if (!isIndexed.front())
-    return config.mismatch(typesKey, "a first layer with an indexer: none before it to share");
-  return isIndexed;
-}
-
-/// The indexer of a layer, without what depends on the layer.
-struct IndexerConfig {
-  uint32_t heads = 0, headDim = 0, most = 0, rope = 0;
-};
-
-static Result<IndexerConfig> readIndexer(const ConfigObject &config,
-                                         const LatentAttentionConfig &attention) {
-  IndexerConfig indexer;
-  MOERT_ASSIGN_OR_RETURN(indexer.heads, config.integer("index_n_heads", 1, kMaxHeads));
-  MOERT_ASSIGN_OR_RETURN(indexer.headDim, config.integer("index_head_dim", 1, kMaxHeadDim));
-  MOERT_ASSIGN_OR_RETURN(indexer.most, config.integer("index_topk", 1, kMaxWidth));
-  if (indexer.headDim < attention.sharedDim)
-    return config.mismatch("index_head_dim", strCat("at least qk_rope_head_dim, ",
-                                                    attention.sharedDim, ", which rotates"));
-  return indexer;
-}
-
-static void describeIndexer(const IndexerConfig &config, const DecoderConfig &decoder,
-                            uint32_t queryRank, const std::string &module,
-                            LatentAttentionDescription &attention) {
-  IndexerDescription &indexer = attention.indexer.emplace();
-  indexer.heads = config.heads;
-  indexer.most = config.most;
-  indexer.query = linearLayer(module + "wq_b.", config.heads * config.headDim, queryRank);
-  indexer.key = linearLayer(module + "wk.", config.headDim, decoder.hiddenSize);
-  indexer.weights = linearLayer(module + "weights_proj.", config.heads, decoder.hiddenSize);
-  indexer.keyNorm.kind = NormKind::kLayer;
-  indexer.keyNorm.epsilon = 1e-6f;
-  indexer.keyNorm.weight = vectorSource(module + "k_norm.weight", config.headDim);
-  indexer.keyNorm.bias = vectorSource(module + "k_norm.bias", config.headDim);
-  indexer.rope = config.rope;
-}
-
 /// indexerStyle: of the rotation of the indexer's queries and keys.
 static Result<ModelDescription> describeSparse(const ArchitectureInput &input,
                                                const std::vector<bool> &isIndexed,
@@ -181,7 +113,7 @@ static Result<ModelDescription> describeSparse(const ArchitectureInput &input,
   DecoderConfig decoder;
   LatentAttentionConfig attention;
   MOERT_RETURN_IF_ERROR(readLatentAttention(config, decoder, attention));
-  MOERT_ASSIGN_OR_RETURN(IndexerConfig indexer, readIndexer(config, attention));
+  MOERT_ASSIGN_OR_RETURN(IndexerConfig indexer, readIndexer(config, attention.sharedDim));
   if (indexerStyle != decoder.rope.style) {
     MOERT_ASSIGN_OR_RETURN(RopeDescription rope, readRope(config, decoder.rope));
     decoder.ropes = {rope, std::move(rope)};
@@ -203,8 +135,8 @@ static Result<ModelDescription> describeSparse(const ArchitectureInput &input,
         describeLatentAttention(decoder, attention, module, layer);
         layer.latentAttention->sharesChoice = !isIndexed[number];
         if (isIndexed[number])
-          describeIndexer(indexer, decoder, attention.queryRank, module + "indexer.",
-                          *layer.latentAttention);
+          layer.latentAttention->indexer =
+              describeIndexer(indexer, decoder, attention.queryRank, module + "indexer.");
         return describeDeepSeekNetwork(input, moe, decoder, number, prefix + "mlp.", layer);
       });
 }
@@ -212,7 +144,8 @@ static Result<ModelDescription> describeSparse(const ArchitectureInput &input,
 Result<ModelDescription> describeGlmMoeDsa(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(const uint32_t layers,
                          input.config.integer("num_hidden_layers", 1, kMaxLayerNumber));
-  MOERT_ASSIGN_OR_RETURN(const std::vector<bool> isIndexed, readIndexed(input.config, layers));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<bool> isIndexed,
+                         readIndexed(input.config, std::vector<bool>(layers, true)));
   return describeSparse(input, isIndexed, RopeStyle::kInterleaved);
 }
 

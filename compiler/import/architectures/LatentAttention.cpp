@@ -7,10 +7,6 @@ namespace moec {
 using moert::Status;
 using moert::strCat;
 
-/// The norms of the latents do not use rms_norm_eps: the reference implementations take the default
-/// of their class.
-static constexpr float kLatentEpsilon = 1e-6f;
-
 static Status readHeads(const ConfigObject &config, DecoderConfig &decoder) {
   MOERT_ASSIGN_OR_RETURN(decoder.heads, config.integer("num_attention_heads", 1, kMaxHeads));
   decoder.kvHeads = decoder.heads;
@@ -33,7 +29,9 @@ Status readLatentAttention(const ConfigObject &config, DecoderConfig &decoder,
   }
   MOERT_ASSIGN_OR_RETURN(attention.rank, config.integer("kv_lora_rank", 1, kMaxHeadDim));
   MOERT_ASSIGN_OR_RETURN(attention.restDim, config.integer("qk_nope_head_dim", 1, kMaxHeadDim));
-  MOERT_ASSIGN_OR_RETURN(attention.sharedDim, config.integer("qk_rope_head_dim", 2, kMaxHeadDim));
+  MOERT_ASSIGN_OR_RETURN(attention.sharedDim,
+                         config.integer("qk_rope_head_dim", attention.hasShared ? 2 : 0,
+                                        attention.hasShared ? kMaxHeadDim : 0));
   MOERT_ASSIGN_OR_RETURN(attention.valueDim, config.integer("v_head_dim", 1, kMaxHeadDim));
   if (attention.sharedDim % 2 != 0)
     return config.mismatch("qk_rope_head_dim", "an even number");
@@ -45,13 +43,6 @@ Status readLatentAttention(const ConfigObject &config, DecoderConfig &decoder,
   return {};
 }
 
-static NormDescription latentNorm(std::string tensor, uint32_t width) {
-  NormDescription norm;
-  norm.epsilon = kLatentEpsilon;
-  norm.weight = vectorSource(std::move(tensor), width);
-  return norm;
-}
-
 void describeLatentAttention(const DecoderConfig &decoder, const LatentAttentionConfig &config,
                              const std::string &module, LayerDescription &layer) {
   layer.attention = {};
@@ -59,7 +50,13 @@ void describeLatentAttention(const DecoderConfig &decoder, const LatentAttention
   const uint32_t hidden = decoder.hiddenSize, heads = decoder.heads;
   attention.heads = heads;
   attention.scale = config.scale;
-  attention.rope = 0;
+  if (config.hasShared)
+    attention.rope = 0;
+  const auto latentNorm = [&](std::string tensor, uint32_t width) {
+    NormDescription norm = rmsNorm(decoder, std::move(tensor), width);
+    norm.epsilon = config.latentEpsilon.value_or(norm.epsilon);
+    return norm;
+  };
   const uint32_t queries = heads * decoder.headDim;
   if (config.queryRank == 0) {
     attention.query = linearLayer(module + "q_proj.", queries, hidden);

@@ -7,6 +7,10 @@
 namespace moec {
 
 struct LatentAttentionConfig {
+  /// The family's: whether queries and keys have shared parts, and the epsilon of the latents'
+  /// norms, which for most is the default of their class and not rms_norm_eps.
+  bool hasShared = true;
+  std::optional<float> latentEpsilon = 1e-6f; // Absent: rms_norm_eps.
   uint32_t queryRank = 0;              // 0: queries come from the input without a down-projection.
   uint32_t rank = 0;                   // The latent's width.
   uint32_t restDim = 0, sharedDim = 0; // Parts of a head's query; the shared one rotates.
@@ -14,8 +18,8 @@ struct LatentAttentionConfig {
   float scale = 0;
 };
 
-/// Reads the keys of the decoder and of its attention; the rotation is of neighbours, unless
-/// rope_interleave is false.
+/// Reads the keys of the decoder and of its attention, whose first two fields are the caller's; the
+/// rotation is of neighbours, unless rope_interleave is false.
 moert::Status readLatentAttention(const ConfigObject &config, DecoderConfig &decoder,
                                   LatentAttentionConfig &attention);
 

@@ -56,20 +56,6 @@ constexpr ConfigKey kOuterRows[] = {
 
 const ConfigKeys kQwen35MoeKeys = kOuterRows;
 
-static void setSources(const GatedDecoderConfig &config, const std::string &module,
-                       DeltaNetDescription &net) {
-  const uint32_t hidden = config.decoder.hiddenSize;
-  const std::string qkv = module + "in_proj_qkv.";
-  net.query.linear = linearLayer(qkv, config.keys(), hidden);
-  net.key.linear = linearLayer(qkv, config.keys(), hidden);
-  net.key.linear.weight.firstRow = config.keys();
-  net.value.linear = linearLayer(qkv, config.values(), hidden);
-  net.value.linear.weight.firstRow = 2 * config.keys();
-  net.gate = linearLayer(module + "in_proj_z.", config.values(), hidden);
-  net.write = linearLayer(module + "in_proj_b.", config.heads, hidden);
-  net.decay = linearLayer(module + "in_proj_a.", config.heads, hidden);
-}
-
 Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input) {
   MOERT_ASSIGN_OR_RETURN(GatedDecoderConfig gated, readGatedDecoder(input.config));
   DecoderConfig &decoder = gated.decoder;
@@ -82,7 +68,7 @@ Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input) {
   const auto fillLayer = [&](uint32_t number, const std::string &prefix, LayerDescription &layer) {
     const std::string mixer = prefix + "linear_attn.";
     if (gated.isRecurrent[number])
-      setSources(gated, mixer, describeDeltaNet(gated, mixer, layer));
+      setSplitSources(gated, mixer, describeDeltaNet(gated, mixer, layer));
     else
       describeGatedAttention(gated, prefix, layer);
     return describeGatedNetwork(input, gated, prefix + "mlp.", layer);

@@ -320,7 +320,9 @@ Status scale(const RopeKeys &keys, const RopeKind &kind, std::vector<double> &fr
     if (keys.theta <= 1)
       return keys.holder("rope_theta").mismatch("rope_theta", "more than 1 with YaRN");
     MOERT_ASSIGN_OR_RETURN(const Yarn yarn, readYarn(keys));
-    MOERT_ASSIGN_OR_RETURN(rope.attentionFactor, yarnAttentionFactor(parameters, yarn.factor));
+    if (kind.thetaKey.empty() || parameters.has("attention_factor")) {
+      MOERT_ASSIGN_OR_RETURN(rope.attentionFactor, yarnAttentionFactor(parameters, yarn.factor));
+    }
     scaleYarn(yarn, keys.theta, frequencies);
     return Status();
   }
@@ -371,6 +373,12 @@ Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kin
   MOERT_ASSIGN_OR_RETURN(const double part, readPart(keys, std::nullopt));
   if (part != 1 && !kind.isPartial)
     return keys.holder("partial_rotary_factor").mismatch("partial_rotary_factor", "1");
+  if (!kind.thetaKey.empty()) {
+    MOERT_ASSIGN_OR_RETURN(keys.theta, config.real(kind.thetaKey, kLeastTheta, kMostTheta));
+    keys.isPerLayer = true;
+    if (kind.thetaKey == "rope_theta")
+      keys.type = "default";
+  }
   return describeRope(std::move(keys), kind);
 }
 

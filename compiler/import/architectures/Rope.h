@@ -25,6 +25,9 @@ struct RopeKind {
   bool mayBeProportional = false;
   bool isLong = false;   // The type may be longrope, with the keys of PhiMoE, and no other.
   bool hasAlpha = false; // The type may be dynamic with alpha, as Hunyuan has it.
+  /// The key with theta where the config has several rotations; empty: rope_theta. Only that of
+  /// another key is scaled, and it is not multiplied unless attention_factor says so.
+  std::string_view thetaKey = {};
 };
 
 /// Reads the keys and computes the inverse frequencies: in double with deterministic functions,

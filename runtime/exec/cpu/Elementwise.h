@@ -255,8 +255,8 @@ inline Lanes clampTo(Lanes low, Lanes high, Lanes x) {
   return whereLess(high, x, high, whereLess(x, low, low, x));
 }
 
-void clampedSwiglu(float alpha, float limit, const float *gate, const float *up, uint32_t rows,
-                   uint32_t cols, uint64_t stride, float *y) {
+void clampedSwiglu(float alpha, float limit, float shift, const float *gate, const float *up,
+                   uint32_t rows, uint32_t cols, uint64_t stride, float *y) {
   const Lanes factor = splat(alpha), high = splat(limit), low = splat(-limit);
   for (uint32_t row = 0; row < rows; ++row)
     forLanes(cols, [&](uint64_t i, uint32_t count) {
@@ -265,7 +265,7 @@ void clampedSwiglu(float alpha, float limit, const float *gate, const float *up,
       g = whereLess(high, g, high, g);
       const Lanes u = clampTo(low, high, loadUpTo(up + at, count));
       const Lanes swish = divide(g, sigmoidDivisor(multiply(factor, g)));
-      storeUpTo(y + at, multiply(swish, add(u, splat(1.0f))), count);
+      storeUpTo(y + at, multiply(swish, add(u, splat(shift))), count);
     });
 }
 

@@ -103,8 +103,8 @@ void deltaRule(const float *query, const float *key, const float *value, const f
 
 void apply(RowFunction function, const float *x, const float *factor, const float *bias,
            uint32_t size, float *y) {
-  if (function == RowFunction::kSoftplus)
-    return reference::apply(function, x, factor, bias, size, y); // In double.
+  if (function == RowFunction::kSoftplus || function == RowFunction::kSignedRoot)
+    return reference::apply(function, x, factor, bias, size, y); // In double, or of a few elements.
   forLanes(size, [&](uint64_t i, uint32_t count) {
     Lanes values = loadUpTo(x + i, count);
     if (factor)

@@ -21,14 +21,14 @@ void siluMultiply(const float *gate, const float *up, uint32_t rows, uint32_t co
     }
 }
 
-void clampedSwiglu(float alpha, float limit, const float *gate, const float *up, uint32_t rows,
-                   uint32_t cols, uint64_t stride, float *y) {
+void clampedSwiglu(float alpha, float limit, float shift, const float *gate, const float *up,
+                   uint32_t rows, uint32_t cols, uint64_t stride, float *y) {
   for (uint32_t row = 0; row < rows; ++row)
     for (uint64_t i = row * stride; i < row * stride + cols; ++i) {
       float g = limit < gate[i] ? limit : gate[i];
       float u = limit < up[i] ? limit : up[i] < -limit ? -limit : up[i];
       float swish = g / (1.0f + exponential(-(alpha * g)));
-      y[i] = swish * (u + 1.0f);
+      y[i] = swish * (u + shift);
     }
 }
 

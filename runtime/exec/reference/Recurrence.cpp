@@ -100,6 +100,9 @@ static float applied(RowFunction function, float x) {
     return std::isfinite(x) ? static_cast<float>(softplus(x)) : __builtin_nanf("");
   case RowFunction::kSquaredRelu:
     return x < 0 ? 0.0f : x * x;
+  case RowFunction::kSignedRoot:
+    const float root = std::sqrt(std::fabs(x) < 1e-6f ? 1e-6f : std::fabs(x));
+    return x < 0 ? -root : x > 0 ? root : x;
   }
   return x;
 }

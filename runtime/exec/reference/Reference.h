@@ -32,8 +32,8 @@ void scoreIndex(const float *query, const KvView &kv, const float *weights, uint
                 uint32_t begin, uint32_t end, float *out, float *scratch);
 void siluMultiply(const float *gate, const float *up, uint32_t rows, uint32_t cols, uint64_t stride,
                   float *y);
-void clampedSwiglu(float alpha, float limit, const float *gate, const float *up, uint32_t rows,
-                   uint32_t cols, uint64_t stride, float *y);
+void clampedSwiglu(float alpha, float limit, float shift, const float *gate, const float *up,
+                   uint32_t rows, uint32_t cols, uint64_t stride, float *y);
 void geluTanhMultiply(const float *gate, const float *up, uint32_t rows, uint32_t cols,
                       uint64_t stride, float *y);
 void scale(const float *x, float factor, uint64_t count, float *y);

@@ -22,10 +22,10 @@ VERSION = "5.24.0"
 # model_type of the reference, and that under which the compiler has it.
 MODEL_TYPES = {
     name: name for name in (
-        "bailing_hybrid deepseek_v2 deepseek_v3 deepseek_v32 dots1 ernie4_5_moe flex_olmo gemma4_text glm4_moe glm4_moe_lite glm_moe_dsa gpt_oss granitemoe granitemoehybrid "
-        "hunyuan_v1_moe jamba kimi_linear lfm2_moe llama4_text minimax_m2 mixtral nemotron_h olmoe phimoe qwen2_moe qwen3_5_moe_text qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_vl_moe_text").split()
+        "bailing_hybrid deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 dots1 ernie4_5_moe flex_olmo gemma4_text glm4_moe glm4_moe_lite glm5_next_text glm_moe_dsa gpt_oss granitemoe granitemoehybrid "
+        "hunyuan_v1_moe jamba kimi_linear lfm2_moe llama4_text minimax_m2 mixtral nemotron_h olmoe phimoe qwen2_moe qwen3_5_moe_text qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_vl_moe_text qwen4_exp_text").split()
 }
-OUTER = ("gemma4", "llama4", "qwen3_5_moe", "qwen3_omni_moe", "qwen3_vl_moe")
+OUTER = ("gemma4", "glm5_next", "llama4", "qwen3_5_moe", "qwen3_omni_moe", "qwen3_vl_moe", "qwen4_exp")
 
 
 def plain(value):

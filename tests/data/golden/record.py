@@ -62,13 +62,17 @@ def run(model, routes, ids):
         output = model(input_ids=ids[None], use_cache=False, output_hidden_states=True)
     experts, weights = routes.take()
     # transformers replaces the last layer's output by the final norm's; the norm's input is what the layer left.
-    return output.logits[0], torch.stack([*output.hidden_states[1:-1], model.before_final_norm])[:, 0], experts, weights
+    # Several residual streams are in it one after the other.
+    hidden = torch.stack([state.flatten(2) for state in (*output.hidden_states[1:-1], model.before_final_norm)])
+    return output.logits[0], hidden[:, 0], experts, weights
 
 
 def find_final_norm(model):
-    for name, module in model.named_modules():
-        if name.endswith(("model.norm", "model.embedding_norm")):
-            return module
+    """Or what merges several residual streams before it."""
+    for last in ("model.hc_head", "model.norm", "model.embedding_norm"):
+        for name, module in model.named_modules():
+            if name.endswith(last):
+                return module
     sys.exit("record: found no final norm, expected model.norm or model.embedding_norm")
 
 

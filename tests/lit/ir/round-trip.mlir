@@ -22,10 +22,13 @@
 // CHECK-SAME: moe.widths_by = "bytes"
 !f32x1 = !moe.row<f32, 1>
 !f32x2 = !moe.row<f32, 2>
+!f32x8 = !moe.row<f32, 8>
 !f32x32 = !moe.row<f32, 32>
 !f32x64 = !moe.row<f32, 64>
 !i32x1 = !moe.row<i32, 1>
 !i32x2 = !moe.row<i32, 2>
+!i32x12 = !moe.row<i32, 12>
+!i32x16 = !moe.row<i32, 16>
 !quantizedx64g32 = !moe.row<quantized, 64, group = 32>
 module attributes {
   moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true,
@@ -110,6 +113,16 @@ module attributes {
   // CHECK: moe.kv_slot @kv heads 2 key 16 value 16{{$}}
   moe.kv_slot @kv heads 2 key 16 value 16
   moe.kv_slot @index heads 1 key 32 value 0
+  moe.kv_slot @pools heads 2 key 32 value 0
+  moe.state_slot @sums rows 3 width 32
+  moe.state_slot @tokens rows 1 width 1
+  moe.weight @mix8 router from <tensor = "m8", rows = 8, cols = 64, type = f32> as <kind = f32>
+  moe.weight @three vector from <tensor = "3", rows = 1, cols = 3, type = f32> as <kind = f32>
+  moe.weight @eight vector from <tensor = "8", rows = 1, cols = 8, type = f32> as <kind = f32>
+  // CHECK: moe.weight @table taps from <tensor = "tid", rows = 96, cols = 2, type = f32, integers = true> as #f32
+  moe.weight @table taps from <tensor = "tid", rows = 96, cols = 2, type = f32, integers = true> as <kind = f32>
+  // CHECK: moe.weight @ngrams heads from <tensor = "part_*", rows = 6, cols = 64, type = bf16, shards = 2> as #bf16
+  moe.weight @ngrams heads from <tensor = "part_*", rows = 6, cols = 64, type = bf16, shards = 2> as <kind = bf16>
 
   // CHECK: moe.moe_layer @experts layer 1 silu experts 2 matrices
   // CHECK-SAME: #moe.expert_matrix<gate, [<tensor = "w1.{expert}", rows = 96, cols = 64, type = bf16>]>
@@ -173,6 +186,36 @@ module attributes {
     %ck = moe.choose_keys %c, %kr, %s slot @index heads 2 : (!f32x64, !f32x32, !f32x2) -> !i32x2
     // CHECK-NEXT: moe.attend_chosen %{{.*}}, %[[CHOSEN]] slot @kv heads 4 scale 2.500000e-01 : (!f32x64, !i32x2) -> !f32x64
     %ak = moe.attend_chosen %c, %ck slot @kv heads 4 scale 0.25 : (!f32x64, !i32x2) -> !f32x64
+    // CHECK-NEXT: moe.pool %{{.*}}, %{{.*}} slot @sums poolTokens 4 : (!f32x32, !f32x32) -> !f32x32
+    %po = moe.pool %kr, %lc slot @sums poolTokens 4 : (!f32x32, !f32x32) -> !f32x32
+    // CHECK-NEXT: moe.rope_part %{{.*}} heads 2 headDim 16 rope @rope0 first 4 poolTokens 4 inverse : (!f32x32) -> !f32x32
+    %pr = moe.rope_part %po heads 2 headDim 16 rope @rope0 first 4 poolTokens 4 inverse : (!f32x32) -> !f32x32
+    // CHECK-NEXT: moe.store_key %{{.*}} slot @pools poolTokens 4 : (!f32x32) -> ()
+    moe.store_key %pr slot @pools poolTokens 4 : (!f32x32) -> ()
+    // CHECK-NEXT: moe.choose_pools %{{.*}}, %{{.*}}, %{{.*}} slot @index heads 2 poolTokens 4 window 8 : (!f32x64, !f32x32, !f32x2) -> !i32x12
+    %cp = moe.choose_pools %c, %pr, %s slot @index heads 2 poolTokens 4 window 8 : (!f32x64, !f32x32, !f32x2) -> !i32x12
+    // CHECK-NEXT: moe.list_pools poolTokens 64 window 8 : () -> !i32x16
+    %lp = moe.list_pools poolTokens 64 window 8 : () -> !i32x16
+    // CHECK-NEXT: moe.attend_pools %{{.*}}, %{{.*}} slot @pools heads 2 scale 2.500000e-01 sinks @pair : (!f32x64, !i32x12) -> !f32x64
+    %al = moe.attend_pools %c, %cp slot @pools heads 2 scale 0.25 sinks @pair : (!f32x64, !i32x12) -> !f32x64
+    // CHECK-NEXT: moe.repeat_row %{{.*}} : (!f32x32) -> !f32x64
+    %rr = moe.repeat_row %kr : (!f32x32) -> !f32x64
+    // CHECK-NEXT: moe.mean_streams %{{.*}} : (!f32x64) -> !f32x32
+    %ms = moe.mean_streams %rr : (!f32x64) -> !f32x32
+    // CHECK-NEXT: moe.dot_streams %{{.*}}, %{{.*}} factor 5.000000e-01 : (!f32x64, !f32x64) -> !f32x2
+    %ds = moe.dot_streams %rr, %al factor 0.5 : (!f32x64, !f32x64) -> !f32x2
+    // CHECK-NEXT: moe.linear %{{.*}} weight @mix8 role router : (!f32x64) -> !f32x8
+    %m8 = moe.linear %rr weight @mix8 role router : (!f32x64) -> !f32x8
+    // CHECK-NEXT: moe.stream_weights %{{.*}} scale @three base @eight streams 2 iterations 20 epsilon 2.500000e-01 : (!f32x8) -> !f32x8
+    %sm = moe.stream_weights %m8 scale @three base @eight streams 2 iterations 20 epsilon 0.25 : (!f32x8) -> !f32x8
+    // CHECK-NEXT: moe.merge_streams %{{.*}}, %{{.*}} : (!f32x64, !f32x8) -> !f32x32
+    %mg = moe.merge_streams %rr, %sm : (!f32x64, !f32x8) -> !f32x32
+    // CHECK-NEXT: moe.update_streams %{{.*}}, %{{.*}}, %{{.*}} : (!f32x64, !f32x32, !f32x8) -> !f32x64
+    %us = moe.update_streams %rr, %mg, %sm : (!f32x64, !f32x32, !f32x8) -> !f32x64
+    // CHECK-NEXT: moe.embed_ngrams weight @ngrams slot @tokens tokens 2 heads 1 leastRows 5 seed 7 endToken 2 : () -> !f32x64
+    %en = moe.embed_ngrams weight @ngrams slot @tokens tokens 2 heads 1 leastRows 5 number 0 seed 7 endToken 2 : () -> !f32x64
+    // CHECK-NEXT: moe.mask_experts %{{.*}} table @table : (!f32x2) -> !f32x2
+    %me = moe.mask_experts %ds table @table : (!f32x2) -> !f32x2
     // CHECK-NEXT: %[[E:.*]], %[[W:.*]] = moe.route %{{.*}} moeLayer @experts renormalize weightScale 1.000000e+00 beginsReads : (!f32x2) -> (!i32x2, !f32x2)
     %e, %w = moe.route %s moeLayer @experts renormalize weightScale 1.0 beginsReads : (!f32x2) -> (!i32x2, !f32x2)
     // CHECK-NEXT: moe.route %{{.*}} moeLayer @experts scoring sigmoid weightScale 2.500000e+00 choiceBias @pair groups 2 groupScore two_largest weightFactors @pair : (!f32x2) -> (!i32x1, !f32x1)

@@ -145,8 +145,8 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { firstOf<AttendInstruction>(decode(a)).heads = 1; },
        "query has width 32, expected 16"},
       {"an unknown activation",
-       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(4); },
-       "unknown activation 4, this reads 0 to 3"},
+       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(5); },
+       "unknown activation 5, this reads 0 to 4"},
       {"an activation without its numbers",
        [](Artifact &a) {
          firstOf<ActivateInstruction>(decode(a)).activation = Activation::kClampedSwiglu;
@@ -188,8 +188,8 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).moeLayer = 2; },
        "MoE layer 2, there are 2"},
       {"an unknown scoring",
-       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).scoring = RouterScoring(4); },
-       "unknown scoring 4, this reads 0 to 3"},
+       [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).scoring = RouterScoring(5); },
+       "unknown scoring 5, this reads 0 to 4"},
       {"a negative tolerance",
        [](Artifact &a) {
          firstOf<RouteInstruction>(decode(a)).scoring = RouterScoring::kSparsemixer;

@@ -38,8 +38,10 @@ std::string_view textTypeOf(const Family &family) {
 
 /// Keys of published files that the class of transformers does not name: those of the authors' own
 /// code, and those that the class takes out of its arguments.
-constexpr std::array<std::string_view, 43> kUnnamed = {"attention_head_dim",
+constexpr std::array<std::string_view, 51> kUnnamed = {"attention_head_dim",
                                                        "attn_output_gate",
+                                                       "compress_ratios",
+                                                       "expert_dtype",
                                                        "first_k_dense_replace",
                                                        "full_attention_interval",
                                                        "global_head_dim",
@@ -51,20 +53,26 @@ constexpr std::array<std::string_view, 43> kUnnamed = {"attention_head_dim",
                                                        "index_topk_pattern",
                                                        "indexer_rope_interleave",
                                                        "linear_attn_config",
+                                                       "mamba_ssm_dtype",
                                                        "mla_use_nope",
+                                                       "mlp_only_layers",
                                                        "moe_intermediate_size",
                                                        "moe_layer_freq",
                                                        "moe_layer_num_skipped",
                                                        "moe_router_activation_func",
                                                        "moe_router_enable_expert_bias",
+                                                       "mtp_num_hidden_layers",
+                                                       "mtp_use_dedicated_embeddings",
                                                        "norm_topk_prob",
                                                        "num_experts",
                                                        "num_global_key_value_heads",
+                                                       "num_hash_layers",
                                                        "num_hidden_layers",
                                                        "num_nextn_predict_layers",
                                                        "num_shared_expert",
                                                        "partial_rotary_factor",
                                                        "per_layer_config",
+                                                       "qk_rope_head_dim",
                                                        "rope_interleave",
                                                        "rope_theta",
                                                        "rotary_dim",
@@ -97,7 +105,9 @@ const ConfigKey *rowOf(const ConfigTable &table, const std::string &name) {
 }
 
 void checkAgainst(const nlohmann::json &recorded, const ConfigTable &table) {
-  for (const auto &[name, key] : recorded.at("keys").items()) {
+  for (const auto &item : recorded.at("keys").items()) {
+    const std::string &name = item.key();
+    const nlohmann::json &key = item.value();
     CAPTURE(name);
     const ConfigKey *row = rowOf(table, name);
     REQUIRE(row);
@@ -105,7 +115,9 @@ void checkAgainst(const nlohmann::json &recorded, const ConfigTable &table) {
       CHECK(table.fallback(*row) == key.at("default"));
   }
   if (recorded.contains("aliases"))
-    for (const auto &[alias, name] : recorded.at("aliases").items()) {
+    for (const auto &item : recorded.at("aliases").items()) {
+      const std::string &alias = item.key();
+      const nlohmann::json &name = item.value();
       CAPTURE(alias);
       const ConfigKey *row = rowOf(table, alias);
       REQUIRE(row);
@@ -120,7 +132,8 @@ void checkRope(const nlohmann::json &recorded, const ConfigTable &table) {
         rope.value("partial_rotary_factor", nlohmann::json()));
   rope.erase("rope_theta");
   rope.erase("partial_rotary_factor");
-  const bool isPlain = rope == nlohmann::json{{"rope_type", "default"}};
+  // Several rotations follow from other keys.
+  const bool isPlain = rope == nlohmann::json{{"rope_type", "default"}} || rope.contains("main");
   CHECK(table.fallback(*table.find("rope_parameters")) == (isPlain ? nlohmann::json() : rope));
 }
 
@@ -190,7 +203,18 @@ nlohmann::json smallConfig(const Family &family) {
       text[row->name] = value;
   };
   text.erase(table.find("qk_rope_head_dim") || !rowOf(table, "head_dim") ? "head_dim" : "");
-  set("num_key_value_heads", table.find("kv_lora_rank") ? 4 : 2);
+  set("num_key_value_heads", table.find("kv_lora_rank")      ? 4
+                             : table.find("compress_ratios") ? 1
+                                                             : 2);
+  set("o_groups", 2);
+  set("compress_ratios", {4, 128});
+  for (const char *key : {"indexer_n_heads", "indexer_kv_heads", "indexer_compress_ratio"})
+    set(key, 1);
+  set("indexer_head_dim", 8);
+  set("indexer_budget", 8);
+  set("ple_layer_ids", {1});
+  set("eos_token_id", 2);
+  set("qk_rope_head_dim", table.find("index_kpool") ? 0 : 64);
   set("kv_lora_rank", 8);
   for (const char *key :
        {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"})

@@ -294,7 +294,7 @@ TEST_CASE("GLM-5 chooses the tokens to attend to in some layers, which others sh
   CHECK(indexer.query.weight.tensor == "model.layers.2.self_attn.indexer.wq_b.weight");
   CHECK(indexer.query.weight.rows == 12);
   CHECK(indexer.query.weight.cols == 7);
-  CHECK(indexer.keyNorm.kind == moec::NormKind::kLayer);
+  CHECK(indexer.keyNorm->kind == moec::NormKind::kLayer);
   CHECK(indexer.rope == 0);
   CHECK(model.ropes.size() == 1);
   config["index_topk_pattern"] = "FSSF";

@@ -65,10 +65,10 @@ TEST_CASE("siluMultiply gives the reference's bytes") {
 }
 
 TEST_CASE("clampedSwiglu gives the reference's bytes") {
-  compareVersions(
-      [](const KernelTable &kernels, const FloatRows &a, const FloatRows &b, FloatRows &y) {
-        kernels.clampedSwiglu(1.702f, 7, a.data(), b.data(), kRows, a.cols, a.stride(), y.data());
-      });
+  compareVersions([](const KernelTable &kernels, const FloatRows &a, const FloatRows &b,
+                     FloatRows &y) {
+    kernels.clampedSwiglu(1.702f, 7, 1, a.data(), b.data(), kRows, a.cols, a.stride(), y.data());
+  });
 }
 
 TEST_CASE("an activation is computed by the kernel of its kind") {
@@ -80,9 +80,13 @@ TEST_CASE("an activation is computed by the kernel of its kind") {
   kernels.siluMultiply(gate.data(), up.data(), 1, 40, gate.stride(), expected.data());
   activate(kernels, {}, gate.data(), up.data(), 1, 40, gate.stride(), y.data());
   CHECK(y.isSameAs(expected));
-  kernels.clampedSwiglu(1.5f, 3, gate.data(), up.data(), 1, 40, gate.stride(), expected.data());
+  kernels.clampedSwiglu(1.5f, 3, 1, gate.data(), up.data(), 1, 40, gate.stride(), expected.data());
   activate(kernels, {Activation::kClampedSwiglu, 1.5f, 3}, gate.data(), up.data(), 1, 40,
            gate.stride(), y.data());
+  CHECK(y.isSameAs(expected));
+  kernels.clampedSwiglu(1, 3, 0, gate.data(), up.data(), 1, 40, gate.stride(), expected.data());
+  activate(kernels, {Activation::kClampedSilu, 1, 3}, gate.data(), up.data(), 1, 40, gate.stride(),
+           y.data());
   CHECK(y.isSameAs(expected));
   kernels.geluTanhMultiply(gate.data(), up.data(), 1, 40, gate.stride(), expected.data());
   activate(kernels, {Activation::kGeluTanh}, gate.data(), up.data(), 1, 40, gate.stride(),
@@ -98,7 +102,7 @@ TEST_CASE("the reference's clamped SwiGLU clamps the gate from above and up from
   FloatRows gate(1, 333), up(1, 333), y(1, 333);
   gate.fill(random, -12, 12);
   up.fill(random, -12, 12);
-  kernels.clampedSwiglu(1.702f, 7, gate.data(), up.data(), 1, 333, gate.stride(), y.data());
+  kernels.clampedSwiglu(1.702f, 7, 1, gate.data(), up.data(), 1, 333, gate.stride(), y.data());
   for (uint32_t i = 0; i < 333; ++i) {
     const double g = std::min(double(gate.at(0, i)), 7.0);
     const double u = std::clamp(double(up.at(0, i)), -7.0, 7.0);
@@ -109,7 +113,7 @@ TEST_CASE("the reference's clamped SwiGLU clamps the gate from above and up from
   gate.at(0, 0) = std::nanf("");
   gate.at(0, 1) = 1;
   up.at(0, 1) = std::nanf("");
-  kernels.clampedSwiglu(1.702f, 7, gate.data(), up.data(), 1, 2, gate.stride(), y.data());
+  kernels.clampedSwiglu(1.702f, 7, 1, gate.data(), up.data(), 1, 2, gate.stride(), y.data());
   CHECK(std::isnan(y.at(0, 0)));
   CHECK(std::isnan(y.at(0, 1)));
 }
@@ -279,7 +283,7 @@ TEST_CASE("kernels that may overwrite their inputs give the same bytes then") {
         k.siluMultiply(x, y, 2, 70, stride, to);
       },
       [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
-        k.clampedSwiglu(1.702f, 2, x, y, 2, 70, stride, to);
+        k.clampedSwiglu(1.702f, 2, 1, x, y, 2, 70, stride, to);
       },
       [](const KernelTable &k, const float *x, const float *y, uint64_t stride, float *to) {
         k.geluTanhMultiply(x, y, 2, 70, stride, to);
