@@ -58,6 +58,8 @@ const std::array kFamilies = {
     Family{"qwen3_next", "Qwen3NextForCausalLM", describeQwen3Next, kQwen3NextKeys},
     Family{"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", describeQwen3VlMoe,
            kQwen3VlMoeTextKeys, kQwen3VlMoeKeys, "qwen3_vl_moe_text"},
+    // No class of transformers: its model type is ours.
+    Family{"swin_moe", "SwinTransformerMoE", describeSwinMoe, kSwinMoeKeys},
 };
 
 std::string supportedText() {

@@ -85,8 +85,13 @@ Result<ImportedModel> importCheckpoint(const std::string &directory,
                                        const std::function<void(std::string_view)> &warn) {
   MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(directory));
   const ArchitectureInput input{
-      checkpoint.config(), checkpoint.generationConfig(),
+      checkpoint.config(),
+      checkpoint.generationConfig(),
       [&checkpoint](std::string_view tensor) { return checkpoint.has(tensor); },
+      [&checkpoint](std::string_view tensor) -> Result<std::vector<uint64_t>> {
+        MOERT_ASSIGN_OR_RETURN(WeightTensor weight, checkpoint.weight(tensor));
+        return std::move(weight.shape);
+      },
       [&checkpoint](const WeightSource &a, const WeightSource &b) {
         return areEqualMatrices(checkpoint, a, b);
       },

@@ -16,7 +16,8 @@ Engine::Impl::Impl(const Model &loadedModel, const EngineOptions &engineOptions,
                    EngineParts parts)
     : EngineParts(std::move(parts)), model(loadedModel), options(engineOptions),
       decode(findProgram(artifact().programs, programs::kDecode)),
-      prefill(findProgram(artifact().programs, programs::kPrefill)), account(memoryAccount),
+      prefill(findProgram(artifact().programs, programs::kPrefill)),
+      classify(findProgram(artifact().programs, programs::kClassify)), account(memoryAccount),
       sequences(memory.keysAndValues.bytes() + memory.states.bytes()),
       executor({artifact(), kernels, *threads, weights, *experts, misses.get(), importances.get(),
                 decode}) {
@@ -106,7 +107,7 @@ Engine::load(const Model &model, const EngineOptions &options, const MemoryAccou
     parts.misses = std::make_unique<MissDecisions>(artifact, rows, options.decodesInBatches);
     parts.misses->setRule(plan.miss);
   }
-  if (weighsWithAny(artifact.plans)) {
+  if (weighsWithAny(artifact.plans) && !imagesOf(artifact)) {
     parts.importances = std::make_unique<ImportanceMeter>(artifact);
     parts.importances->takePlan(plan);
   }

@@ -231,7 +231,7 @@ void Executor::execute(Step &step, const RouteInstruction &route) {
 
 void Executor::reportRoute(const Step &step, const RouteInstruction &route, uint32_t row) const {
   const uint32_t ranks = ranksOf(step, row, step.bufferInfo(route.experts).width);
-  step.observer->onRoute(*step.batch[row].session, route.moeLayer, step.batch[row].position,
+  step.observer->onRoute(*step.tokenOf(row).session, route.moeLayer, step.positionOf(row),
                          {step.buffer(route.experts).integers(row), ranks},
                          {step.buffer(route.weights).floats(row), ranks});
 }
@@ -248,7 +248,7 @@ void Executor::execute(Step &step, const CapacityInstruction &limit) {
   const size_t expertCount = parts.artifact.moeLayers[limit.moeLayer].experts.size();
   // The rows of a sequence follow each other. The pairs of experts are not grouped yet.
   for (uint32_t row = 0, end = 0; row < step.rows(); row = end) {
-    while (end < step.rows() && step.batch[end].session == step.batch[row].session)
+    while (end < step.rows() && step.tokenOf(end).session == step.tokenOf(row).session)
       ++end;
     applyCapacity(rule,
                   {end - row, step.bufferInfo(limit.experts).width, experts.integers(row),

@@ -62,7 +62,8 @@ public:
 
   /// Whether there is room for such an expert with so many tokens.
   bool hasRoom(const ExpertTemplate &layout, size_t pairs) const {
-    return count == 0 || (count < kMostExperts && rows + pairs <= step.shape().tokens &&
+    return count == 0 || (count < kMostExperts &&
+                          rows + pairs <= uint64_t(step.shape().tokens) * step.rowsPerToken &&
                           isQuantized(layout.matrices.back().format.kind) == areQuantized());
   }
   void add(const ExpertTask &task) {

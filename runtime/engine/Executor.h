@@ -127,6 +127,11 @@ private:
   template <class Attend, class KeysOf>
   void attendRows(const Step &step, const Attend &attend, uint64_t longest, const float *sinks,
                   KeysOf keysOf) const;
+  // ExecuteImages.cpp
+  void execute(Step &step, const PatchesInstruction &patches);
+  void execute(Step &step, const AttendWindowsInstruction &attend);
+  void execute(Step &step, const MergePatchesInstruction &merge);
+  void execute(Step &step, const MeanRowsInstruction &mean);
   // ExecuteExperts.cpp
   /// Starts reading the routed experts, so that reads overlap the instructions between this one and
   /// the experts. `experts` is the buffer of their numbers.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/format/ExpertInstructions.h"
+#include "runtime/format/ImageInstructions.h"
 #include "runtime/format/RowInstructions.h"
 #include "runtime/format/SequenceInstructions.h"
 
@@ -27,7 +28,8 @@ using Instruction =
                  GateInstruction, ScaleInstruction, ScaleByPositionInstruction,
                  ScaleInputInstruction, ApplyInstruction, StateSpaceInstruction,
                  SelectiveScanInstruction, ChooseKeysInstruction, AttendChosenInstruction,
-                 BoundedDecayInstruction, CapacityInstruction>;
+                 BoundedDecayInstruction, CapacityInstruction, PatchesInstruction,
+                 AttendWindowsInstruction, MergePatchesInstruction, MeanRowsInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

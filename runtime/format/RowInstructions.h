@@ -4,6 +4,8 @@
 
 #include "runtime/format/InstructionFields.h"
 
+#include <optional>
+
 namespace moert {
 
 /// dst[h] = scale * row `token` of weight.
@@ -90,12 +92,9 @@ enum class Activation : uint8_t {
                       // clamped to [-limit, limit]
   kGeluTanh = 2,      // gelu(gate) * up, by the approximation with tanh
   kSquaredRelu = 3,   // max(up, 0)^2: a network without a gate
+  kGelu = 4,          // gelu(up), exact: a network without a gate
 };
-template <> inline constexpr Activation kLast<Activation> = Activation::kSquaredRelu;
-
-constexpr bool hasGate(Activation activation) {
-  return activation != Activation::kSquaredRelu;
-}
+template <> inline constexpr Activation kLast<Activation> = Activation::kGelu;
 
 /// How the products of a network become the input of its last matrix.
 struct GluActivation {
@@ -192,8 +191,21 @@ enum class RowFunction : uint8_t {
   kSilu = 1,        // x * sigmoid(x)
   kSoftplus = 2,    // ln(1 + e^x)
   kSquaredRelu = 3, // x^2 where x > 0, otherwise 0
+  kGelu = 4,        // x * Phi(x), with the distribution function of the standard normal
 };
-template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kSquaredRelu;
+template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kGelu;
+
+/// The function of a network without a gate; none of one with a gate.
+constexpr std::optional<RowFunction> functionOf(Activation activation) {
+  if (activation == Activation::kSquaredRelu)
+    return RowFunction::kSquaredRelu;
+  if (activation == Activation::kGelu)
+    return RowFunction::kGelu;
+  return std::nullopt;
+}
+constexpr bool hasGate(Activation activation) {
+  return !functionOf(activation);
+}
 
 /// dst = function(factor * src + bias), elementwise; without a factor or a bias as if it were 1 or
 /// 0. dst may be src.

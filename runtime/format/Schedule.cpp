@@ -6,7 +6,7 @@
 
 namespace moert {
 
-uint64_t bufferBytesPerToken(BufferKind kind, uint32_t width, uint32_t group) {
+uint64_t bufferBytesPerRow(BufferKind kind, uint32_t width, uint32_t group) {
   if (!isQuantized(kind))
     return roundUp(uint64_t(width) * 4, kBufferAlignment);
   uint64_t codes = roundUp(width, group);

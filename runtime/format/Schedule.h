@@ -4,9 +4,9 @@
 //
 // Memory. A program's buffers live in one arena. Everything is counted per token: with a batch of
 // at most T tokens, buffer b occupies [offset * T, (offset + bytesPerToken) * T) of the arena, row
-// after row, so that one plan serves every chunk size. Buffers whose lifetimes do not overlap may
-// share bytes; plan-memory assigns the offsets, and the reader checks every access against the
-// buffer's size.
+// after row, so that one plan serves every chunk size. A token has one row, an image several.
+// Buffers whose lifetimes do not overlap may share bytes; plan-memory assigns the offsets, and the
+// reader checks every access against the buffer's size.
 //
 // Instruction.h declares the instructions.
 #pragma once
@@ -38,16 +38,24 @@ struct Buffer {
   uint32_t width = 0;         // Elements of a row.
   uint32_t group = 0;         // Activation group where quantized, 0 otherwise.
   uint64_t offset = 0;        // Bytes per token, a multiple of kBufferAlignment.
-  uint64_t bytesPerToken = 0; // bufferBytesPerToken(kind, width, group).
+  uint64_t bytesPerToken = 0; // A multiple of bytesPerRow().
+
+  uint64_t bytesPerRow() const;
+  /// That a token has.
+  uint32_t rows() const { return uint32_t(bytesPerToken / bytesPerRow()); }
   friend bool operator==(const Buffer &, const Buffer &) = default;
 };
 
 constexpr uint64_t kBufferAlignment = 64;
+constexpr uint64_t kMaxRowsPerToken = 1 << 20;
 
 /// Bytes of one row, rounded up to kBufferAlignment. A quantized row of width w and group g has
 /// p = w rounded up to g codes, then p/g scales, then p/g sums, each part from a multiple of 64
 /// bytes.
-uint64_t bufferBytesPerToken(BufferKind kind, uint32_t width, uint32_t group);
+uint64_t bufferBytesPerRow(BufferKind kind, uint32_t width, uint32_t group);
+inline uint64_t Buffer::bytesPerRow() const {
+  return bufferBytesPerRow(kind, width, group);
+}
 
 /// The functions that a model consists of: "decode" and "prefill" of a decoder, in any order, with
 /// "encode" if it attends to the output of an encoder; or "classify" alone.

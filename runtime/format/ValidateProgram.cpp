@@ -47,6 +47,7 @@ private:
   Status order(const SelectiveScanInstruction &i) { return checkState(i.slot); }
   Status order(const RouteInstruction &i);
   Status order(const CapacityInstruction &i);
+  Status order(const PatchesInstruction &);
   Status order(const ExpertsInstruction &i);
   Status order(const PredictInstruction &i);
 
@@ -158,6 +159,13 @@ Status OrderCheck::order(const CapacityInstruction &i) {
   return {};
 }
 
+Status OrderCheck::order(const PatchesInstruction &) {
+  if (program.name != programs::kClassify || at != 0)
+    return invalidInput("an image, expected one only at the beginning of '", programs::kClassify,
+                        "'");
+  return {};
+}
+
 Status OrderCheck::order(const ExpertsInstruction &i) {
   for (int32_t buffer : {i.experts, i.weights})
     MOERT_RETURN_IF_ERROR(check.walk().checkRouting(buffer, i.moeLayer));
@@ -224,6 +232,10 @@ Status OrderCheck::checkAt(size_t index) {
 }
 
 Status OrderCheck::checkEnd() const {
+  if (program.name == programs::kClassify &&
+      !std::holds_alternative<PatchesInstruction>(program.instructions.front()))
+    return invalidInput("the first instruction is ", nameOf(program.instructions.front()),
+                        ", expected patches: the classes are those of images");
   if (std::holds_alternative<HeadInstruction>(program.instructions.back()) == encodes)
     return invalidInput("the last instruction is ", nameOf(program.instructions.back()),
                         encodes ? ", expected no logits of an encoder" : ", expected head");

@@ -41,6 +41,7 @@ extern const ConfigKeys kQwen3VlMoeKeys;
 extern const ConfigKeys kQwen3VlMoeTextKeys;
 extern const ConfigKeys kQwen35MoeKeys;
 extern const ConfigKeys kQwen35MoeTextKeys;
+extern const ConfigKeys kSwinMoeKeys;
 
 moert::Result<ModelDescription> describeBailingHybrid(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeDeepSeek(const ArchitectureInput &input);
@@ -72,6 +73,7 @@ moert::Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input)
 moert::Result<ModelDescription> describeQwen3Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3Next(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3VlMoe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeSwinMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input);
 
 } // namespace moec

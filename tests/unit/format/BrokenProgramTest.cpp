@@ -29,7 +29,7 @@ static void eraseStep(Program &program, size_t index) {
 // Another activation group, with the bytes that it takes.
 static void setGroup(Buffer &buffer, uint32_t group) {
   buffer.group = group;
-  buffer.bytesPerToken = bufferBytesPerToken(buffer.kind, buffer.width, group);
+  buffer.bytesPerToken = bufferBytesPerRow(buffer.kind, buffer.width, group);
 }
 
 static CapacityInstruction capacity(float tokens) {
@@ -163,8 +163,8 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { firstOf<AttendInstruction>(decode(a)).heads = 1; },
        "query has width 32, expected 16"},
       {"an unknown activation",
-       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(4); },
-       "unknown activation 4, this reads 0 to 3"},
+       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(5); },
+       "unknown activation 5, this reads 0 to 4"},
       {"an activation without its numbers",
        [](Artifact &a) {
          firstOf<ActivateInstruction>(decode(a)).activation = Activation::kClampedSwiglu;
@@ -561,7 +561,7 @@ TEST_CASE("values that are not in their keys are refused") {
          keepInKeys(a, 32);
          Buffer &attended = decode(a).buffers[B::kAttended];
          attended.width = 33;
-         attended.bytesPerToken = bufferBytesPerToken(attended.kind, 33, 0);
+         attended.bytesPerToken = bufferBytesPerRow(attended.kind, 33, 0);
        },
        "(attend): values of 33 elements, expected 1 to the 32 of a key"},
       {"more heads than results",

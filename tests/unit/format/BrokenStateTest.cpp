@@ -15,7 +15,7 @@ namespace {
 constexpr int32_t kTaps = 10, kTwoRows = 11, kTwoNumbers = 12, kRates = 13, kSkips = 14;
 
 int32_t addRow(Program &program, uint32_t width) {
-  const uint64_t bytes = bufferBytesPerToken(BufferKind::kF32, width, 0);
+  const uint64_t bytes = bufferBytesPerRow(BufferKind::kF32, width, 0);
   program.buffers.push_back({BufferKind::kF32, width, 0, program.arenaBytesPerToken, bytes});
   program.arenaBytesPerToken += bytes;
   return int32_t(program.buffers.size()) - 1;
@@ -189,8 +189,8 @@ TEST_CASE("state spaces and selective scans that do not fit are refused") {
        {"a bias of another width", [](Artifact &a) { ofDecode<ApplyInstruction>(a).bias = kSkips; },
         "(apply): bias is a 1 x 32 matrix of f32, expected 1 x 2"},
        {"an unknown function",
-        [](Artifact &a) { ofDecode<ApplyInstruction>(a).function = RowFunction(4); },
-        "unknown function 4"}},
+        [](Artifact &a) { ofDecode<ApplyInstruction>(a).function = RowFunction(5); },
+        "unknown function 5"}},
       artifactWithStates());
 }
 
