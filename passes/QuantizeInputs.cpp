@@ -19,7 +19,8 @@ LogicalResult quantizeInputs(ProgramOp program) {
     Operation *op = input.getOwner();
     builder.setInsertionPoint(op);
     auto type = RowType::get(builder.getContext(), static_cast<BufferKind>(needed.kind),
-                             static_cast<uint32_t>(needed.width), needed.group);
+                             static_cast<uint32_t>(needed.width), needed.group,
+                             cast<RowType>(input.get().getType()).getRows());
     auto copy = QuantizeOp::create(builder, op->getLoc(), type, input.get());
     if (Attribute layer = op->getAttr(kLayerAttr))
       copy->setAttr(kLayerAttr, layer);

@@ -28,7 +28,7 @@ TextAmounts amountsOf(const AccurateCompileRequest &request) {
 Result<CompileTexts> readCompileTexts(const AccurateCompileRequest &request,
                                       const ImportedModel &model, const Session &session) {
   MOERT_RETURN_IF_ERROR(
-      requireTokenizer(model.checkpoint, "reading texts, which --no-calibration does without,"));
+      requireTokenizer(model, "reading texts, which --no-calibration does without,"));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(model.checkpoint));
   const uint32_t vocabulary = model.description.vocabularySize;
   MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table, vocabulary));

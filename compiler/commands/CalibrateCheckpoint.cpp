@@ -47,7 +47,7 @@ Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOpti
                            uint64_t selfTextDocuments, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
   // Refuse bad input before the reference is made, which takes long.
-  MOERT_RETURN_IF_ERROR(requireTokenizer(model.checkpoint, "calibration"));
+  MOERT_RETURN_IF_ERROR(requireTokenizer(model, "calibration"));
   MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));
   MOERT_RETURN_IF_ERROR(WorkDirectory::checkHoldsNone(options.outputPath, options.textPaths));
   MOERT_RETURN_IF_ERROR(checkDocumentSeparator(options.documentSeparator));

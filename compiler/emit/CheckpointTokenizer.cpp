@@ -31,6 +31,15 @@ Status requireTokenizer(const Checkpoint &checkpoint, std::string_view purpose) 
                       "; expected one, since ", purpose, " needs it");
 }
 
+Status requireTokenizer(const ImportedModel &model, std::string_view purpose) {
+  if (model.description.patches)
+    return invalidInput(
+        model.checkpoint.directory(), ": found a vision model (", model.description.modelType,
+        "), for which there is no calibration and no accuracy target on images yet; "
+        "expected --bits source, or --bits 8 or 4 with --no-calibration");
+  return requireTokenizer(model.checkpoint, purpose);
+}
+
 void warnOfTokenizer(const Checkpoint &checkpoint, const Tokenizer &tokenizer, size_t embeddingRows,
                      const std::function<void(std::string_view)> &warn) {
   const size_t tokens = tokenizer.vocabularySize();

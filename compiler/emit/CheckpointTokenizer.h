@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/import/Checkpoint.h"
+#include "compiler/import/ImportCheckpoint.h"
 #include "runtime/base/Status.h"
 
 #include "runtime/text/tokenizer/Tokenizer.h"
@@ -19,6 +20,9 @@ moert::Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &check
 /// Refuses a checkpoint without tokenizer.json, which `purpose` ("reading texts") needs, with what
 /// helps. For callers that would otherwise notice after hours of work.
 moert::Status requireTokenizer(const Checkpoint &checkpoint, std::string_view purpose);
+
+/// The same, and refuses a vision model, which reads no text.
+moert::Status requireTokenizer(const ImportedModel &model, std::string_view purpose);
 
 /// A line for `warn`, if there is one, where the tokenizer has ids for which the model's embedding
 /// has no row: texts with such a token will be refused.

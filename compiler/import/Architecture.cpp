@@ -67,6 +67,8 @@ const std::array kFamilies = {
     Family{"qwen4_exp", "Qwen4ExpForConditionalGeneration", describeQwen4Exp, kQwen4ExpTextKeys,
            kQwen4ExpKeys, "qwen4_exp_text"},
     Family{"qwen4_exp_text", "Qwen4ExpForCausalLM", describeQwen4Exp, kQwen4ExpTextKeys},
+    // No class of transformers: its model type is ours.
+    Family{"swin_moe", "SwinTransformerMoE", describeSwinMoe, kSwinMoeKeys},
 };
 
 std::string supportedText() {

@@ -23,6 +23,8 @@ struct ArchitectureInput {
   ConfigObject config; ///< For a family's function: of the text model, read through its table.
   std::optional<ConfigObject> generationConfig;
   std::function<bool(std::string_view tensor)> hasTensor;
+  /// The shape of a weight that exists.
+  std::function<moert::Result<std::vector<uint64_t>>(std::string_view tensor)> shapeOf = {};
   /// Whether two stored matrices have equal values; called only for tensors that exist.
   std::function<moert::Result<bool>(const WeightSource &, const WeightSource &)> areEqual = {};
   std::function<void(std::string_view line)> warn = {}; // May be empty.

@@ -278,16 +278,33 @@ Result<std::vector<uint32_t>> ConfigObject::integers(std::string_view key, uint3
   return result;
 }
 
-Result<std::vector<double>> ConfigObject::reals(std::string_view key, double least,
-                                                double most) const {
-  const nlohmann::json *value = valueOf(key);
+Result<std::vector<double>> ConfigObject::realValues(const nlohmann::json &list,
+                                                     std::string_view key, double least,
+                                                     double most) const {
   std::vector<double> result;
-  for (const nlohmann::json &element :
-       value && value->is_array() ? *value : nlohmann::json::array({nullptr})) {
+  for (const nlohmann::json &element : list.is_array() ? list : nlohmann::json::array({nullptr})) {
     const double number = element.is_number() ? element.get<double>() : std::nan("");
     if (!(number >= least && number <= most))
       return mismatch(key, strCat("a list of numbers from ", least, " to ", most));
     result.push_back(number);
+  }
+  return result;
+}
+
+Result<std::vector<double>> ConfigObject::reals(std::string_view key, double least,
+                                                double most) const {
+  const nlohmann::json *value = valueOf(key);
+  return realValues(value ? *value : nlohmann::json(), key, least, most);
+}
+
+Result<std::vector<std::vector<double>>> ConfigObject::realLists(std::string_view key, double least,
+                                                                 double most) const {
+  const nlohmann::json *value = valueOf(key);
+  if (!value || !value->is_array())
+    return mismatch(key, "a list of lists");
+  std::vector<std::vector<double>> result;
+  for (const nlohmann::json &list : *value) {
+    MOERT_ASSIGN_OR_RETURN(result.emplace_back(), realValues(list, key, least, most));
   }
   return result;
 }

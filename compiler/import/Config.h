@@ -54,6 +54,9 @@ public:
                                                 uint32_t most) const;
   /// A list of finite numbers in [least, most].
   moert::Result<std::vector<double>> reals(std::string_view key, double least, double most) const;
+  /// A list of such lists.
+  moert::Result<std::vector<std::vector<double>>> realLists(std::string_view key, double least,
+                                                            double most) const;
   /// A token id or a list of them, as in eos_token_id; missing or null is an empty list.
   moert::Result<std::vector<uint32_t>> integerOrList(std::string_view key, uint32_t least,
                                                      uint32_t most) const;
@@ -75,6 +78,8 @@ private:
   const nlohmann::json *valueOf(std::string_view key) const;
   moert::Result<uint32_t> integerValue(const nlohmann::json &value, std::string_view key,
                                        uint32_t least, uint32_t most) const;
+  moert::Result<std::vector<double>> realValues(const nlohmann::json &list, std::string_view key,
+                                                double least, double most) const;
 
   const nlohmann::json *node; // An object of the Config; `file` belongs to the Config too.
   const std::string *file;

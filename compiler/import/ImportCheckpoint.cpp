@@ -88,6 +88,10 @@ Result<ImportedModel> importCheckpoint(const std::string &directory,
       checkpoint.config(),
       checkpoint.generationConfig(),
       [&checkpoint](std::string_view tensor) { return checkpoint.has(tensor); },
+      [&checkpoint](std::string_view tensor) -> Result<std::vector<uint64_t>> {
+        MOERT_ASSIGN_OR_RETURN(WeightTensor weight, checkpoint.weight(tensor));
+        return std::move(weight.shape);
+      },
       [&checkpoint](const WeightSource &a, const WeightSource &b) {
         return areEqualMatrices(checkpoint, a, b);
       },

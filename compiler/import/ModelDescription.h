@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/format/Instruction.h"
+#include "runtime/policy/Capacity.h"
 #include "runtime/policy/Routing.h"
 
 #include <cstdint>
@@ -247,6 +248,30 @@ struct ShortConvolutionDescription {
   LinearDescription output;
 };
 
+/// Attention in windows of a grid of side x side rows: moert::AttendWindowsInstruction.
+struct WindowAttentionDescription {
+  uint32_t heads = 0;
+  uint32_t side = 0, window = 0, shift = 0;
+  float scale = 0;
+  LinearDescription query, key, value, output;
+  WeightSource bias; // [heads * (2 * window - 1)^2], by a key's offset from the query.
+};
+
+/// Four neighbouring patches of a grid of side x side become one: linear(norm(their rows)).
+struct MergeDescription {
+  uint32_t side = 0;
+  NormDescription norm;
+  LinearDescription linear;
+};
+
+/// What a vision model has in place of an embedding: norm(linear(patch)) for each patch of an image
+/// of side x side pixels.
+struct PatchesDescription {
+  uint32_t channels = 0, side = 0, patch = 0;
+  LinearDescription linear;
+  std::optional<NormDescription> norm;
+};
+
 /// down(activation(gate x, up x)); an activation without a gate has only the other two.
 struct GluDescription {
   moert::GluActivation activation;
@@ -263,10 +288,13 @@ enum class RouterScoring {
   kSqrtSoftplus,    // The square root of each score's softplus.
 };
 
-/// runtime/policy/Routing.h defines the choice, from linear(inputScale * inputNorm(x)).
+/// runtime/policy/Routing.h defines the choice, from linear(inputScale * inputNorm(x)), or with a
+/// projection from linear(p / max(length of p, 1e-12)) for p = projection(inputScale *
+/// inputNorm(x)).
 struct RouterDescription {
   std::optional<NormDescription> inputNorm;
   float inputScale = 1;
+  std::optional<LinearDescription> projection;
   LinearDescription linear;
   RouterScoring scoring = RouterScoring::kSoftmaxThenTopK;
   uint32_t topK = 0;
@@ -279,6 +307,7 @@ struct RouterDescription {
   std::optional<WeightSource> expertsOfTokens;
   uint32_t groups = 1, keptGroups = 1;
   moert::GroupScore groupScore = moert::GroupScore::kLargest;
+  std::optional<moert::CapacityRule> capacity; // Absent: experts take all tokens.
 };
 
 /// A network that is always active, in addition to the routed experts: outputNorm(network(inputNorm
@@ -356,10 +385,12 @@ struct LayerDescription {
   std::optional<ShortConvolutionDescription> shortConvolution;
   std::optional<StateSpaceDescription> stateSpace;
   std::optional<SelectiveScanDescription> selectiveScan;
+  std::optional<WindowAttentionDescription> windowAttention;
   std::optional<NormDescription> networkNorm, networkOutputNorm;
   std::optional<GluDescription> dense; // One of dense and moe, or, with a mixer, neither.
   std::optional<MoeDescription> moe;
   std::optional<WeightSource> outputScale; // One number.
+  std::optional<MergeDescription> merge;   // After the layer.
 };
 
 struct ModelDescription {
@@ -368,6 +399,9 @@ struct ModelDescription {
   uint32_t hiddenSize = 0;
   uint32_t maxPositions = 0;
   WeightSource embedding; // [V, H].
+  /// A vision model: images become the mean of their rows' final norms, and its head's logits, of
+  /// vocabularySize classes. It has no embedding.
+  std::optional<PatchesDescription> patches;
   float embeddingScale = 1;
   float residualScale = 1;
   std::vector<RopeDescription> ropes; // Layers with the same rotation share an entry.

@@ -185,6 +185,8 @@ void visitMoe(auto &moe, const auto &visit) {
   for (auto *norm : {&moe.router.inputNorm, &moe.inputNorm, &moe.outputNorm})
     if (*norm)
       visitNorm(**norm, visit);
+  if (moe.router.projection)
+    visitLinear(*moe.router.projection, visit);
   visitLinear(moe.router.linear, visit);
   for (auto *vector :
        {&moe.router.choiceBias, &moe.router.weightFactors, &moe.router.expertsOfTokens})
@@ -205,8 +207,28 @@ void visitMoe(auto &moe, const auto &visit) {
     visitLinear(*moe.shared->gate, visit);
 }
 
+void visitWindowAttention(auto &attention, const auto &visit) {
+  for (auto *linear : {&attention.query, &attention.key, &attention.value, &attention.output})
+    visitLinear(*linear, visit);
+  visit(attention.bias);
+}
+
+void visitPatches(auto &patches, const auto &visit) {
+  visitLinear(patches.linear, visit);
+  if (patches.norm)
+    visitNorm(*patches.norm, visit);
+}
+
+void visitMerge(auto &merge, const auto &visit) {
+  visitNorm(merge.norm, visit);
+  visitLinear(merge.linear, visit);
+}
+
 void visitModel(auto &description, const auto &visit) {
-  visit(description.embedding);
+  if (description.patches)
+    visitPatches(*description.patches, visit);
+  else
+    visit(description.embedding);
   for (auto &layer : description.layers) {
     for (auto *norm : {&layer.attentionNorm, &layer.attentionOutputNorm, &layer.networkNorm,
                        &layer.networkOutputNorm})
@@ -232,6 +254,8 @@ void visitModel(auto &description, const auto &visit) {
       visitStateSpace(*layer.stateSpace, visit);
     else if (layer.selectiveScan)
       visitSelectiveScan(*layer.selectiveScan, visit);
+    else if (layer.windowAttention)
+      visitWindowAttention(*layer.windowAttention, visit);
     else if (layer.hasMixer)
       visitAttention(layer.attention, visit);
     if (layer.dense)
@@ -240,6 +264,8 @@ void visitModel(auto &description, const auto &visit) {
       visitMoe(*layer.moe, visit);
     if (layer.outputScale)
       visit(*layer.outputScale);
+    if (layer.merge)
+      visitMerge(*layer.merge, visit);
   }
   if (description.streams && description.streams->head)
     visitStreamMix(*description.streams->head, visit);

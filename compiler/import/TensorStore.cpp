@@ -125,6 +125,9 @@ Result<WeightTensor> TensorStore::weight(std::string_view name) const {
   if (weight.shape.size() == 4 && weight.shape[0] == 1 && weight.shape[1] == 1 &&
       weight.shape[3] == 1)
     weight.shape = {weight.shape[2]};
+  // A convolution's weights [outputs, channels, height, width] are a matrix.
+  else if (weight.shape.size() == 4)
+    weight.shape = {weight.shape[0], weight.shape[1] * weight.shape[2] * weight.shape[3]};
   weight.type = asStoredType(location->tensor->type);
   return weight;
 }

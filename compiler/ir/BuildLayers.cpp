@@ -8,6 +8,9 @@ namespace moec {
 
 using llvm::APFloat;
 
+/// Below the squared length of any input but 0, which is then divided by 1e-12.
+constexpr float kLeastSquare = 1e-24f;
+
 static uint32_t widthOf(Value value) {
   return cast<RowType>(value.getType()).getWidth();
 }
@@ -365,6 +368,17 @@ Value ModelBuilder::build(const std::string &layer, const SelectiveScanDescripti
   return attentionProduct(layer + ".output", scan.output, activated({}, gate, read));
 }
 
+Value ModelBuilder::build(const std::string &layer, const WindowAttentionDescription &attention,
+                          Value input) {
+  Value query = attentionProduct(layer + ".query", attention.query, input);
+  Value key = attentionProduct(layer + ".key", attention.key, input);
+  Value value = attentionProduct(layer + ".value", attention.value, input);
+  Value attended = AttendWindowsOp::create(
+      builder, where, query.getType(), query, key, value, layer + ".position_bias", attention.heads,
+      attention.side, attention.window, attention.shift, APFloat(attention.scale));
+  return attentionProduct(layer + ".output", attention.output, attended);
+}
+
 Value ModelBuilder::buildMixer(const std::string &layer, const LayerDescription &from,
                                Value input) {
   if (from.latentAttention)
@@ -379,6 +393,8 @@ Value ModelBuilder::buildMixer(const std::string &layer, const LayerDescription 
     return build(layer, *from.stateSpace, input);
   if (from.selectiveScan)
     return build(layer, *from.selectiveScan, input);
+  if (from.windowAttention)
+    return build(layer, *from.windowAttention, input);
   return build(layer, from.attention, input);
 }
 
@@ -387,10 +403,10 @@ Value ModelBuilder::buildMixer(const std::string &layer, const LayerDescription 
 //===----------------------------------------------------------------------===//
 
 Value ModelBuilder::build(const std::string &name, const GluDescription &network, Value input) {
-  if (!network.hasGate())
-    return product(
-        name + ".down", network.down,
-        applied(ir::RowFunction::kSquaredRelu, product(name + ".up", network.up, input), "", ""));
+  if (const auto function = moert::functionOf(network.activation.kind))
+    return product(name + ".down", network.down,
+                   applied(static_cast<ir::RowFunction>(*function),
+                           product(name + ".up", network.up, input), "", ""));
   Value gate = product(name + ".gate", network.gate, input);
   Value up = product(name + ".up", network.up, input);
   return product(name + ".down", network.down, activated(network.activation, gate, up));
@@ -414,13 +430,19 @@ Value ModelBuilder::build(const std::string &layer, const MoeDescription &moe, V
   Value routed = normed(layer + ".router.norm", router.inputNorm, input);
   routed = ScaleOp::create(builder, where, routed.getType(), routed, FlatSymbolRefAttr(),
                            APFloat(router.inputScale));
+  if (router.projection) {
+    routed = product(layer + ".router.projection", *router.projection, routed);
+    routed = UnitNormOp::create(builder, where, routed.getType(), routed, APFloat(kLeastSquare),
+                                widthOf(routed));
+  }
   Value scores = product(layer + ".router", router.linear, routed, ProductRole::kRouter);
   if (router.expertsOfTokens)
     scores = MaskExpertsOp::create(builder, where, scores.getType(), scores,
                                    layer + ".router.experts_of_tokens");
   const bool hasGroups = router.keptGroups < router.groups;
   auto route = RouteOp::create(
-      builder, where, RowType::get(builder.getContext(), BufferKind::kI32, router.topK, 0),
+      builder, where,
+      RowType::get(builder.getContext(), BufferKind::kI32, router.topK, 0, rowsPerToken),
       row(router.topK), scores, experts, static_cast<ir::RouterScoring>(router.scoring),
       router.renormalize, APFloat(router.weightScale), /*beginsReads=*/false,
       symbol(layer + ".router.choice_bias", router.choiceBias), hasGroups ? router.groups : 1,
@@ -428,22 +450,48 @@ Value ModelBuilder::build(const std::string &layer, const MoeDescription &moe, V
       hasGroups ? static_cast<ir::GroupScore>(router.groupScore) : ir::GroupScore::kLargest,
       symbol(layer + ".router.weight_factors", router.weightFactors),
       APFloat(router.scoring == moec::RouterScoring::kSparsemixer ? router.tolerance : 0));
+  Value chosen = route.getExperts(), weights = route.getWeights();
+  if (const auto &rule = router.capacity) {
+    auto limited = CapacityOp::create(
+        builder, where, chosen.getType(), weights.getType(), row(1), chosen, weights, experts,
+        static_cast<ir::CapacityKind>(rule->kind), APFloat(rule->capacity), rule->byPriority,
+        rule->normalizesBefore, rule->normalizesAfter, APFloat(rule->weightScale));
+    chosen = limited.getExpertsUpdated(), weights = limited.getWeightsUpdated();
+  }
   // Before the routed experts, so that it is computed while they are read.
   Value shared;
   if (moe.shared)
     shared = build(layer, *moe.shared, input);
-  Value weights = route.getWeights();
   if (moe.scalesInputs) {
     auto scaled = ScaleInputOp::create(builder, where, weights.getType(), expertsInput.getType(),
                                        expertsInput, weights);
     expertsInput = scaled.getDst(), weights = scaled.getWeightsUpdated();
   }
-  Value result = ExpertsOp::create(
-      builder, where, expertsInput.getType(), expertsInput, route.getExperts(), weights, experts,
-      symbol(experts + ".gate.bias", moe.gateBias), symbol(experts + ".up.bias", moe.upBias),
-      symbol(experts + ".down.bias", moe.downBias));
+  Value result = ExpertsOp::create(builder, where, expertsInput.getType(), expertsInput, chosen,
+                                   weights, experts, symbol(experts + ".gate.bias", moe.gateBias),
+                                   symbol(experts + ".up.bias", moe.upBias),
+                                   symbol(experts + ".down.bias", moe.downBias));
   result = normed(layer + ".experts_output_norm", moe.outputNorm, result);
   return shared ? sum(result, shared, 1) : result;
+}
+
+//===----------------------------------------------------------------------===//
+// Images
+//===----------------------------------------------------------------------===//
+
+Value ModelBuilder::build(const PatchesDescription &patches) {
+  const uint32_t grid = patches.side / patches.patch;
+  rowsPerToken = grid * grid;
+  Value pixels = PatchesOp::create(builder, where, row(patches.linear.weight.cols),
+                                   patches.channels, patches.side, patches.patch);
+  return normed("patches_norm", patches.norm, product("patches", patches.linear, pixels));
+}
+
+Value ModelBuilder::build(const std::string &name, const MergeDescription &merge, Value input) {
+  rowsPerToken /= 4;
+  Value rows =
+      MergePatchesOp::create(builder, where, row(uint64_t(widthOf(input)) * 4), input, merge.side);
+  return product(name, merge.linear, normed(name + "_norm", merge.norm, rows));
 }
 
 //===----------------------------------------------------------------------===//
@@ -532,6 +580,8 @@ Value ModelBuilder::buildLayer(const std::string &name, const LayerDescription &
     result = normed(name + ".network_output_norm", layer.networkOutputNorm, result);
     hidden = endBranch(hidden, result, weights, layer.networkGate.has_value());
   }
+  if (layer.merge)
+    return build(name + ".merge", *layer.merge, hidden);
   if (!layer.outputScale)
     return hidden;
   return ScaleOp::create(builder, where, hidden.getType(), hidden, symbol(name + ".output_scale"),
@@ -543,8 +593,13 @@ void ModelBuilder::buildProgram(StringRef name) {
   auto program = ProgramOp::create(builder, named(name), name);
   builder.setInsertionPointToStart(&program.block());
   where = named("embedding");
-  Value hidden = EmbedOp::create(builder, where, row(model.hiddenSize), "embedding",
-                                 APFloat(model.embeddingScale));
+  rowsPerToken = 1;
+  Value hidden;
+  if (model.patches)
+    hidden = build(*model.patches);
+  else
+    hidden = EmbedOp::create(builder, where, row(model.hiddenSize), "embedding",
+                             APFloat(model.embeddingScale));
   if (model.streams)
     hidden = repeated(hidden);
   for (size_t i = 0; i < model.layers.size(); ++i) {
@@ -561,6 +616,10 @@ void ModelBuilder::buildProgram(StringRef name) {
     hidden = MeanStreamsOp::create(builder, where, row(model.hiddenSize), hidden);
   if (model.finalNorm.weight.rows > 0)
     hidden = normed("final_norm", model.finalNorm, hidden);
+  if (model.patches) {
+    rowsPerToken = 1;
+    hidden = MeanRowsOp::create(builder, where, row(model.hiddenSize), hidden);
+  }
   where = named("head");
   HeadOp::create(builder, where, hidden, model.tiedHead ? "embedding" : "head",
                  symbol("head.bias", model.head.bias), APFloat(model.logitsScale),

@@ -90,6 +90,8 @@ void ModelBuilder::declare(const std::string &layer, const MoeDescription &moe, 
     if (from)
       declare(name, *from, WeightRole::kVector);
   };
+  if (moe.router.projection)
+    declare(layer + ".router.projection", *moe.router.projection, WeightRole::kRouter);
   declare(layer + ".router", moe.router.linear, WeightRole::kRouter);
   vector(layer + ".router.choice_bias", moe.router.choiceBias);
   vector(layer + ".router.weight_factors", moe.router.weightFactors);
@@ -298,6 +300,24 @@ void ModelBuilder::declare(const std::string &layer, const SelectiveScanDescript
   declareStateSlot(layer + ".state", scan.logRate.cols, scan.logRate.rows);
 }
 
+void ModelBuilder::declare(const std::string &layer, const WindowAttentionDescription &attention) {
+  declare(layer + ".query", attention.query);
+  declare(layer + ".key", attention.key);
+  declare(layer + ".value", attention.value);
+  declare(layer + ".position_bias", attention.bias, WeightRole::kVector);
+  declare(layer + ".output", attention.output);
+}
+
+void ModelBuilder::declare(const std::string &name, const PatchesDescription &patches) {
+  declare(name, patches.linear);
+  declare(name + "_norm", patches.norm);
+}
+
+void ModelBuilder::declare(const std::string &name, const MergeDescription &merge) {
+  declare(name + "_norm", merge.norm);
+  declare(name, merge.linear);
+}
+
 void ModelBuilder::declareMixer(const std::string &name, const LayerDescription &layer) {
   if (layer.latentAttention)
     declare(name, *layer.latentAttention);
@@ -311,6 +331,8 @@ void ModelBuilder::declareMixer(const std::string &name, const LayerDescription 
     declare(name, *layer.stateSpace);
   else if (layer.selectiveScan)
     declare(name, *layer.selectiveScan);
+  else if (layer.windowAttention)
+    declare(name, *layer.windowAttention);
   else if (layer.hasMixer)
     declare(name, layer.attention);
 }
@@ -335,6 +357,7 @@ void ModelBuilder::declareLayer(const std::string &name, const LayerDescription 
     declare(name, *layer.moe, number);
   if (layer.outputScale)
     declare(name + ".output_scale", *layer.outputScale, WeightRole::kVector);
+  declare(name + ".merge", layer.merge);
 }
 
 void ModelBuilder::declareRopes() {
@@ -355,7 +378,9 @@ void ModelBuilder::declareRopes() {
 
 void ModelBuilder::declareSymbols() {
   declareRopes();
-  declare("embedding", model.embedding, WeightRole::kMatrix);
+  declare("patches", model.patches);
+  if (!model.patches)
+    declare("embedding", model.embedding, WeightRole::kMatrix);
   for (size_t i = 0; i < model.layers.size() && !hasFailed; ++i)
     declareLayer(("layer" + Twine(i)).str(), model.layers[i], i);
   widthClass = {};
@@ -384,8 +409,12 @@ OwningOpRef<ModuleOp> ModelBuilder::build(StringRef checkpointDirectory) {
   declareSymbols();
   if (hasFailed)
     return nullptr;
-  buildProgram("decode");
-  buildProgram("prefill");
+  if (model.patches) {
+    buildProgram("classify");
+  } else {
+    buildProgram("decode");
+    buildProgram("prefill");
+  }
   if (failed(verify(*module)))
     return nullptr;
   return std::move(module);

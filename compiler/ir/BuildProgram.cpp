@@ -99,12 +99,13 @@ private:
   LogicalResult setInputs(Operation *op, moert::Instruction &made);
   LogicalResult setOutputs(Operation *op, moert::Instruction &made);
   LogicalResult setScratch(Operation *op, moert::Instruction &made);
-  int32_t addBuffer(Operation *op, moert::Buffer added);
+  /// Adds a buffer of so many rows per token.
+  int32_t addBuffer(Operation *op, moert::Buffer added, uint32_t rows);
 
   const moert::Artifact &symbols;
   llvm::StringMap<std::pair<Operation *, uint32_t>> numbers; // Kinds share no names.
   DenseMap<Value, int32_t> buffers;
-  std::map<std::tuple<moert::BufferKind, uint32_t, uint32_t, uint64_t>, int32_t> places;
+  std::map<std::tuple<moert::BufferKind, uint32_t, uint32_t, uint32_t, uint64_t>, int32_t> places;
   size_t nextOffset = 0; // The added op's.
 };
 
@@ -115,15 +116,15 @@ static ArrayRef<int64_t> offsetsOf(Operation *op) {
   return offsets ? offsets.asArrayRef() : ArrayRef<int64_t>();
 }
 
-int32_t ProgramBuilder::addBuffer(Operation *op, moert::Buffer added) {
-  added.bytesPerToken = moert::bufferBytesPerToken(added.kind, added.width, added.group);
+int32_t ProgramBuilder::addBuffer(Operation *op, moert::Buffer added, uint32_t rows) {
+  added.bytesPerToken = added.bytesPerRow() * rows;
   const auto next = static_cast<int32_t>(program.buffers.size());
   if (isPlaced) {
     ArrayRef<int64_t> offsets = offsetsOf(op);
     added.offset = nextOffset < offsets.size() ? static_cast<uint64_t>(offsets[nextOffset]) : 0;
     ++nextOffset;
     auto [place, isNew] =
-        places.try_emplace({added.kind, added.width, added.group, added.offset}, next);
+        places.try_emplace({added.kind, added.width, added.group, rows, added.offset}, next);
     if (!isNew)
       return place->second;
   }
@@ -215,8 +216,10 @@ LogicalResult ProgramBuilder::setOutputs(Operation *op, moert::Instruction &made
         buffers[op->getResult(result++)] = field;
       } else if (role == FieldRole::kWrite) {
         auto type = cast<RowType>(op->getResult(result).getType());
-        FailureOr<int32_t> added = addBuffer(op, {static_cast<moert::BufferKind>(type.getKind()),
-                                                  type.getWidth(), type.getGroup(), 0, 0});
+        FailureOr<int32_t> added = addBuffer(op,
+                                             {static_cast<moert::BufferKind>(type.getKind()),
+                                              type.getWidth(), type.getGroup(), 0, 0},
+                                             type.getRows());
         isRight &= succeeded(added);
         field = buffers[op->getResult(result++)] = added.value_or(moert::kNone);
       }
@@ -236,11 +239,12 @@ LogicalResult ProgramBuilder::setScratch(Operation *op, moert::Instruction &made
   auto shapes = moert::shapesOf(symbols, program, made);
   if (!shapes.isOk())
     return op->emitOpError(shapes.status().message());
+  const uint32_t rows = cast<RowType>(op->getOperand(0).getType()).getRows();
   for (FieldRole which : {FieldRole::kScratch, FieldRole::kOptionalScratch})
     moert::describeShaped(
         made, *shapes, [&](FieldRole role, const char *, int32_t &field, const moert::Shape &of) {
           if (role == which && (!isOptional(role) || isQuantized(of.kind)))
-            field = addBuffer(op, {of.kind, static_cast<uint32_t>(of.width), of.group, 0, 0});
+            field = addBuffer(op, {of.kind, static_cast<uint32_t>(of.width), of.group, 0, 0}, rows);
         });
   return success();
 }

@@ -46,6 +46,9 @@ private:
   void declare(const std::string &layer, const ShortConvolutionDescription &mixer);
   void declare(const std::string &layer, const StateSpaceDescription &space);
   void declare(const std::string &layer, const SelectiveScanDescription &scan);
+  void declare(const std::string &layer, const WindowAttentionDescription &attention);
+  void declare(const std::string &name, const PatchesDescription &patches);
+  void declare(const std::string &name, const MergeDescription &merge);
   void declareMixer(const std::string &name, const LayerDescription &layer);
   void declare(const std::string &layer, const MoeDescription &moe, size_t number);
   void declareKvSlot(const std::string &name, uint32_t heads, uint32_t keyDim, uint32_t valueDim);
@@ -102,6 +105,9 @@ private:
   Value build(const std::string &layer, const ShortConvolutionDescription &mixer, Value input);
   Value build(const std::string &layer, const StateSpaceDescription &space, Value input);
   Value build(const std::string &layer, const SelectiveScanDescription &scan, Value input);
+  Value build(const std::string &layer, const WindowAttentionDescription &attention, Value input);
+  Value build(const PatchesDescription &patches);
+  Value build(const std::string &name, const MergeDescription &merge, Value input);
   Value build(const std::string &layer, const MoeDescription &moe, Value input);
   Value build(const std::string &layer, const SharedExpertDescription &shared, Value input);
   Value build(const std::string &name, const GluDescription &network, Value input);
@@ -146,10 +152,11 @@ private:
     return of ? symbol(name) : FlatSymbolRefAttr();
   }
   RowType numbers(uint32_t width) {
-    return RowType::get(builder.getContext(), BufferKind::kI32, width, 0);
+    return RowType::get(builder.getContext(), BufferKind::kI32, width, 0, rowsPerToken);
   }
   RowType row(uint64_t width) {
-    return RowType::get(builder.getContext(), BufferKind::kF32, static_cast<uint32_t>(width), 0);
+    return RowType::get(builder.getContext(), BufferKind::kF32, static_cast<uint32_t>(width), 0,
+                        rowsPerToken);
   }
 
   const ModelDescription &model;
@@ -157,9 +164,10 @@ private:
   OpBuilder builder;
   OwningOpRef<ModuleOp> module;
   bool hasFailed = false;
-  StringRef widthClass; // The next weights have it.
-  Location where;       // Location of the next instructions.
-  Value chosenKeys;     // By the program's last indexer.
+  StringRef widthClass;      // The next weights have it.
+  Location where;            // Location of the next instructions.
+  Value chosenKeys;          // By the program's last indexer.
+  uint32_t rowsPerToken = 1; // That the next rows have.
 };
 
 } // namespace moec

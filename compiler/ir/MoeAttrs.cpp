@@ -30,6 +30,8 @@ static_assert(static_cast<int>(RouterScoring::kSqrtSoftplus) ==
               static_cast<int>(moert::RouterScoring::kSqrtSoftplus));
 static_assert(static_cast<int>(GroupScore::kTwoLargest) ==
               static_cast<int>(moert::GroupScore::kTwoLargest));
+static_assert(static_cast<int>(CapacityKind::kEvenSplit) ==
+              static_cast<int>(moert::CapacityKind::kEvenSplit));
 static_assert(static_cast<int>(Activation::kClampedSwiglu) ==
               static_cast<int>(moert::Activation::kClampedSwiglu));
 static_assert(static_cast<int>(RowFunction::kSignedRoot) ==
@@ -102,10 +104,11 @@ LogicalResult ModelAttr::verify(EmitError emitError, StringRef type, uint32_t vo
   return success();
 }
 
-LogicalResult RowType::verify(EmitError emitError, BufferKind kind, uint32_t width,
-                              uint32_t group) {
-  if (width == 0)
-    return emitError() << "a row of width 0";
+LogicalResult RowType::verify(EmitError emitError, BufferKind kind, uint32_t width, uint32_t group,
+                              uint32_t rows) {
+  if (width == 0 || rows == 0 || rows > moert::kMaxRowsPerToken)
+    return emitError() << rows << " rows of width " << width << ", expected 1 to "
+                       << moert::kMaxRowsPerToken << " of width 1 or more";
   const bool isQuantized = moert::isQuantized(static_cast<moert::BufferKind>(kind));
   if (!isQuantized && group != 0)
     return emitError() << "a group in a row of " << stringifyBufferKind(kind);

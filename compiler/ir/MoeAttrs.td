@@ -43,7 +43,8 @@ def Moe_Activation : Moe_Enum<"Activation", "activation of a network", [
   I32EnumAttrCase<"kClampedSwiglu", 1, "clamped_swiglu">,
   I32EnumAttrCase<"kGeluTanh", 2, "gelu_tanh">,
   I32EnumAttrCase<"kSquaredRelu", 3, "squared_relu">,
-  I32EnumAttrCase<"kClampedSilu", 4, "clamped_silu">]>;
+  I32EnumAttrCase<"kClampedSilu", 4, "clamped_silu">,
+  I32EnumAttrCase<"kGelu", 5, "gelu">]>;
 
 def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
   I32EnumAttrCase<"kRms", 0, "rms">, I32EnumAttrCase<"kLayer", 1, "layer">]>;
@@ -57,6 +58,10 @@ def Moe_RouterScoring : Moe_Enum<"RouterScoring", "selection of experts by score
 def Moe_GroupScore : Moe_Enum<"GroupScore", "score of a group of experts", [
   I32EnumAttrCase<"kLargest", 0, "largest">, I32EnumAttrCase<"kTwoLargest", 1, "two_largest">]>;
 
+def Moe_CapacityKind : Moe_Enum<"CapacityKind", "how many tokens an expert takes", [
+  I32EnumAttrCase<"kTokens", 0, "tokens">, I32EnumAttrCase<"kTokenFraction", 1, "token_fraction">,
+  I32EnumAttrCase<"kEvenSplit", 2, "even_split">]>;
+
 def Moe_ProductRole : Moe_Enum<"ProductRole", "what a product is for", [
   I32EnumAttrCase<"kDense", 0, "dense">, I32EnumAttrCase<"kAttention", 1, "attention">,
   I32EnumAttrCase<"kRouter", 2, "router">]>;
@@ -67,7 +72,8 @@ def Moe_GateKind : Moe_Enum<"GateKind", "what a gate multiplies with", [
 def Moe_RowFunction : Moe_Enum<"RowFunction", "function of an element", [
   I32EnumAttrCase<"kIdentity", 0, "identity">, I32EnumAttrCase<"kSilu", 1, "silu">,
   I32EnumAttrCase<"kSoftplus", 2, "softplus">, I32EnumAttrCase<"kSquaredRelu", 3, "squared_relu">,
-  I32EnumAttrCase<"kSignedRoot", 4, "signed_root">]>;
+  I32EnumAttrCase<"kSignedRoot", 4, "signed_root">,
+  I32EnumAttrCase<"kGelu", 5, "gelu">]>;
 
 def Moe_RopeStyle : Moe_Enum<"RopeStyle", "which elements of a head rotate together", [
   I32EnumAttrCase<"kHalf", 0, "half">, I32EnumAttrCase<"kInterleaved", 1, "interleaved">]>;
@@ -243,8 +249,10 @@ def Moe_PlanAttr : Moe_DataAttr<"Plan", "plan"> {
 
 def Moe_RowType : TypeDef<Moe_Dialect, "Row"> {
   let mnemonic = "row";
-  let summary = "One row of elements per token";
+  let summary = "One row of elements per token, or several";
   let description = [{
+    `rows` is the number of rows that a token has: an image is a token with a row per patch.
+
     `group` is the activation group of a quantized row: one scale and one sum of codes per group. Quantized are
     the row itself (`quantized`) or its Hadamard transform (`hadamard`).
 
@@ -252,11 +260,13 @@ def Moe_RowType : TypeDef<Moe_Dialect, "Row"> {
     !moe.row<f32, 64>
     !moe.row<quantized, 64, group = 32>
     !moe.row<hadamard, 64, group = 32>
+    !moe.row<f32, 64, rows = 256>
     ```
   }];
   let parameters = (ins EnumParameter<Moe_BufferKind>:$kind, "uint32_t":$width,
-                        DefaultValuedParameter<"uint32_t", "0">:$group);
-  let assemblyFormat = "`<` $kind `,` $width (`,` `group` `=` $group^)? `>`";
+                        DefaultValuedParameter<"uint32_t", "0">:$group,
+                        DefaultValuedParameter<"uint32_t", "1">:$rows);
+  let assemblyFormat = "`<` $kind `,` $width (`,` `group` `=` $group^)? (`,` `rows` `=` $rows^)? `>`";
   let genVerifyDecl = 1;
 }
 

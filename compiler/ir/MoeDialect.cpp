@@ -48,6 +48,8 @@ struct MoeAsmInterface : OpAsmDialectInterface {
     os << stringifyBufferKind(row.getKind()) << "x" << row.getWidth();
     if (row.getGroup())
       os << "g" << row.getGroup();
+    if (row.getRows() != 1)
+      os << "r" << row.getRows();
     return AliasResult::FinalAlias;
   }
 };

@@ -59,7 +59,7 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
     has run. `down_slices` has the formats of down in the same slices; absent: those of gate and up.
     A float format is a single slice; several slices share one quantization grid, each refining the
     one before it by lower bits. A matrix of fewer slices than another has int0 in the last ones.
-    With `squared_relu` there is no gate: the matrices are up and down.
+    With `squared_relu` or `gelu` there is no gate: the matrices are up and down.
     `alpha` and `limit` are the numbers of clamped_swiglu (moert::GluActivation). With
     `scaled_inputs`, the router's weights multiply the experts' input instead of their output; a
     token then has one expert.

@@ -11,19 +11,16 @@
 
 namespace moert {
 
-static const Program &programOf(const Artifact &artifact, std::string_view name) {
-  return *std::find_if(artifact.programs.begin(), artifact.programs.end(),
-                       [&](const Program &program) { return program.name == name; });
-}
-
 Engine::Impl::Impl(const Model &loadedModel, const EngineOptions &engineOptions,
                    const MemoryAccount &memoryAccount, const KernelTable &kernels,
                    EngineParts parts)
     : EngineParts(std::move(parts)), model(loadedModel), options(engineOptions),
-      decode(programOf(artifact(), "decode")), prefill(programOf(artifact(), "prefill")),
-      account(memoryAccount), sequences(memory.keysAndValues.bytes() + memory.states.bytes()),
+      decode(findProgram(artifact().programs, programs::kDecode)),
+      prefill(findProgram(artifact().programs, programs::kPrefill)),
+      classify(findProgram(artifact().programs, programs::kClassify)), account(memoryAccount),
+      sequences(memory.keysAndValues.bytes() + memory.states.bytes()),
       executor({artifact(), kernels, *threads, weights, *experts, misses.get(), importances.get(),
-                &decode}) {
+                decode}) {
   sessions.reserve(account.sessions);
 }
 
@@ -110,9 +107,8 @@ Engine::load(const Model &model, const EngineOptions &options, const MemoryAccou
     parts.misses = std::make_unique<MissDecisions>(artifact, rows, options.decodesInBatches);
     parts.misses->setRule(plan.miss);
   }
-  if (weighsWithAny(artifact.plans)) {
-    parts.importances = std::make_unique<ImportanceMeter>(artifact, programOf(artifact, "decode"),
-                                                          programOf(artifact, "prefill"));
+  if (weighsWithAny(artifact.plans) && !imagesOf(artifact)) {
+    parts.importances = std::make_unique<ImportanceMeter>(artifact);
     parts.importances->takePlan(plan);
   }
   const uint64_t startBytes = startBytesOf(artifact, plan, account.poolPages);

@@ -39,6 +39,8 @@ public:
   /// The same with other plans than the file's, which are checked like its own: what they do can be
   /// measured before an artifact with them is written.
   static Result<std::unique_ptr<Model>> openWith(const std::string &path, std::vector<Plan> plans);
+  /// open(), but refuses a vision model.
+  static Result<std::unique_ptr<Model>> openText(const std::string &path);
   ~Model();
 
   const std::string &path() const;
@@ -247,6 +249,13 @@ public:
   /// other errors the session has the tokens of the completed chunks.
   Status prefill(const SessionTokens &tokens, StepObserver &observer,
                  const std::atomic<bool> *stop = nullptr);
+
+  /// Computes `images` images of a vision model in one batch, at most prefillChunk(); pixels are
+  /// [images][channels][side][side], normalized. They are the first positions of the session, which
+  /// stays empty: the observer gets the logits of image i at position i, and the routes of its rows
+  /// at the positions from i * rows on. Refused as a step is, and where the model reads text.
+  Status classify(Session &session, std::span<const float> pixels, uint32_t images,
+                  StepObserver &observer);
 
   /// The last step: an entry per layer of the model and one for the rest.
   std::span<const LayerProfile> lastStep() const;

@@ -43,13 +43,18 @@ struct Engine::Impl : EngineParts {
   Status checkTokens(const SessionTokens &tokens) const;
   Status checkBatch(std::span<const SessionTokens> parts) const;
   Status executeBatch(std::span<const SessionTokens> parts);
+  Status checkImages(const Session &session, std::span<const float> pixels, uint32_t images) const;
+  Status executeImages(Session &session, std::span<const float> pixels, uint32_t images);
+  /// Calls execute() as a step of these sessions.
+  template <typename Execute>
+  Status inStep(std::span<const SessionTokens> batch, StepObserver &observer, Execute execute);
   /// Null: it is not one of this engine, or has ended. A foreign session is only compared by
   /// address: it may have been destroyed.
   SequenceSession *find(const Session *session) const;
 
   const Model &model;
   const EngineOptions options;
-  const Program &decode, &prefill;
+  const Program *const decode, *const prefill, *const classify; // Null: the model has none.
   MemoryAccount account;
   Ledger sequences; // What `memory` has for sessions.
   Executor executor;

@@ -108,6 +108,9 @@ private:
   /// Puts the experts of a row, all of them in the mask's table, into its order.
   void orderAsListed(const Step &step, const MaskExpertsInstruction &mask, uint32_t row,
                      std::span<int32_t> experts, std::span<float> weights);
+  void execute(Step &step, const CapacityInstruction &limit);
+  /// Gives the observer the choices of a row, which are final.
+  void reportRoute(const Step &step, const RouteInstruction &route, uint32_t row) const;
   Status execute(Step &step, const HeadInstruction &head);
   void executeLinears(Step &step, std::span<const LinearInstruction> linears);
   // ExecuteState.cpp
@@ -157,6 +160,11 @@ private:
   template <class Choose, class KeysOf, class Finish>
   void chooseRows(const Step &step, const Choose &choose, uint32_t most, KeysOf keysOf,
                   Finish finish) const;
+  // ExecuteImages.cpp
+  void execute(Step &step, const PatchesInstruction &patches);
+  void execute(Step &step, const AttendWindowsInstruction &attend);
+  void execute(Step &step, const MergePatchesInstruction &merge);
+  void execute(Step &step, const MeanRowsInstruction &mean);
   // ExecuteExperts.cpp
   /// Starts reading the routed experts, so that reads overlap the instructions between this one and
   /// the experts. `experts` is the buffer of their numbers.
@@ -193,6 +201,8 @@ private:
   std::vector<float> probabilities;             // One row.
   std::vector<float> listed;                    // A row of a mask's table.
   std::vector<std::optional<NgramRows>> ngrams; // By state slot.
+  std::vector<uint32_t> places;                 // Taken of each expert's capacity.
+  std::vector<bool> isLimited;                  // MoE layers with a capacity.
   Grouping grouping;
   const MaskExpertsInstruction *masked = nullptr;    // Executed before the next route.
   bool areExpertsOpen = false;                       // Set while a layer's experts are being read.

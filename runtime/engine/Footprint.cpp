@@ -3,6 +3,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/engine/ResidentWeights.h"
 #include "runtime/engine/Step.h"
+#include "runtime/engine/WindowAttention.h"
 
 #include <algorithm>
 
@@ -29,6 +30,14 @@ uint64_t largestTopK(const Artifact &artifact) {
   return topK;
 }
 
+uint64_t mostRowsOf(const Artifact &artifact) {
+  uint32_t most = 1;
+  for (const Program &program : artifact.programs)
+    for (const Buffer &buffer : program.buffers)
+      most = std::max(most, buffer.rows());
+  return most;
+}
+
 uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets) {
   uint32_t floats = 0;
   for (const Rope &rope : artifact.ropes) {
@@ -51,6 +60,12 @@ uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextToke
   for (const KvSlot &slot : artifact.kvSlots)
     most = std::max(most, rowScratchFloats(slot.kind, slot.keyDim,
                                            slot.valueDim != 0 ? slot.valueDim : slot.keyDim));
+  for (const Program &program : artifact.programs)
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *attend = std::get_if<AttendWindowsInstruction>(&instruction))
+        most = std::max(
+            most, windowScratchFloats(attend->window,
+                                      program.buffers[size_t(attend->dst)].width / attend->heads));
   return attentionScratchFloats(keysPerTokenOf(artifact) * contextTokens, most);
 }
 
@@ -162,8 +177,7 @@ static uint64_t lowCopyRowBytesOf(const Artifact &artifact) {
     if (group == 0 || fullSlicesOf(layer.experts.front()).front().format.isQuantized())
       continue;
     for (const ExpertMatrix &matrix : layer.matrices)
-      bytes =
-          std::max(bytes, bufferBytesPerToken(BufferKind::kQuantized, matrix.shape.cols, group));
+      bytes = std::max(bytes, bufferBytesPerRow(BufferKind::kQuantized, matrix.shape.cols, group));
   }
   return bytes;
 }
@@ -173,8 +187,8 @@ ArenaBytes arenaBytesPerToken(const Artifact &artifact, bool mayLose) {
   for (const Program &program : artifact.programs)
     bytes.buffers = std::max(bytes.buffers, program.arenaBytesPerToken);
   bytes.buffers = roundUp(bytes.buffers, kBufferAlignment);
-  bytes.lowCopyRows = mayLose ? lowCopyRowBytesOf(artifact) : 0;
-  bytes.topK = largestTopK(artifact);
+  bytes.lowCopyRows = mayLose ? lowCopyRowBytesOf(artifact) * mostRowsOf(artifact) : 0;
+  bytes.topK = largestTopK(artifact) * mostRowsOf(artifact);
   std::vector<uint32_t> offsets;
   // Pairs of row and rank, and the experts chosen in the two layers before.
   const uint64_t pairs = bytes.topK * 3 * sizeof(int32_t);

@@ -32,7 +32,7 @@ struct ArenaBytes {
   uint64_t buffers = 0;
   uint64_t lowCopyRows = 0; // 0: no such experts, or a run that waits for all experts.
   uint64_t lists = 0;       // Rotations, rows, pairs of row and rank, chosen experts (Step.h).
-  uint64_t topK = 0;        // Experts of a row, at most.
+  uint64_t topK = 0;        // Experts of a token's rows, at most.
   uint64_t total() const { return buffers + lowCopyRows + lists; }
 };
 
@@ -47,8 +47,10 @@ Result<std::vector<MoeLayerTables>> makeLayerTables(const Artifact &artifact,
 uint32_t mostExpertsOf(const Artifact &artifact);
 /// Experts that a router chooses for a token, at most.
 uint64_t largestTopK(const Artifact &artifact);
+/// Rows that a token has in any buffer, at most.
+uint64_t mostRowsOf(const Artifact &artifact);
 
-/// Floats of attention scratch for one thread (Kernels.h, attend).
+/// Floats of attention scratch for one thread (Kernels.h, attend; WindowAttention.h).
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens);
 
 /// Floats of rotation tables for one token; sets the offset of each rope's table.

@@ -66,6 +66,14 @@ Result<std::unique_ptr<Model>> Model::open(const std::string &path) {
   return std::unique_ptr<Model>(new Model(std::move(opened)));
 }
 
+Result<std::unique_ptr<Model>> Model::openText(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, open(path));
+  if (imagesOf(model->artifact()))
+    return invalidInput(path, ": found a vision model (", model->artifact().model.modelType,
+                        "), expected a model of text; moert classify ", path, " IMAGE... runs it");
+  return model;
+}
+
 Result<std::unique_ptr<Model>> Model::openWith(const std::string &path, std::vector<Plan> plans) {
   const DefaultFloatMode mode;
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, open(path));

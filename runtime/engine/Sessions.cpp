@@ -40,6 +40,8 @@ Status Engine::Impl::checkTokens(const SessionTokens &tokens) const {
 }
 
 Status Engine::Impl::checkBatch(std::span<const SessionTokens> parts) const {
+  if (!decode)
+    return invalidInput("a step of a model without the program 'decode'");
   uint64_t count = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     MOERT_RETURN_IF_ERROR(checkTokens(parts[i]));
@@ -80,7 +82,7 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
       step.batch.push_back({session, position++, part.tokens[i], wantsLogits});
     }
   }
-  step.program = isDecode ? &decode : &prefill;
+  step.program = isDecode ? decode : prefill;
   step.isLossy = (isDecode || decoded) && !hasPrompt && misses && misses->rule().changesDecoding();
   // Beside other sequences, which it must not change, a prompt is computed exactly.
   step.lowersPrompt = hasPrompt && parts.size() == 1 && misses && misses->rule().changesPrompts();
@@ -88,12 +90,10 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
   return executor.run(step);
 }
 
-Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer) {
-  const DefaultFloatMode mode;
-  if (impl->isStepping)
-    return failed("a step within a step: an observer must not call the engine");
-  MOERT_RETURN_IF_ERROR(impl->checkBatch(batch));
-  impl->step.observer = &observer;
+template <typename Execute>
+Status Engine::Impl::inStep(std::span<const SessionTokens> batch, StepObserver &observer,
+                            Execute execute) {
+  step.observer = &observer;
   // Ends the step, also where an allocation throws: the engine can make another one.
   struct Stepping {
     Engine::Impl &engine;
@@ -109,13 +109,62 @@ Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer
         for (const SessionTokens &part : batch)
           engine.find(part.session)->memory.areStatesLost = part.session->length() != 0;
     }
-  } stepping = {*impl, batch};
-  impl->isStepping = true;
-  MOERT_RETURN_IF_ERROR(impl->executeBatch(batch));
+  } stepping = {*this, batch};
+  isStepping = true;
+  MOERT_RETURN_IF_ERROR(execute());
   stepping.isDone = true;
+  return {};
+}
+
+Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer) {
+  const DefaultFloatMode mode;
+  if (impl->isStepping)
+    return failed("a step within a step: an observer must not call the engine");
+  MOERT_RETURN_IF_ERROR(impl->checkBatch(batch));
+  MOERT_RETURN_IF_ERROR(impl->inStep(batch, observer, [&] { return impl->executeBatch(batch); }));
   for (const SessionTokens &part : batch)
     impl->find(part.session)->memory.length += static_cast<uint32_t>(part.tokens.size());
   return {};
+}
+
+Status Engine::Impl::checkImages(const Session &session, std::span<const float> pixels,
+                                 uint32_t images) const {
+  const PatchesInstruction *of = imagesOf(artifact());
+  if (!of)
+    return invalidInput("images for a model of text, expected a vision model");
+  if (!find(&session) || session.length() != 0)
+    return invalidInput("a session that has tokens, or is not one of this engine");
+  if (images == 0 || images > std::min(chunk(), session.capacity()))
+    return invalidInput("a batch of ", images, " images, expected 1 to ",
+                        std::min(chunk(), session.capacity()));
+  if (pixels.size() != uint64_t(images) * of->channels * of->side * of->side)
+    return invalidInput(pixels.size(), " values for ", images, " images of ", of->channels, " x ",
+                        of->side, " x ", of->side);
+  return {};
+}
+
+Status Engine::Impl::executeImages(Session &session, std::span<const float> pixels,
+                                   uint32_t images) {
+  MOERT_RETURN_IF_ERROR(experts->cache().beginPrompt());
+  step.batch.clear();
+  for (uint32_t image = 0; image < images; ++image)
+    step.batch.push_back({find(&session), image, 0, true});
+  step.program = classify;
+  step.pixels = pixels.data();
+  step.isLossy = step.lowersPrompt = false;
+  step.begin(executor.kernels());
+  return executor.run(step);
+}
+
+Status Engine::classify(Session &session, std::span<const float> pixels, uint32_t images,
+                        StepObserver &observer) {
+  const DefaultFloatMode mode;
+  if (impl->isStepping)
+    return failed("a step within a step: an observer must not call the engine");
+  MOERT_RETURN_IF_ERROR(impl->checkImages(session, pixels, images));
+  const SessionTokens batch = {&session, {}, LogitsWanted::kAll};
+  return impl->inStep({&batch, 1}, observer,
+                      [&] { return impl->executeImages(session, pixels, images); });
 }
 
 Status Engine::prefill(const SessionTokens &tokens, StepObserver &observer,

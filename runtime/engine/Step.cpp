@@ -78,6 +78,7 @@ void Step::begin(const KernelTable &kernels) {
   std::fill(profile.begin(), profile.end(), LayerProfile());
   partNs.fill(0);
   routed = nullptr;
+  rowsPerToken = 1;
   for (uint32_t row = 0; row < rows(); ++row)
     for (size_t i = 0; i < artifact->ropes.size(); ++i) {
       float *cosines = ropeTables + uint64_t(row) * ropeFloatsPerRow + ropeOffsets[i];

@@ -82,10 +82,16 @@ public:
   /// Forgets what the step before measured and computes the rotations of the batch.
   void begin(const KernelTable &kernels);
 
-  uint32_t rows() const { return static_cast<uint32_t>(batch.size()); }
+  uint32_t rows() const { return static_cast<uint32_t>(batch.size()) * rowsPerToken; }
+  /// The token of a row.
+  BatchRow &tokenOf(uint32_t row) const { return batch[row / rowsPerToken]; }
+  /// The row's place in its sequence, with all rows of the tokens before it.
+  uint32_t positionOf(uint32_t row) const {
+    return tokenOf(row).position * rowsPerToken + row % rowsPerToken;
+  }
   Rows buffer(int32_t index) const {
     const Buffer &info = bufferInfo(index);
-    return {memory.arena.data() + info.offset * sizes.tokens, info.bytesPerToken};
+    return {memory.arena.data() + info.offset * sizes.tokens, info.bytesPerRow()};
   }
   const Buffer &bufferInfo(int32_t index) const {
     return program->buffers[static_cast<size_t>(index)];
@@ -117,6 +123,8 @@ public:
   std::array<ArenaList<int32_t>, 2> chosen;
 
   const Program *program = nullptr;
+  const float *pixels = nullptr; // Images, which are the tokens of the program "classify".
+  uint32_t rowsPerToken = 1;     // At this instruction; more than one where tokens are images.
   StepObserver *observer = nullptr;
   bool isLossy = false;                     // The miss rule applies to the tokens of this step.
   bool lowersPrompt = false;                // It applies to the experts of this chunk of a prompt.

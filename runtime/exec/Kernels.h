@@ -271,8 +271,10 @@ struct KernelTable {
 
   /// y = function(factor * x + bias), the product and the sum rounded each; factor and bias may be
   /// null. Silu as in siluMultiply; softplus in double as in decay, rounded once; squared ReLU x *
-  /// max(x, 0); signed root sqrt(max(|x|, 1e-6f)) with the sign of x, x itself for 0 and NaN. y may
-  /// be x.
+  /// max(x, 0); signed root sqrt(max(|x|, 1e-6f)) with the sign of x, x itself for 0 and NaN;
+  /// gelu(x) = x * h for x < 0, otherwise x * (1 - h), each step rounded, with t = 1 /
+  /// fma(kNormalTailRate, |x|, 1) and h = exponential(-0.5 * x * x) * t * p(t), p of
+  /// kNormalTail by fma. y may be x.
   void (*apply)(RowFunction function, const float *x, const float *factor, const float *bias,
                 uint32_t count, float *y);
 
@@ -310,7 +312,7 @@ inline void activate(const KernelTable &kernels, const GluActivation &activation
     kernels.siluMultiply(gate, up, rows, cols, stride, y);
   else
     for (uint32_t row = 0; row < rows; ++row)
-      kernels.apply(RowFunction::kSquaredRelu, up + row * stride, nullptr, nullptr, cols,
+      kernels.apply(*functionOf(activation.kind), up + row * stride, nullptr, nullptr, cols,
                     y + row * stride);
 }
 
@@ -318,6 +320,12 @@ inline void activate(const KernelTable &kernels, const GluActivation &activation
 /// Gimpel 2016, arXiv 1606.08415, section 2) as a sigmoid: 2 * sqrt(2 / pi), and 0.044715 times
 /// that.
 constexpr float kGeluLinear = 1.5957691216057308f, kGeluCubic = 0.07135481627260025f;
+
+/// 1 - Phi(x) = e^(-x^2 / 2) * t * p(t), t = 1 / (1 + rate * x), for x >= 0 within 7.5e-8
+/// (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.17): the coefficients of p,
+/// highest first, with the density's factor 1 / sqrt(2 pi).
+constexpr float kNormalTailRate = 0.2316419f;
+constexpr float kNormalTail[] = {0.53070271f, -0.72657601f, 0.71070687f, -0.14224837f, 0.12741479f};
 
 /// The project's e^x: a polynomial in f32 with fused steps, the same bits in every version; 0 below
 /// -87.33..., +inf above 88.72..., NaN stays NaN. Within 2 units in the last place.

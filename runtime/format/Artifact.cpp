@@ -64,6 +64,12 @@ static uint64_t payloadBytesOf(std::span<const Slice> slices) {
   return bytes;
 }
 
+const PatchesInstruction *imagesOf(const Artifact &artifact) {
+  const Program *program = findProgram(artifact.programs, programs::kClassify);
+  const bool isEmpty = !program || program->instructions.empty();
+  return isEmpty ? nullptr : std::get_if<PatchesInstruction>(&program->instructions.front());
+}
+
 uint64_t expertPayloadBytes(const Artifact &artifact) {
   uint64_t bytes = 0;
   for (const MoeLayer &layer : artifact.moeLayers)

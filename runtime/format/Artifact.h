@@ -415,4 +415,7 @@ uint32_t lowCopyGroupOf(const MoeLayer &layer);
 /// How many experts each MoE layer has.
 std::vector<uint32_t> layerExpertsOf(const Artifact &artifact);
 
+/// The images that a vision model takes; null for a model of text.
+const PatchesInstruction *imagesOf(const Artifact &artifact);
+
 } // namespace moert

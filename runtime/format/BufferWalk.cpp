@@ -30,10 +30,12 @@ Status BufferWalk::checkBuffer(const Buffer &buffer) const {
                         " buffer, expected 16, 32 or 64 where quantized, otherwise 0");
   if (buffer.width == 0)
     return invalidInput("width 0, expected at least 1");
-  uint64_t bytes = bufferBytesPerToken(buffer.kind, buffer.width, buffer.group);
-  if (buffer.bytesPerToken != bytes)
+  const uint64_t bytes = buffer.bytesPerRow();
+  if (buffer.bytesPerToken == 0 || buffer.bytesPerToken % bytes != 0 ||
+      buffer.bytesPerToken / bytes > kMaxRowsPerToken)
     return invalidInput(buffer.bytesPerToken, " bytes per token, a ", nameOf(buffer.kind),
-                        " row of ", buffer.width, " has ", bytes);
+                        " row of ", buffer.width, " has ", bytes, ", and a token at most ",
+                        kMaxRowsPerToken, " rows");
   if (buffer.offset % kBufferAlignment != 0)
     return invalidInput("offset ", buffer.offset, ", expected a multiple of ", kBufferAlignment);
   if (!rangeFits(buffer.offset, buffer.bytesPerToken, program.arenaBytesPerToken))
@@ -54,7 +56,8 @@ Result<uint64_t> BufferWalk::widthOf(const char *name, int32_t buffer) const {
   return uint64_t(program.buffers[size_t(buffer)].width);
 }
 
-Status BufferWalk::checkShapes(std::span<const Operand> operands) const {
+Status BufferWalk::checkShapes(std::span<const Operand> operands) {
+  uint64_t rowsAfter = rows;
   for (const auto &[name, buffer, role, expected] : operands) {
     MOERT_ASSIGN_OR_RETURN(uint64_t width, widthOf(name, buffer));
     const Buffer &found = program.buffers[size_t(buffer)];
@@ -64,7 +67,13 @@ Status BufferWalk::checkShapes(std::span<const Operand> operands) const {
       return invalidInput(name, " has width ", width, ", expected ", expected.width);
     if (found.group != expected.group)
       return invalidInput(name, " has group ", found.group, ", expected ", expected.group);
+    const uint64_t needed = expected.rows != 0 ? expected.rows : rows;
+    if (found.rows() != needed || (isRead(role) && needed != rows))
+      return invalidInput(name, " has ", found.rows(), " rows per token, of which there are ", rows,
+                          " here, expected ", needed);
+    rowsAfter = needed;
   }
+  rows = rowsAfter;
   return {};
 }
 

@@ -20,6 +20,7 @@ struct Shape {
   BufferKind kind;
   uint64_t width;
   uint32_t group = 0; // Where quantized.
+  uint64_t rows = 0;  // That a token has; 0: as many as before the instruction.
 };
 
 /// A buffer that an instruction uses.
@@ -44,11 +45,14 @@ public:
   /// The buffer's width, for operands whose width follows from nothing else.
   Result<uint64_t> widthOf(const char *name, int32_t buffer) const;
 
-  /// Checks kinds, widths and groups of an instruction's operands.
-  Status checkShapes(std::span<const Operand> operands) const;
+  /// Checks kinds, widths, groups and rows of an instruction's operands.
+  Status checkShapes(std::span<const Operand> operands);
   /// Checks that what is read holds a value, and that operands share bytes only where they may;
   /// then applies the instruction's effect on the buffers' values. The shapes were checked.
   Status apply(std::span<const Operand> operands);
+
+  /// Rows that a token has after the instructions so far.
+  uint64_t rowsPerToken() const { return rows; }
 
   /// A router wrote the buffer; it holds that layer's routing until it is written again.
   void setRouting(int32_t buffer, uint32_t moeLayer);
@@ -68,6 +72,7 @@ private:
 
   const Program &program;
   std::vector<State> states;
+  uint64_t rows = 1; // That a token has.
 };
 
 } // namespace moert

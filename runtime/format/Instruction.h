@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/format/ExpertInstructions.h"
+#include "runtime/format/ImageInstructions.h"
 #include "runtime/format/PoolInstructions.h"
 #include "runtime/format/RowInstructions.h"
 #include "runtime/format/SequenceInstructions.h"
@@ -31,7 +32,8 @@ using Instruction = std::variant<
     BoundedDecayInstruction, RepeatRowInstruction, MeanStreamsInstruction, StreamWeightsInstruction,
     MergeStreamsInstruction, UpdateStreamsInstruction, PoolInstruction, RopePartInstruction,
     StoreKeyInstruction, ChoosePoolsInstruction, ListPoolsInstruction, AttendPoolsInstruction,
-    MaskExpertsInstruction, DotStreamsInstruction, EmbedNgramsInstruction>;
+    MaskExpertsInstruction, DotStreamsInstruction, EmbedNgramsInstruction, CapacityInstruction,
+    PatchesInstruction, AttendWindowsInstruction, MergePatchesInstruction, MeanRowsInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

@@ -17,6 +17,15 @@ Shape f32(uint64_t width) {
   return {BufferKind::kF32, width};
 }
 
+/// With so many rows of a token.
+Shape rowsOf(Shape shape, uint64_t rows) {
+  shape.rows = rows;
+  return shape;
+}
+
+/// Pixels, or rows and columns of a grid of patches.
+constexpr uint32_t kMaxImageSide = 4096;
+
 /// The input that a matrix of this format needs.
 Shape inputOf(const WeightFormat &format, uint64_t width) {
   if (isQuantized(format.kind))
@@ -377,6 +386,47 @@ public:
     const Shape row = f32(buffer(i.src).width);
     return expect({row, f32(1), row});
   }
+  Status operator()(const CapacityInstruction &i) {
+    if (!(i.capacity > 0))
+      return invalidInput("capacity is ", i.capacity, ", expected more than 0");
+    if (i.normalizesBefore && i.normalizesAfter)
+      return invalidInput("weights that are normalized twice, expected before or after dropping");
+    const uint32_t topK = buffer(i.experts).width;
+    return expect({{BufferKind::kI32, topK}, f32(topK), f32(1)});
+  }
+  Status operator()(const PatchesInstruction &i) {
+    if (i.channels == 0 || i.channels > kMaxImageSide || i.patch == 0 || i.side == 0 ||
+        i.side > kMaxImageSide || i.side % i.patch != 0)
+      return invalidInput(i.channels, " channels of ", i.side, " x ", i.side,
+                          " pixels in patches of ", i.patch, ", expected 1 to ", kMaxImageSide,
+                          " of each, and sides that patches divide");
+    const uint64_t grid = i.side / i.patch;
+    return expect({rowsOf(f32(uint64_t(i.channels) * i.patch * i.patch), grid * grid)});
+  }
+  Status operator()(const AttendWindowsInstruction &i) {
+    const uint32_t width = buffer(i.dst).width;
+    if (i.heads == 0 || width % i.heads != 0)
+      return invalidInput(i.heads, " heads, expected a divisor of the width ", width);
+    if (i.window == 0 || i.side == 0 || i.side > kMaxImageSide || i.side % i.window != 0 ||
+        i.shift >= i.window)
+      return invalidInput("windows of ", i.window, " from ", i.shift, " on in a grid of ", i.side,
+                          ", expected a divisor of the grid's side, of at most ", kMaxImageSide,
+                          ", and a smaller shift");
+    const Shape row = rowsOf(f32(width), uint64_t(i.side) * i.side);
+    const uint64_t span = 2 * uint64_t(i.window) - 1;
+    return expect({row, row, row, row, f32(i.heads * span * span)});
+  }
+  Status operator()(const MergePatchesInstruction &i) {
+    if (i.side == 0 || i.side > kMaxImageSide || i.side % 2 != 0)
+      return invalidInput("a grid of ", i.side, ", expected an even side of at most ",
+                          kMaxImageSide);
+    const uint64_t width = buffer(i.src).width, rows = uint64_t(i.side) * i.side;
+    return expect({rowsOf(f32(width), rows), rowsOf(f32(4 * width), rows / 4)});
+  }
+  Status operator()(const MeanRowsInstruction &i) {
+    const Shape row = f32(buffer(i.src).width);
+    return expect({row, rowsOf(row, 1)});
+  }
   Status operator()(const HeadInstruction &i) {
     if (i.softCap < 0)
       return invalidInput("softCap is ", i.softCap, ", expected at least 0");
@@ -520,6 +570,17 @@ Status checkField(const Artifact &artifact, const BufferWalk &buffers, FieldRole
   }
 }
 
+/// Whether it works with the token of each row, not with rows alone.
+bool usesPositions(const Instruction &instruction) {
+  bool isUsed = std::holds_alternative<HeadInstruction>(instruction) ||
+                std::holds_alternative<ScaleByPositionInstruction>(instruction);
+  describe(instruction, [&](FieldRole role, const char *, const auto &) {
+    isUsed |= role == FieldRole::kTable || role == FieldRole::kSlot ||
+              role == FieldRole::kStateSlot || role == FieldRole::kRope;
+  });
+  return isUsed;
+}
+
 } // namespace
 
 Status checkActivation(const GluActivation &activation) {
@@ -549,6 +610,9 @@ Status ProgramCheck::checkInstruction(const Instruction &instruction, Values val
   });
   MOERT_RETURN_IF_ERROR(std::move(status));
   MOERT_ASSIGN_OR_RETURN(const std::vector<Shape> shapes, shapesOf(artifact, program, instruction));
+  if (usesPositions(instruction) && buffers.rowsPerToken() != 1)
+    return invalidInput("it uses the positions of tokens, which have ", buffers.rowsPerToken(),
+                        " rows each here");
 
   std::vector<Operand> operands;
   status = {};

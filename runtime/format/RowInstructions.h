@@ -4,6 +4,8 @@
 
 #include "runtime/format/InstructionFields.h"
 
+#include <optional>
+
 namespace moert {
 
 /// dst[h] = scale * row `token` of weight.
@@ -91,12 +93,9 @@ enum class Activation : uint8_t {
   kGeluTanh = 2,      // gelu(gate) * up, by the approximation with tanh
   kSquaredRelu = 3,   // max(up, 0)^2: a network without a gate
   kClampedSilu = 4,   // silu(g) * u, with g and u as for kClampedSwiglu
+  kGelu = 5,          // gelu(up), exact: a network without a gate
 };
-template <> inline constexpr Activation kLast<Activation> = Activation::kClampedSilu;
-
-constexpr bool hasGate(Activation activation) {
-  return activation != Activation::kSquaredRelu;
-}
+template <> inline constexpr Activation kLast<Activation> = Activation::kGelu;
 
 constexpr bool isClamped(Activation activation) {
   return activation == Activation::kClampedSwiglu || activation == Activation::kClampedSilu;
@@ -198,8 +197,21 @@ enum class RowFunction : uint8_t {
   kSoftplus = 2,    // ln(1 + e^x)
   kSquaredRelu = 3, // x^2 where x > 0, otherwise 0
   kSignedRoot = 4,  // The root of |x|, of at least 1e-6, with the sign of x; 0 for 0
+  kGelu = 5,        // x * Phi(x), with the distribution function of the standard normal
 };
-template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kSignedRoot;
+template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kGelu;
+
+/// The function of a network without a gate; none of one with a gate.
+constexpr std::optional<RowFunction> functionOf(Activation activation) {
+  if (activation == Activation::kSquaredRelu)
+    return RowFunction::kSquaredRelu;
+  if (activation == Activation::kGelu)
+    return RowFunction::kGelu;
+  return std::nullopt;
+}
+constexpr bool hasGate(Activation activation) {
+  return !functionOf(activation);
+}
 
 /// dst = function(factor * src + bias), elementwise; without a factor or a bias as if it were 1 or
 /// 0. dst may be src.

@@ -18,11 +18,16 @@ class OrderCheck {
 public:
   OrderCheck(const Artifact &whole, const Program &checked)
       : artifact(whole), program(checked), check(whole, checked),
-        isSlotStored(whole.kvSlots.size()), isStateUpdated(whole.stateSlots.size()) {}
+        encodes(checked.name == programs::kEncode), isSlotStored(whole.kvSlots.size()),
+        isStateUpdated(whole.stateSlots.size()) {
+    if (const Program *before = findProgram(whole.programs, programs::kEncode); before && !encodes)
+      follow(*before);
+  }
 
   Status run();
 
 private:
+  void follow(const Program &encode);
   Status checkSizes() const;
   Status checkAt(size_t index);
   Status checkEnd() const;
@@ -50,6 +55,8 @@ private:
   Status order(const StateSpaceInstruction &i) { return checkState(i.slot); }
   Status order(const SelectiveScanInstruction &i) { return checkState(i.slot); }
   Status order(const RouteInstruction &i);
+  Status order(const CapacityInstruction &i);
+  Status order(const PatchesInstruction &);
   Status order(const ExpertsInstruction &i);
   Status order(const PredictInstruction &i);
 
@@ -63,7 +70,9 @@ private:
   const Artifact &artifact;
   const Program &program;
   ProgramCheck check;
+  const bool encodes;
   size_t at = 0, firstJoined = 0; // The instruction, and the first of those joined with it.
+  uint32_t firstRouted = 0;       // MoE layer.
   std::vector<bool> isSlotStored, isStateUpdated;
   std::optional<RouteInstruction> routed; // The last route.
   bool isReading = false; // Reads of its experts have begun, and the experts have not come yet.
@@ -77,8 +86,21 @@ Status OrderCheck::checkVocabulary(int32_t weight) const {
   return {};
 }
 
+/// The encoder has the first MoE layers, and stores keys and values before the program runs. It is
+/// checked by itself.
+void OrderCheck::follow(const Program &encode) {
+  for (const Instruction &instruction : encode.instructions) {
+    if (const auto *route = std::get_if<RouteInstruction>(&instruction))
+      firstRouted = route->moeLayer + 1;
+    if (const auto *stored = std::get_if<StoreKvInstruction>(&instruction))
+      if (stored->slot < isSlotStored.size())
+        isSlotStored[stored->slot] = true;
+  }
+}
+
+// An encoder computes its whole input at once: layer after layer may use the same slot.
 Status OrderCheck::store(uint32_t slot) {
-  if (isSlotStored[slot])
+  if (isSlotStored[slot] && !encodes)
     return invalidInput("KV slot ", slot, " is stored twice");
   isSlotStored[slot] = true;
   return {};
@@ -109,9 +131,9 @@ Status OrderCheck::checkReads(bool areBegun, const char *what) const {
 Status OrderCheck::order(const RouteInstruction &i) {
   MOERT_RETURN_IF_ERROR(checkReads(false, "a route"));
   // An activation-path table needs the experts chosen by the two layers before the predicted one.
-  if (const uint32_t expected = routed ? routed->moeLayer + 1 : 0; i.moeLayer != expected)
+  if (const uint32_t expected = routed ? routed->moeLayer + 1 : firstRouted; i.moeLayer != expected)
     return invalidInput("MoE layer ", i.moeLayer, " is routed, expected MoE layer ", expected,
-                        ": a program routes all MoE layers in order, from the first");
+                        ": a program routes its MoE layers in order, from the first");
   const uint32_t topK = program.buffers[size_t(i.experts)].width;
   if (const uint32_t expected = artifact.moeLayers[i.moeLayer].topK; topK != expected)
     return invalidInput("top ", topK, ", expected the layer's top ", expected);
@@ -132,6 +154,25 @@ Status OrderCheck::order(const PredictInstruction &i) {
   MOERT_RETURN_IF_ERROR(checkReads(false, "a prediction"));
   isReading = i.beginsReads;
   return checkJoined(i, &PredictInstruction::scores);
+}
+
+// The reads are of the route's buffers, which it updates.
+Status OrderCheck::order(const CapacityInstruction &i) {
+  MOERT_RETURN_IF_ERROR(checkReads(false, "a capacity"));
+  if (!routed || i.moeLayer != routed->moeLayer || i.experts != routed->experts ||
+      i.weights != routed->weights)
+    return invalidInput("a capacity of other experts than the last route's");
+  for (int32_t buffer : {i.experts, i.weights})
+    MOERT_RETURN_IF_ERROR(check.walk().checkRouting(buffer, i.moeLayer));
+  isReading = i.beginsReads;
+  return {};
+}
+
+Status OrderCheck::order(const PatchesInstruction &) {
+  if (program.name != programs::kClassify || at != 0)
+    return invalidInput("an image, expected one only at the beginning of '", programs::kClassify,
+                        "'");
+  return {};
 }
 
 Status OrderCheck::order(const ExpertsInstruction &i) {
@@ -200,10 +241,16 @@ Status OrderCheck::checkAt(size_t index) {
 }
 
 Status OrderCheck::checkEnd() const {
-  if (!std::holds_alternative<HeadInstruction>(program.instructions.back()))
+  if (program.name == programs::kClassify &&
+      !std::holds_alternative<PatchesInstruction>(program.instructions.front()))
+    return invalidInput("the first instruction is ", nameOf(program.instructions.front()),
+                        ", expected patches: the classes are those of images");
+  if (std::holds_alternative<HeadInstruction>(program.instructions.back()) == encodes)
     return invalidInput("the last instruction is ", nameOf(program.instructions.back()),
-                        ", expected head");
+                        encodes ? ", expected no logits of an encoder" : ", expected head");
   MOERT_RETURN_IF_ERROR(checkReads(false, "the end"));
+  if (encodes)
+    return {};
   for (size_t i = 0; i < isSlotStored.size(); ++i)
     if (!isSlotStored[i])
       return invalidInput("KV slot ", i, " is never stored");

@@ -89,12 +89,14 @@ static Status checkMatrices(const Artifact &artifact, const MoeLayer &layer) {
     return invalidInput(layer.matrices.size(), " matrices, expected ",
                         first == 0 ? "gate, up and down" : "up and down");
   const uint32_t width = layer.matrices.front().shape.rows;
+  // Rows of images become wider from stage to stage.
+  const uint32_t hidden =
+      imagesOf(artifact) ? layer.matrices.back().shape.rows : artifact.model.hiddenSize;
   for (size_t i = 0; i < layer.matrices.size(); ++i) {
     const ExpertMatrix &matrix = layer.matrices[i];
     const size_t part = first + i;
-    MatrixShape expected = ExpertPart(part) == ExpertPart::kDown
-                               ? MatrixShape{artifact.model.hiddenSize, width}
-                               : MatrixShape{width, artifact.model.hiddenSize};
+    MatrixShape expected = ExpertPart(part) == ExpertPart::kDown ? MatrixShape{hidden, width}
+                                                                 : MatrixShape{width, hidden};
     if (matrix.part != ExpertPart(part))
       return invalidInput("matrix ", i, " is part ", uint32_t(matrix.part), ", expected part ",
                           part);

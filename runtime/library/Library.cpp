@@ -208,7 +208,7 @@ moert_status moert_model_open(const char *path, moert_model **out, char **error)
   return guarded(error, [&]() -> Status {
     MOERT_RETURN_IF_ERROR(needs(path, "path"));
     MOERT_RETURN_IF_ERROR(needs(out, "out"));
-    MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(path));
+    MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::openText(path));
     *out = new moert_model{std::move(model)};
     return {};
   });

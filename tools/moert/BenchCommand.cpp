@@ -131,7 +131,7 @@ Result<BenchNumbers> measure(const BenchOptions &options, LoadedModel &loaded,
 }
 
 Status bench(const BenchOptions &options) {
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::openText(options.artifact));
   const ModelInfo &info = model->artifact().model;
   const uint32_t contextTokens = options.promptTokens + options.tokens + 1;
   if (contextTokens > info.maxPositions)

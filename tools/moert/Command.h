@@ -11,6 +11,7 @@ void addLogitsCommand(CLI::App &app, Action &chosen);
 void addEvalCommand(CLI::App &app, Action &chosen);
 void addBenchCommand(CLI::App &app, Action &chosen);
 void addProbeCommand(CLI::App &app, Action &chosen);
+void addClassifyCommand(CLI::App &app, Action &chosen);
 void addServeCommand(CLI::App &app, Action &chosen);
 void addTokenizeCommand(CLI::App &app, Action &chosen);
 

@@ -161,10 +161,10 @@ uint32_t wholeTokensOf(const Model &model, const EngineOptions &engine) {
 
 Status evaluate(const EvalOptions &options) {
   MOERT_RETURN_IF_ERROR(checkOptions(options));
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::openText(options.artifact));
   std::unique_ptr<Model> referenceModel;
   if (options.reference) {
-    MOERT_ASSIGN_OR_RETURN(referenceModel, Model::open(*options.reference));
+    MOERT_ASSIGN_OR_RETURN(referenceModel, Model::openText(*options.reference));
     noteQuantized(*referenceModel);
   }
   MOERT_ASSIGN_OR_RETURN(const EvaluationSet set,

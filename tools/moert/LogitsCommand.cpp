@@ -58,7 +58,7 @@ Status computeLogits(LoadedModel &loaded, std::span<const int32_t> ids, LogitsFi
 }
 
 Status writeLogits(const LogitsOptions &options) {
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::openText(options.artifact));
   const Artifact &artifact = model->artifact();
   MOERT_RETURN_IF_ERROR(checkWritable(options.output, {options.artifact, options.idsFile}));
   MOERT_ASSIGN_OR_RETURN(std::string text, readInput(options.idsFile));

@@ -27,24 +27,26 @@ static uint64_t logitsBytes(const LogitsShape &shape) {
   return shape.tokens * shape.vocabulary * 4;
 }
 
-/// Tensors are in the order of the format's own writer: by type, then by name.
-std::string logitsHeader(const LogitsShape &shape) {
+uint64_t TensorEntry::bytes() const {
+  uint64_t bytes = 4;
+  for (const uint64_t size : shape)
+    bytes *= size;
+  return bytes;
+}
+
+std::string tensorsHeader(std::span<const TensorEntry> tensors) {
   std::string text;
   JsonWriter json(text);
   uint64_t end = 0;
-  auto tensor = [&](const char *name, const char *type, std::initializer_list<uint64_t> sizes,
-                    uint64_t bytes) {
-    json.key(name).beginObject();
-    json.key("dtype").string(type);
-    json.key("shape").numbers(sizes);
-    json.key("data_offsets").numbers(std::array{end, end + bytes});
-    end += bytes;
-    json.endObject();
-  };
   json.beginObject();
-  tensor("logits", "F32", {shape.tokens, shape.vocabulary}, logitsBytes(shape));
-  tensor("weights", "F32", {shape.moeLayers, shape.tokens, shape.topK}, routeBytes(shape));
-  tensor("experts", "I32", {shape.moeLayers, shape.tokens, shape.topK}, routeBytes(shape));
+  for (const TensorEntry &tensor : tensors) {
+    json.key(tensor.name).beginObject();
+    json.key("dtype").string(tensor.type);
+    json.key("shape").numbers(tensor.shape);
+    json.key("data_offsets").numbers(std::array{end, end + tensor.bytes()});
+    end += tensor.bytes();
+    json.endObject();
+  }
   json.endObject();
   text.resize(roundUp(text.size(), 8), ' ');
 
@@ -52,6 +54,14 @@ std::string logitsHeader(const LogitsShape &shape) {
   for (int shift = 0; shift < 64; shift += 8)
     header += static_cast<char>(text.size() >> shift & 0xFF);
   return header + text;
+}
+
+std::string logitsHeader(const LogitsShape &shape) {
+  const std::vector<uint64_t> routes = {shape.moeLayers, shape.tokens, shape.topK};
+  return tensorsHeader(
+      std::array<TensorEntry, 3>{{{"logits", "F32", {shape.tokens, shape.vocabulary}},
+                                  {"weights", "F32", routes},
+                                  {"experts", "I32", routes}}});
 }
 
 uint64_t LogitsFile::memoryBytes(const LogitsShape &shape, uint32_t chunkTokens) {

@@ -22,7 +22,19 @@ struct LogitsShape {
 
 LogitsShape logitsShapeOf(const Artifact &artifact, uint64_t tokens);
 
-/// The header with its length in front, padded to a multiple of 8 bytes.
+/// A tensor of 4-byte elements: "F32" or "I32".
+struct TensorEntry {
+  std::string name;
+  const char *type;
+  std::vector<uint64_t> shape;
+
+  uint64_t bytes() const;
+};
+
+/// The header of a safetensors file with these tensors, one after the other, with its length in
+/// front, padded to a multiple of 8 bytes. The format's own writer orders them by type, then by
+/// name.
+std::string tensorsHeader(std::span<const TensorEntry> tensors);
 std::string logitsHeader(const LogitsShape &shape);
 
 /// Owned by one run. The chunks of a sequence pass through it in order: run a step with it as the

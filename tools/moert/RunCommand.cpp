@@ -122,7 +122,7 @@ Result<PreparedRun> prepare(const RunOptions &options) {
         checkWritable(*options.profilePath, {options.artifact, options.promptFile.value_or(""),
                                              options.idsFile.value_or("")}));
 
-  MOERT_ASSIGN_OR_RETURN(run.model, Model::open(options.artifact));
+  MOERT_ASSIGN_OR_RETURN(run.model, Model::openText(options.artifact));
   const ModelInfo &info = run.model->artifact().model;
   // Refuses bad options before the prompt is read.
   MOERT_RETURN_IF_ERROR(check(run.sampling, info.vocabularySize));

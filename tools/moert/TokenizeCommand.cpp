@@ -20,7 +20,7 @@ struct TokenizeOptions {
 };
 
 Status tokenize(const TokenizeOptions &options) {
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(options.artifact));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::openText(options.artifact));
   MOERT_ASSIGN_OR_RETURN(const Tokenizer *tokenizer, tokenizerOf(*model, "moert tokenize"));
   MOERT_ASSIGN_OR_RETURN(std::string text, readInput(options.file));
   if (options.decodes) {

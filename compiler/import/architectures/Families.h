@@ -48,6 +48,7 @@ extern const ConfigKeys kQwen4ExpTextKeys;
 extern const ConfigKeys kQwen3VlMoeTextKeys;
 extern const ConfigKeys kQwen35MoeKeys;
 extern const ConfigKeys kQwen35MoeTextKeys;
+extern const ConfigKeys kSwinMoeKeys;
 
 moert::Result<ModelDescription> describeBailingHybrid(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeDeepSeek(const ArchitectureInput &input);
@@ -83,6 +84,7 @@ moert::Result<ModelDescription> describeQwen3Next(const ArchitectureInput &input
 moert::Result<ModelDescription> describeQwen3OmniMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3VlMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen4Exp(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeSwinMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input);
 
 } // namespace moec

@@ -60,6 +60,9 @@ moert::Result<std::unique_ptr<WeightCodec>> makeAwqCodec(const ConfigObject &qua
 moert::Result<std::unique_ptr<WeightCodec>> makeAutoRoundCodec(const ConfigObject &quantization);
 moert::Result<std::unique_ptr<WeightCodec>> makeModelOptCodec(const ConfigObject &quantization);
 
+/// Weights of Swin-MoE that are computed from stored ones (SwinWeights.cpp).
+moert::Result<std::unique_ptr<WeightCodec>> makeSwinCodec(const ConfigObject &config);
+
 /// How many weights share a scale; 0: all rows or all columns.
 struct ScaleBlock {
   uint64_t rows = 0, cols = 0;

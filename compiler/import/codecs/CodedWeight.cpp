@@ -213,6 +213,18 @@ Result<std::vector<uint64_t>> groupsOf(const StoredTensors &stored, const CodedW
   return groups;
 }
 
+Status computeRegion(const StoredTensors &stored, const CodedWeight &weight,
+                     const CodedRegion &region, std::span<float> out) {
+  std::vector<float> all(weight.rows * weight.cols);
+  MOERT_RETURN_IF_ERROR(weight.compute(stored, all));
+  MOERT_RETURN_IF_ERROR(
+      checkFinite(stored, weight.codes.location, "result", all, weight.cols, 0, 0));
+  for (uint64_t row = 0; row < region.rowCount; ++row)
+    std::copy_n(all.data() + (region.firstRow + row) * weight.cols + region.firstCol,
+                region.colCount, out.data() + row * region.colCount);
+  return Status();
+}
+
 } // namespace
 
 uint64_t Plane::lineBytes() const {
@@ -230,6 +242,8 @@ std::vector<TensorLocation> CodedWeight::tensors() const {
       all.push_back(piece.location);
     return all;
   }
+  if (compute)
+    return {codes.location};
   all = {codes.location, scales.location};
   for (const std::optional<Plane> *plane : {&zeroPoints, &globalScale})
     if (*plane)
@@ -253,6 +267,8 @@ std::vector<uint64_t> CodedWeight::shape() const {
 StoredType CodedWeight::plainType() const {
   if (view)
     return view->plainType();
+  if (compute)
+    return StoredType::kF32;
   const auto isFormat = [](const Plane &plane, const NumberFormat &format) {
     return plane.format.values.data() == format.values.data();
   };
@@ -264,6 +280,8 @@ Status decodeRegion(const StoredTensors &stored, const CodedWeight &weight,
                     const CodedRegion &region, std::span<float> out) {
   if (weight.view)
     return decodeView(stored, *weight.view, region, out);
+  if (weight.compute)
+    return computeRegion(stored, weight, region, out);
   const bool isReordered = weight.groupOfColumn.has_value();
   MOERT_RETURN_IF_ERROR(readPlane(stored, weight.codes, region.matrix,
                                   {region.firstRow, region.rowCount},

@@ -18,6 +18,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -64,7 +65,10 @@ struct CodedWeight {
   std::optional<TensorLocation> groupOfColumn;
   /// If set, all planes are empty, and the values are the view's.
   std::optional<RowView> view;
-  bool isVector = false; // The plain tensor is the only row; with a view.
+  bool isVector = false; // The plain tensor is the only row; with a view or computed.
+  /// If set, all planes but the location of the codes are empty, and this computes the values: the
+  /// whole matrix, row by row.
+  std::function<moert::Status(const StoredTensors &, std::span<float>)> compute;
 
   /// All stored tensors that the values come from, the codes first.
   std::vector<TensorLocation> tensors() const;

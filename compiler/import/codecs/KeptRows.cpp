@@ -89,6 +89,8 @@ Status readBlocks(const StoredTensors &stored, const RowView &view, const CodedR
 std::optional<StoredType> keptTypeOf(const CodedWeight &weight) {
   if (weight.view)
     return weight.view->keptType();
+  if (weight.compute)
+    return std::nullopt;
   const auto isPlane = [](const Plane &plane, const NumberFormat &format) {
     return plane.format.values.data() == format.values.data() && !plane.linesAreColumns &&
            plane.rowsPerElement == 1;

@@ -70,13 +70,18 @@ Status refuseMlx(const ConfigObject &config) {
   return Status();
 }
 
+bool isSwin(const ConfigObject &config) {
+  const Result<std::string> type = config.string("model_type");
+  return type.isOk() && *type == "swin_moe";
+}
+
 } // namespace
 
 Result<std::unique_ptr<WeightCodec>> readCodec(const ConfigObject &config) {
   MOERT_RETURN_IF_ERROR(refuseMlx(config));
   MOERT_ASSIGN_OR_RETURN(const std::optional<ConfigObject> quantization, findQuantization(config));
   if (!quantization)
-    return std::unique_ptr<WeightCodec>();
+    return isSwin(config) ? makeSwinCodec(config) : std::unique_ptr<WeightCodec>();
   MOERT_ASSIGN_OR_RETURN(const std::string name, quantization->string("quant_method"));
   const auto *method = std::find_if(kMethods.begin(), kMethods.end(),
                                     [&](const Method &each) { return each.name == name; });

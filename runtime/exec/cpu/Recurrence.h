@@ -101,6 +101,18 @@ void deltaRule(const float *query, const float *key, const float *value, const f
     deltaColumns<1>(step, first, valueDim - first < kLanes ? valueDim - first : kLanes, state, out);
 }
 
+inline Lanes gelu(Lanes x) {
+  const Lanes one = splat(1.0f), zero = zeroLanes();
+  const Lanes magnitude = whereLess(x, zero, negate(x), x);
+  const Lanes t = divide(one, fma(splat(kNormalTailRate), magnitude, one));
+  Lanes polynomial = splat(kNormalTail[0]);
+  for (int i = 1; i < 5; ++i)
+    polynomial = fma(polynomial, t, splat(kNormalTail[i]));
+  const Lanes power = exponential(multiply(multiply(splat(-0.5f), x), x));
+  const Lanes tail = multiply(multiply(power, t), polynomial);
+  return multiply(x, whereLess(x, zero, tail, subtract(one, tail)));
+}
+
 void apply(RowFunction function, const float *x, const float *factor, const float *bias,
            uint32_t size, float *y) {
   if (function == RowFunction::kSoftplus || function == RowFunction::kSignedRoot)
@@ -115,6 +127,8 @@ void apply(RowFunction function, const float *x, const float *factor, const floa
       values = divide(values, sigmoidDivisor(values));
     else if (function == RowFunction::kSquaredRelu)
       values = whereLess(values, zeroLanes(), zeroLanes(), multiply(values, values));
+    else if (function == RowFunction::kGelu)
+      values = gelu(values);
     storeUpTo(y + i, values, count);
   });
 }

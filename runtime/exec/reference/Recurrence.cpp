@@ -90,6 +90,15 @@ void deltaRule(const float *query, const float *key, const float *value, const f
   }
 }
 
+static float gelu(float x) {
+  const float t = 1.0f / std::fma(kNormalTailRate, x < 0 ? -x : x, 1.0f);
+  float polynomial = kNormalTail[0];
+  for (int i = 1; i < 5; ++i)
+    polynomial = std::fma(polynomial, t, kNormalTail[i]);
+  const float tail = exponential(-0.5f * x * x) * t * polynomial;
+  return x * (x < 0 ? tail : 1.0f - tail);
+}
+
 static float applied(RowFunction function, float x) {
   switch (function) {
   case RowFunction::kIdentity:
@@ -100,9 +109,12 @@ static float applied(RowFunction function, float x) {
     return std::isfinite(x) ? static_cast<float>(softplus(x)) : __builtin_nanf("");
   case RowFunction::kSquaredRelu:
     return x < 0 ? 0.0f : x * x;
-  case RowFunction::kSignedRoot:
+  case RowFunction::kSignedRoot: {
     const float root = std::sqrt(std::fabs(x) < 1e-6f ? 1e-6f : std::fabs(x));
     return x < 0 ? -root : x > 0 ? root : x;
+  }
+  case RowFunction::kGelu:
+    return gelu(x);
   }
   return x;
 }

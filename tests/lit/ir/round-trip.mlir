@@ -30,6 +30,9 @@
 !i32x12 = !moe.row<i32, 12>
 !i32x16 = !moe.row<i32, 16>
 !quantizedx64g32 = !moe.row<quantized, 64, group = 32>
+!f32x64r16 = !moe.row<f32, 64, rows = 16>
+!f32x256r4 = !moe.row<f32, 256, rows = 4>
+!f32x256 = !moe.row<f32, 256>
 module attributes {
   moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true,
                                  calibration = "tiny.profile", traceExpertBytes = 3538944, searchRuns = [5, -1]>,
@@ -228,6 +231,8 @@ module attributes {
     %x = moe.experts %q, %e, %w moeLayer @experts gateBias @stacked upBias @stacked downBias @down_bias : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
     // CHECK-NEXT: %{{.*}}, %{{.*}} = moe.scale_input %{{.*}}, %{{.*}} : (!f32x64, !f32x1) -> (!f32x1, !f32x64)
     %wu, %si = moe.scale_input %x, %w1 : (!f32x64, !f32x1) -> (!f32x1, !f32x64)
+    // CHECK-NEXT: %{{.*}}, %{{.*}}, %{{.*}} = moe.capacity %[[E]], %[[W]] moeLayer @experts kind even_split capacity 1.250000e+00 byPriority normalizesAfter weightScale 5.000000e-01 beginsReads : (!i32x2, !f32x2) -> (!i32x2, !f32x2, !f32x1)
+    %el, %wl, %pl = moe.capacity %e, %w moeLayer @experts kind even_split capacity 1.25 byPriority normalizesAfter weightScale 0.5 beginsReads : (!i32x2, !f32x2) -> (!i32x2, !f32x2, !f32x1)
     // CHECK-NEXT: moe.activate %{{.*}}, %{{.*}} activation clamped_swiglu alpha 1.500000e+00 limit 7.000000e+00 : (!f32x64, !f32x64) -> !f32x64
     %sw = moe.activate %x, %si activation clamped_swiglu alpha 1.5 limit 7.0 : (!f32x64, !f32x64) -> !f32x64
     // CHECK-NEXT: moe.add %{{.*}}, %{{.*}} scale 5.000000e-01 : (!f32x64, !f32x64) -> !f32x64
@@ -266,5 +271,21 @@ module attributes {
     // CHECK-NEXT: %[[N:.*]] = moe.norm %[[H]] segment 64 {moe.offsets = array<i64: 64>} : (!f32x64) -> !f32x64
     %n = moe.norm %h segment 64 {moe.offsets = array<i64: 64>} : (!f32x64) -> !f32x64
     moe.head %n weight @embedding scale 1.0 : (!f32x64) -> ()
+  }
+
+  // An image is a token of several rows.
+  moe.weight @offsets vector from <tensor = "of", rows = 1, cols = 18, type = bf16> as <kind = f32>
+  moe.weight @classes matrix from <tensor = "cl", rows = 96, cols = 256, type = bf16>
+  // CHECK-LABEL: moe.program @images
+  moe.program @images {
+    // CHECK-NEXT: %[[P:.*]] = moe.patches channels 1 side 32 patch 8 : () -> !f32x64r16
+    %p = moe.patches channels 1 side 32 patch 8 : () -> !f32x64r16
+    // CHECK-NEXT: %[[A:.*]] = moe.attend_windows %[[P]], %[[P]], %[[P]] bias @offsets heads 2 side 4 window 2 shift 1 scale 2.500000e-01 : (!f32x64r16, !f32x64r16, !f32x64r16) -> !f32x64r16
+    %a = moe.attend_windows %p, %p, %p bias @offsets heads 2 side 4 window 2 shift 1 scale 0.25 : (!f32x64r16, !f32x64r16, !f32x64r16) -> !f32x64r16
+    // CHECK-NEXT: %[[M:.*]] = moe.merge_patches %[[A]] side 4 : (!f32x64r16) -> !f32x256r4
+    %m = moe.merge_patches %a side 4 : (!f32x64r16) -> !f32x256r4
+    // CHECK-NEXT: %[[R:.*]] = moe.mean_rows %[[M]] : (!f32x256r4) -> !f32x256
+    %r = moe.mean_rows %m : (!f32x256r4) -> !f32x256
+    moe.head %r weight @classes scale 1.0 : (!f32x256) -> ()
   }
 }

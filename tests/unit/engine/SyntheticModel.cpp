@@ -54,7 +54,7 @@ public:
 private:
   int32_t buffer(uint32_t width, BufferKind kind = BufferKind::kF32) {
     uint32_t group = isQuantized(kind) ? 32 : 0;
-    uint64_t bytes = bufferBytesPerToken(kind, width, group);
+    uint64_t bytes = bufferBytesPerRow(kind, width, group);
     program.buffers.push_back({kind, width, group, program.arenaBytesPerToken, bytes});
     program.arenaBytesPerToken += bytes;
     return static_cast<int32_t>(program.buffers.size() - 1);

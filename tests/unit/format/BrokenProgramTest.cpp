@@ -29,17 +29,35 @@ static void eraseStep(Program &program, size_t index) {
 // Another activation group, with the bytes that it takes.
 static void setGroup(Buffer &buffer, uint32_t group) {
   buffer.group = group;
-  buffer.bytesPerToken = bufferBytesPerToken(buffer.kind, buffer.width, group);
+  buffer.bytesPerToken = bufferBytesPerRow(buffer.kind, buffer.width, group);
+}
+
+static CapacityInstruction capacity(float tokens) {
+  return {B::kExperts, B::kWeights, B::kScores, 0, CapacityKind::kTokens, tokens};
 }
 
 TEST_CASE("broken buffers and lists of programs are refused") {
   checkAllRefused({
       {"only one program", [](Artifact &a) { a.programs.pop_back(); },
-       "programs 'decode' and 'prefill' expected, found 1"},
+       "programs 'decode' and 'prefill', with or without 'encode', or 'classify' expected, found "
+       "'decode'"},
+      {"no programs", [](Artifact &a) { a.programs.clear(); }, "'classify' expected, found none"},
+      {"a classifier beside others",
+       [](Artifact &a) {
+         a.programs.push_back(a.programs[0]);
+         a.programs.back().name = "classify";
+       },
+       "'classify' expected, found 'decode', 'prefill', 'classify'"},
+      {"an encoder with logits",
+       [](Artifact &a) {
+         a.programs.insert(a.programs.begin(), a.programs[0]);
+         a.programs.front().name = "encode";
+       },
+       "the last instruction is head, expected no logits of an encoder"},
       {"a program twice", [](Artifact &a) { a.programs[1].name = "decode"; },
        "two programs have the name 'decode'"},
-      {"an unknown program", [](Artifact &a) { a.programs[1].name = "encode"; },
-       "unknown program 'encode', this reads 'decode' and 'prefill'"},
+      {"an unknown program", [](Artifact &a) { a.programs[1].name = "rank"; },
+       "unknown program 'rank', this reads 'decode' and 'prefill'"},
       {"no instructions",
        [](Artifact &a) {
          decode(a).instructions.clear();
@@ -271,6 +289,18 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
          insertStep(decode(a), 2, ScaleInstruction{B::kNormed, B::kScores, kNone, 1});
        },
        "(scale): dst has width 4, expected 32"},
+      {"a capacity of nothing", [](Artifact &a) { insertStep(decode(a), 2, capacity(0)); },
+       "(capacity): capacity is 0, expected more than 0"},
+      {"weights that are normalized before and after dropping",
+       [](Artifact &a) {
+         CapacityInstruction limit = capacity(1);
+         limit.normalizesBefore = limit.normalizesAfter = true;
+         insertStep(decode(a), 2, limit);
+       },
+       "(capacity): weights that are normalized twice"},
+      {"a capacity that passes several numbers",
+       [](Artifact &a) { insertStep(decode(a), 2, capacity(1)); },
+       "(capacity): passed has width 4, expected 1"},
       {"a negative soft cap", [](Artifact &a) { firstOf<HeadInstruction>(decode(a)).softCap = -1; },
        "(head): softCap is -1, expected at least 0"},
       {"a clamp to nothing",
@@ -280,7 +310,7 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        "limit is 0, expected more than 0"},
       {"a layer's route before that of an earlier one",
        [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).moeLayer = 1; },
-       "MoE layer 1 is routed, expected MoE layer 0: a program routes all MoE layers in order"},
+       "MoE layer 1 is routed, expected MoE layer 0: a program routes its MoE layers in order"},
       {"experts with rows that are not quantized",
        [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).src = B::kNormed; },
        "(experts): src is f32, expected quantized"},
@@ -531,7 +561,7 @@ TEST_CASE("values that are not in their keys are refused") {
          keepInKeys(a, 32);
          Buffer &attended = decode(a).buffers[B::kAttended];
          attended.width = 33;
-         attended.bytesPerToken = bufferBytesPerToken(attended.kind, 33, 0);
+         attended.bytesPerToken = bufferBytesPerRow(attended.kind, 33, 0);
        },
        "(attend): values of 33 elements, expected 1 to the 32 of a key"},
       {"more heads than results",

@@ -15,7 +15,7 @@ namespace {
 constexpr int32_t kTaps = 10, kTwoRows = 11, kTwoNumbers = 12, kRates = 13, kSkips = 14;
 
 int32_t addRow(Program &program, uint32_t width) {
-  const uint64_t bytes = bufferBytesPerToken(BufferKind::kF32, width, 0);
+  const uint64_t bytes = bufferBytesPerRow(BufferKind::kF32, width, 0);
   program.buffers.push_back({BufferKind::kF32, width, 0, program.arenaBytesPerToken, bytes});
   program.arenaBytesPerToken += bytes;
   return int32_t(program.buffers.size()) - 1;

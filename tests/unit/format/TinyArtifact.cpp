@@ -23,7 +23,7 @@ constexpr WeightFormat kInt2 = {WeightKind::kInt2, kGroup, kGroup, true};
 } // namespace
 
 static int32_t addBuffer(Program &program, BufferKind kind, uint32_t width, uint32_t group = 0) {
-  uint64_t bytes = bufferBytesPerToken(kind, width, group);
+  uint64_t bytes = bufferBytesPerRow(kind, width, group);
   program.buffers.push_back({kind, width, group, program.arenaBytesPerToken, bytes});
   program.arenaBytesPerToken += bytes;
   return int32_t(program.buffers.size()) - 1;
@@ -194,7 +194,7 @@ static void useMxfp4(Artifact &artifact) {
     for (int32_t index : {B::kGathered, B::kGate, B::kUp}) {
       Buffer &buffer = program.buffers[size_t(index)];
       buffer = {BufferKind::kF32, kHidden, 0, program.arenaBytesPerToken,
-                bufferBytesPerToken(BufferKind::kF32, kHidden, 0)};
+                bufferBytesPerRow(BufferKind::kF32, kHidden, 0)};
       program.arenaBytesPerToken += buffer.bytesPerToken;
     }
     for (Instruction &instruction : program.instructions)

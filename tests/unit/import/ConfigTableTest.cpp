@@ -244,6 +244,8 @@ nlohmann::json smallConfig(const Family &family) {
     text["max_window_layers"] = 1;
   if (family.modelType == "minimax_m2")
     text["rotary_dim"] = 4;
+  if (family.modelType == "swin_moe")
+    text["MODEL"] = {{"SWIN_MOE", {{"MOE_BLOCKS", {{0}, {-1}, {-1}, {-1}}}}}};
   text["model_type"] = textTypeOf(family);
   if (family.outerKeys.empty())
     return text;

@@ -86,7 +86,7 @@ Program repeated(const Program &tiny, uint32_t layers, uint32_t experts) {
     if (i == TinyBuffers::kRanks)
       buffer.width *= kTopK / 2;
     buffer.offset = program.arenaBytesPerToken;
-    buffer.bytesPerToken = bufferBytesPerToken(buffer.kind, buffer.width, buffer.group);
+    buffer.bytesPerToken = bufferBytesPerRow(buffer.kind, buffer.width, buffer.group);
     program.arenaBytesPerToken += buffer.bytesPerToken;
   }
   return program;
