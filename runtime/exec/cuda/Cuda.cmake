@@ -1,8 +1,16 @@
-# libmoert_cuda.so: the kernels for NVIDIA GPUs, built where nvcc is found. No other part depends on it: a
-# program loads it at run time. nvcc is called directly: CMake would pass it the options of the C++ compiler.
+# Sets CUDA_OBJECT, the kernels compiled with nvcc, and CUDART_LIBRARY; CUDA_OBJECT is empty where nvcc is not found. No other part
+# depends on them: a program loads libmoert_cuda.so at run time. nvcc is called directly: CMake would pass it the options
+# of the C++ compiler.
+set(CUDA_OBJECT "")
 find_program(NVCC_PROGRAM nvcc HINTS /usr/local/cuda/bin)
-if(NOT NVCC_PROGRAM)
-  message(STATUS "CUDA: no nvcc, libmoert_cuda.so is left out")
+if(NOT NVCC_PROGRAM OR CMAKE_CROSSCOMPILING)
+  message(STATUS "CUDA: no nvcc for this system, libmoert_cuda.so is left out")
+  return()
+endif()
+cmake_path(GET NVCC_PROGRAM PARENT_PATH place)
+find_library(CUDART_LIBRARY cudart_static HINTS "${place}/../lib64" "${place}/../lib" "${place}/../targets/x86_64-linux/lib")
+if(NOT CUDART_LIBRARY)
+  message(STATUS "CUDA: ${NVCC_PROGRAM} has no libcudart_static.a, libmoert_cuda.so is left out")
   return()
 endif()
 
@@ -32,12 +40,11 @@ message(STATUS "CUDA: libmoert_cuda.so is built with ${NVCC_PROGRAM}")
 
 # The arithmetic of docs/numbers.md: products are contracted nowhere, subnormals kept, division and square root
 # correctly rounded.
-set(library "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/libmoert_cuda.so")
-add_custom_command(OUTPUT "${library}"
-  COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
-  COMMAND "${NVCC_PROGRAM}" -shared -std=c++20 -O3 --threads 2 --expt-relaxed-constexpr
+set(object "${CMAKE_CURRENT_BINARY_DIR}/CudaDevice.o")
+add_custom_command(OUTPUT "${object}"
+  COMMAND "${NVCC_PROGRAM}" -c -std=c++20 -O3 --threads 2 --expt-relaxed-constexpr
     -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Werror all-warnings ${targets}
     -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra
-    -I "${PROJECT_SOURCE_DIR}" -MD -MF CudaDevice.d -MT "${library}" -o "${library}" "${CMAKE_CURRENT_SOURCE_DIR}/CudaDevice.cu"
-  DEPENDS CudaDevice.cu DEPFILE CudaDevice.d VERBATIM COMMENT "Building libmoert_cuda.so")
-add_custom_target(moert_cuda ALL DEPENDS "${library}")
+    -I "${PROJECT_SOURCE_DIR}" -MD -MF CudaDevice.d -MT "${object}" -o "${object}" "${CMAKE_CURRENT_LIST_DIR}/CudaDevice.cu"
+  DEPENDS "${CMAKE_CURRENT_LIST_DIR}/CudaDevice.cu" DEPFILE CudaDevice.d VERBATIM COMMENT "Building CudaDevice.cu")
+set(CUDA_OBJECT "${object}")
