@@ -13,7 +13,7 @@ struct PagedBytes {
   uint32_t pageShift = 0; // log2 of the page size.
   uint64_t offset = 0;
 
-  const std::byte *at(uint64_t index) const {
+  constexpr const std::byte *at(uint64_t index) const {
     uint64_t position = offset + index;
     return pages[position >> pageShift] + (position & ((uint64_t(1) << pageShift) - 1));
   }
@@ -24,7 +24,7 @@ struct PagedBytes {
   }
 
   /// The same view from byte `index` on.
-  PagedBytes from(uint64_t index) const { return {pages, pageShift, offset + index}; }
+  constexpr PagedBytes from(uint64_t index) const { return {pages, pageShift, offset + index}; }
 
   /// Contiguous bytes as one page; `page` must outlive the result.
   static PagedBytes contiguous(const std::byte *const *page) { return {page, 63, 0}; }

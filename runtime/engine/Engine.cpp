@@ -19,8 +19,7 @@ Engine::Impl::Impl(const Model &loadedModel, const EngineOptions &engineOptions,
       prefill(findProgram(artifact().programs, programs::kPrefill)),
       classify(findProgram(artifact().programs, programs::kClassify)), account(memoryAccount),
       sequences(memory.keysAndValues.bytes() + memory.states.bytes()),
-      executor({artifact(), kernels, *threads, weights, *experts, misses.get(), importances.get(),
-                decode}) {
+      executor(std::make_unique<Executor>(executorParts(kernels))) {
   sessions.reserve(account.sessions);
 }
 
@@ -118,14 +117,30 @@ Engine::load(const Model &model, const EngineOptions &options, const MemoryAccou
   };
   MOERT_RETURN_IF_ERROR(parts.weights.load(model, parts.experts->reads(), hear));
   auto impl = std::make_unique<Impl>(model, options, account, *kernels, std::move(parts));
+  if (options.device)
+    MOERT_RETURN_IF_ERROR(impl->moveToDevice());
   MOERT_RETURN_IF_ERROR(impl->startCache(
       [&](uint64_t done) { hear(artifact.residentBytes + std::min(done, startBytes)); }));
   hear(artifact.residentBytes + startBytes); // Some experts of the start may not fit.
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
 
+Status Engine::Impl::moveToDevice() {
+  const Result<MemoryAccount> taken = options.device->account(model, options, account);
+  if (!taken.isOk())
+    return options.isDeviceOptional ? Status() : taken.status();
+  MOERT_ASSIGN_OR_RETURN(
+      std::unique_ptr<BackendExecutor> made,
+      options.device->createExecutor(executorParts(executor->kernels()), *taken, step));
+  onDevice = made.get();
+  executor = std::move(made);
+  return {};
+}
+
 Status Engine::Impl::startCache(const std::function<void(uint64_t done)> &progress) {
   MOERT_RETURN_IF_ERROR(experts->start(plan(), progress));
+  if (onDevice)
+    MOERT_RETURN_IF_ERROR(onDevice->restart());
   if (options.decodesInBatches && account.sessions == 1 && misses &&
       misses->rule().changesDecoding() && isByLayers(plan()) &&
       !experts->cache().state().hasCopies())
@@ -144,7 +159,7 @@ const Model &Engine::model() const {
   return impl->model;
 }
 const KernelTable &Engine::kernels() const {
-  return impl->executor.kernels();
+  return impl->executor->kernels();
 }
 const std::string &Engine::ioDescription() const {
   return impl->experts->reads().describe();

@@ -29,6 +29,7 @@
 namespace moert {
 
 class ArtifactFile;
+class DeviceBackend;
 
 /// Owned by its opener; must outlive its engines. Immutable: any number of threads and engines may
 /// use it at once.
@@ -77,6 +78,12 @@ struct EngineOptions {
   std::optional<uint32_t> plan;
   /// The name of a preset, or of a single plan.
   std::optional<std::string> preset;
+  /// Computes in the processor's place; null: the processor does.
+  const DeviceBackend *device = nullptr;
+  /// Budget of the device's memory; absent: what was free when it was opened.
+  std::optional<BudgetSize> deviceMemory;
+  /// Where the device refuses the model or the budget, the processor computes.
+  bool isDeviceOptional = false;
   /// Makes the queue that the engine reads experts with; absent: createReadQueue(), whose memory is
   /// what the account has.
   ReadQueueMaker readQueue;

@@ -173,6 +173,8 @@ const MemoryAccount &Engine::account() const {
 Status Engine::Impl::changeBudget(const BudgetSize &budget) {
   if (isStepping)
     return failed("a budget within a step: an observer must not call the engine");
+  if (onDevice)
+    return invalidInput("a budget for an engine on a device, whose memory is divided at loading");
   if (misses && misses->decoded())
     return failed("a budget for an engine that decodes in batches, whose cache is the plan's");
   EngineOptions wished = options;

@@ -1,6 +1,7 @@
 // The parts of an engine, and what is fixed once it is loaded.
 #pragma once
 
+#include "runtime/engine/DeviceBackend.h"
 #include "runtime/engine/Engine.h"
 #include "runtime/engine/Executor.h"
 #include "runtime/memory/EngineMemory.h"
@@ -38,6 +39,9 @@ struct Engine::Impl : EngineParts {
   Status takeAccount(const MemoryAccount &next);
   Status changeBudget(const BudgetSize &budget);
 
+  /// Computes on the device of the options from now on.
+  Status moveToDevice();
+
   Result<std::unique_ptr<Session>> createSession(uint32_t capacity, Populate populate);
   /// The checks of step() on one session, in a batch of any size.
   Status checkTokens(const SessionTokens &tokens) const;
@@ -51,13 +55,18 @@ struct Engine::Impl : EngineParts {
   /// Null: it is not one of this engine, or has ended. A foreign session is only compared by
   /// address: it may have been destroyed.
   SequenceSession *find(const Session *session) const;
+  ExecutorParts executorParts(const KernelTable &kernels) {
+    return {artifact(), kernels,      *threads,          weights,
+            *experts,   misses.get(), importances.get(), decode};
+  }
 
   const Model &model;
   const EngineOptions options;
   const Program *const decode, *const prefill, *const classify; // Null: the model has none.
   MemoryAccount account;
   Ledger sequences; // What `memory` has for sessions.
-  Executor executor;
+  std::unique_ptr<Executor> executor;
+  BackendExecutor *onDevice = nullptr;     // The executor, if it is that of a device.
   std::vector<SequenceSession *> sessions; // All existing ones; capacity account.sessions.
   bool isStepping = false;
 };

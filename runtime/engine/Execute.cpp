@@ -17,10 +17,10 @@
 namespace moert {
 
 Executor::Executor(const ExecutorParts &executorParts)
-    : parts(executorParts), probabilities(roundUp(mostExpertsOf(parts.artifact), 16)),
-      listed(probabilities.size()), ngrams(parts.artifact.stateSlots.size()),
-      places(mostExpertsOf(parts.artifact)), isLimited(parts.artifact.moeLayers.size()),
-      grouping(mostExpertsOf(parts.artifact)),
+    : parts(executorParts), grouping(mostExpertsOf(parts.artifact)),
+      probabilities(roundUp(mostExpertsOf(parts.artifact), 16)), listed(probabilities.size()),
+      ngrams(parts.artifact.stateSlots.size()), places(mostExpertsOf(parts.artifact)),
+      isLimited(parts.artifact.moeLayers.size()),
       prefetchProbabilities(mostExpertsOf(parts.artifact)) {
   for (const Program &program : parts.artifact.programs)
     for (const Instruction &instruction : program.instructions)
@@ -104,7 +104,7 @@ void Executor::execute(Step &step, const QuantizeInstruction &quantize) {
   });
 }
 
-void Executor::executeLinears(Step &step, std::span<const LinearInstruction> linears) {
+Status Executor::executeLinears(Step &step, std::span<const LinearInstruction> linears) {
   std::array<Product, kMostTogether> products;
   for (size_t i = 0; i < linears.size(); ++i) {
     const Rows dst = step.buffer(linears[i].dst);
@@ -122,6 +122,7 @@ void Executor::executeLinears(Step &step, std::span<const LinearInstruction> lin
                           parts.weights.weight(linear.weight).shape.rows, dst.floats(),
                           dst.stride());
   }
+  return {};
 }
 
 void Executor::execute(Step &step, const LinearHeadsInstruction &linear) {
@@ -207,7 +208,8 @@ void Executor::execute(Step &step, const GateRowsInstruction &gate) {
                            width / heads, dst.floats(row));
 }
 
-void Executor::execute(Step &step, const RouteInstruction &route) {
+Status Executor::execute(Step &step, const RouteInstruction &route) {
+  MOERT_RETURN_IF_ERROR(bringToHost(step, route.scores));
   const uint32_t topK = step.bufferInfo(route.experts).width;
   const Router router = routerOf(route);
   ImportanceMeter *const measuring = meter();
@@ -234,6 +236,14 @@ void Executor::execute(Step &step, const RouteInstruction &route) {
   }
   rememberChosen(step, route);
   step.routed = &route;
+  return {};
+}
+
+Status Executor::multiplyHead(Step &step, const HeadInstruction &head, uint32_t firstRow,
+                              uint32_t count) {
+  multiply(step, parts.weights.weight(head.weight), head.src, firstRow, count, step.logitsRow(0),
+           step.logitsStride);
+  return {};
 }
 
 std::span<const float> Executor::listedExperts(const Step &step, const MaskExpertsInstruction &mask,
@@ -300,8 +310,7 @@ void Executor::execute(Step &step, const CapacityInstruction &limit) {
 
 // Runs of consecutive rows whose logits are requested, at most the step's rows of logits at a time.
 Status Executor::execute(Step &step, const HeadInstruction &head) {
-  const WeightView &w = parts.weights.weight(head.weight);
-  const uint32_t vocabulary = w.shape.rows;
+  const uint32_t vocabulary = parts.weights.weight(head.weight).shape.rows;
   for (uint32_t row = 0; row < step.rows();) {
     uint32_t count = 0;
     while (row + count < step.rows() && count < step.shape().logitsRows &&
@@ -311,8 +320,8 @@ Status Executor::execute(Step &step, const HeadInstruction &head) {
       ++row;
       continue;
     }
+    MOERT_RETURN_IF_ERROR(multiplyHead(step, head, row, count));
     float *y = step.logitsRow(0);
-    multiply(step, w, head.src, row, count, y, step.logitsStride);
     if (head.bias != kNone)
       parts.kernels.addBias(y, step.logitsStride, vector(head.bias), count, vocabulary, y,
                             step.logitsStride);
@@ -341,12 +350,13 @@ Status Executor::submit(Step &step, std::span<const Instruction> joined,
       std::array<LinearInstruction, kMostTogether> linears{};
       for (size_t i = 0; i < joined.size(); ++i)
         linears[i] = std::get<LinearInstruction>(joined[i]);
-      executeLinears(step, std::span(linears).first(joined.size()));
+      status = executeLinears(step, std::span(linears).first(joined.size()));
     } else if constexpr (std::is_same_v<Kind, PredictInstruction>) {
-      executePredicts(step, joined);
+      status = executePredicts(step, joined);
     } else if constexpr (std::is_same_v<Kind, ExpertsInstruction>) {
       status = executeExperts(step, instruction, layerProfile);
-    } else if constexpr (std::is_same_v<Kind, HeadInstruction>) {
+    } else if constexpr (std::is_same_v<Kind, HeadInstruction> ||
+                         std::is_same_v<Kind, RouteInstruction>) {
       status = execute(step, instruction);
     } else {
       execute(step, instruction);
@@ -400,6 +410,7 @@ Status Executor::run(Step &step) {
   CacheTime before = cacheTime();
   size_t timed = 0; // The first instruction whose time is not counted yet.
   const ReadTimes readsBefore = cache.readTimes();
+  MOERT_RETURN_IF_ERROR(beginStep(step));
   for (size_t i = 0, end = 0; i < instructions.size(); i = end) {
     for (end = i + 1; end < instructions.size() && isJoined(instructions[end]);)
       ++end;
@@ -433,7 +444,7 @@ Status Executor::run(Step &step) {
   const ReadTimes &reads = cache.readTimes();
   step.reads = {reads.reads - readsBefore.reads, reads.busyNs - readsBefore.busyNs,
                 reads.underWayNs - readsBefore.underWayNs};
-  return {};
+  return endStep(step);
 }
 
 } // namespace moert

@@ -276,6 +276,23 @@ Status Executor::computeDemanded(Step &step, const ExpertsInstruction &instructi
   return compute();
 }
 
+void Executor::countPass(LayerProfile &layerProfile) const {
+  const ExpertCache &cache = parts.experts.cache();
+  layerProfile.bytesRead += cache.passCounts().bytesRead;
+  const CacheCounts &counts =
+      parts.misses && parts.misses->decoded() ? parts.misses->rowCounts() : cache.passCounts();
+  layerProfile.hits += static_cast<uint32_t>(counts.hits);
+  layerProfile.misses += static_cast<uint32_t>(counts.misses);
+  layerProfile.lowHits += static_cast<uint32_t>(counts.lowHits);
+  layerProfile.lowMisses += static_cast<uint32_t>(counts.lowMisses);
+  layerProfile.prefetchBytes += counts.prefetchBytes;
+  layerProfile.useful += static_cast<uint32_t>(counts.useful);
+  layerProfile.ready += static_cast<uint32_t>(counts.ready);
+  layerProfile.stalled += static_cast<uint32_t>(counts.stalled);
+  layerProfile.cancelled += static_cast<uint32_t>(counts.cancelled);
+  layerProfile.promoted += static_cast<uint32_t>(counts.promoted);
+}
+
 Status Executor::executeExperts(Step &step, const ExpertsInstruction &instruction,
                                 LayerProfile &layerProfile) {
   ExpertCache &cache = parts.experts.cache();
@@ -300,19 +317,7 @@ Status Executor::executeExperts(Step &step, const ExpertsInstruction &instructio
                                ranksOf(step, row, topK), hidden, dst.floats(row));
   }
 
-  layerProfile.bytesRead += cache.passCounts().bytesRead;
-  const CacheCounts &counts =
-      parts.misses && parts.misses->decoded() ? parts.misses->rowCounts() : cache.passCounts();
-  layerProfile.hits += static_cast<uint32_t>(counts.hits);
-  layerProfile.misses += static_cast<uint32_t>(counts.misses);
-  layerProfile.lowHits += static_cast<uint32_t>(counts.lowHits);
-  layerProfile.lowMisses += static_cast<uint32_t>(counts.lowMisses);
-  layerProfile.prefetchBytes += counts.prefetchBytes;
-  layerProfile.useful += static_cast<uint32_t>(counts.useful);
-  layerProfile.ready += static_cast<uint32_t>(counts.ready);
-  layerProfile.stalled += static_cast<uint32_t>(counts.stalled);
-  layerProfile.cancelled += static_cast<uint32_t>(counts.cancelled);
-  layerProfile.promoted += static_cast<uint32_t>(counts.promoted);
+  countPass(layerProfile);
   if (step.isLossy || step.lowersPrompt)
     parts.misses->addTo(layerProfile);
   return {};

@@ -38,9 +38,9 @@ void Executor::namePrefetch(Step &step, const PredictInstruction &predict) {
 }
 
 // A chunk of a prompt uses most experts of every layer: prefetching is for single tokens.
-void Executor::executePredicts(Step &step, std::span<const Instruction> predicts) {
+Status Executor::executePredicts(Step &step, std::span<const Instruction> predicts) {
   if (step.program != parts.predictingFrom)
-    return;
+    return {};
   /// The rule that the prediction is made for; null: none.
   auto plannedRule = [&](const PredictInstruction &predict) {
     const PrefetchRule *rule = parts.experts.prefetchRule(predict.moeLayer);
@@ -56,10 +56,13 @@ void Executor::executePredicts(Step &step, std::span<const Instruction> predicts
       gates[count++] = {predict.src, predict.scores, predict.weight, predict.bias};
   }
   if (count > 0)
-    executeLinears(step, std::span(gates).first(count));
+    MOERT_RETURN_IF_ERROR(executeLinears(step, std::span(gates).first(count)));
+  for (const LinearInstruction &gate : std::span(gates).first(count))
+    MOERT_RETURN_IF_ERROR(bringToHost(step, gate.dst));
   for (const Instruction &instruction : predicts)
     if (const auto &predict = std::get<PredictInstruction>(instruction); plannedRule(predict))
       namePrefetch(step, predict);
+  return {};
 }
 
 void Executor::rememberChosen(Step &step, const RouteInstruction &route) const {

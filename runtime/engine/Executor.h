@@ -49,11 +49,13 @@ struct ExecutorParts {
 class Executor {
 public:
   explicit Executor(const ExecutorParts &executorParts);
+  virtual ~Executor() = default;
 
   /// Executes the step's program. The step has begun (Step::begin).
   Status run(Step &step);
   /// Executes an instruction, or several that are joined, in one parallel run.
-  Status submit(Step &step, std::span<const Instruction> joined, LayerProfile &layerProfile);
+  virtual Status submit(Step &step, std::span<const Instruction> joined,
+                        LayerProfile &layerProfile);
 
   const KernelTable &kernels() const { return parts.kernels; }
   const float *vector(int32_t index) const { return parts.weights.vector(index); }
@@ -70,6 +72,29 @@ public:
   /// The same for rows of other memory; a group of 0: floats.
   void multiply(std::span<const Product> products, const Rows &rows, uint32_t width,
                 uint32_t group) const;
+
+protected:
+  // What a device executes in another way (DeviceExecutor.h).
+  /// Before the first and after the last instruction of a step.
+  virtual Status beginStep(Step &) { return {}; }
+  virtual Status endStep(Step &) { return {}; }
+  virtual Status executeLinears(Step &step, std::span<const LinearInstruction> linears);
+  /// Products that scores are computed from can be read afterwards.
+  virtual Status bringToHost(Step &, int32_t /*buffer*/) { return {}; }
+  /// Rows [firstRow, firstRow + count) of the head's product, in the step's rows of logits.
+  virtual Status multiplyHead(Step &step, const HeadInstruction &head, uint32_t firstRow,
+                              uint32_t count);
+  /// Starts reading the routed experts, so that reads overlap the instructions between this one and
+  /// the experts. `experts` is the buffer of their numbers.
+  virtual Status beginExperts(Step &step, uint32_t moeLayer, int32_t experts);
+  virtual Status executeExperts(Step &step, const ExpertsInstruction &experts,
+                                LayerProfile &layerProfile);
+  /// Adds what the cache counted in the layer pass that was closed last.
+  void countPass(LayerProfile &layerProfile) const;
+
+  const ExecutorParts parts;
+  Grouping grouping;           // Sized once, for the layer with the most experts.
+  bool areExpertsOpen = false; // Set while a layer's experts are being read.
 
 private:
   class ExpertTasks;
@@ -101,7 +126,7 @@ private:
   void execute(Step &step, const ScaleByPositionInstruction &scale);
   void execute(Step &step, const ScaleInputInstruction &scale);
   void execute(Step &step, const GateRowsInstruction &gate);
-  void execute(Step &step, const RouteInstruction &route);
+  Status execute(Step &step, const RouteInstruction &route);
   void execute(Step &step, const MaskExpertsInstruction &mask);
   std::span<const float> listedExperts(const Step &step, const MaskExpertsInstruction &mask,
                                        uint32_t row);
@@ -112,7 +137,6 @@ private:
   /// Gives the observer the choices of a row, which are final.
   void reportRoute(const Step &step, const RouteInstruction &route, uint32_t row) const;
   Status execute(Step &step, const HeadInstruction &head);
-  void executeLinears(Step &step, std::span<const LinearInstruction> linears);
   // ExecuteState.cpp
   void execute(Step &step, const GateInstruction &gate);
   void execute(Step &step, const ApplyInstruction &apply);
@@ -166,10 +190,6 @@ private:
   void execute(Step &step, const MergePatchesInstruction &merge);
   void execute(Step &step, const MeanRowsInstruction &mean);
   // ExecuteExperts.cpp
-  /// Starts reading the routed experts, so that reads overlap the instructions between this one and
-  /// the experts. `experts` is the buffer of their numbers.
-  Status beginExperts(Step &step, uint32_t moeLayer, int32_t experts);
-  Status executeExperts(Step &step, const ExpertsInstruction &experts, LayerProfile &layerProfile);
   Status computeDemanded(Step &step, const ExpertsInstruction &experts);
   /// Computes an expert for a batch that is decoded: each row with the slices that it would find in
   /// the cache. Orders the pairs by their slices.
@@ -190,22 +210,19 @@ private:
   }
   // ExecutePredict.cpp
   /// Executes predictions whose gates are stacked into one product.
-  void executePredicts(Step &step, std::span<const Instruction> predicts);
+  Status executePredicts(Step &step, std::span<const Instruction> predicts);
   /// Call after the product of its gate, if it has one.
   void namePrefetch(Step &step, const PredictInstruction &predict);
   /// Stores the choice of all rows, one after the other, for the activation-path table.
   void rememberChosen(Step &step, const RouteInstruction &route) const;
 
-  const ExecutorParts parts;
   // Sized once, for the layer with the most experts.
-  std::vector<float> probabilities;             // One row.
-  std::vector<float> listed;                    // A row of a mask's table.
-  std::vector<std::optional<NgramRows>> ngrams; // By state slot.
-  std::vector<uint32_t> places;                 // Taken of each expert's capacity.
-  std::vector<bool> isLimited;                  // MoE layers with a capacity.
-  Grouping grouping;
+  std::vector<float> probabilities;                  // One row.
+  std::vector<float> listed;                         // A row of a mask's table.
+  std::vector<std::optional<NgramRows>> ngrams;      // By state slot.
+  std::vector<uint32_t> places;                      // Taken of each expert's capacity.
+  std::vector<bool> isLimited;                       // MoE layers with a capacity.
   const MaskExpertsInstruction *masked = nullptr;    // Executed before the next route.
-  bool areExpertsOpen = false;                       // Set while a layer's experts are being read.
   std::vector<const RouteInstruction *> predicted;   // The routes of predictingFrom, by MoE layer.
   std::vector<uint32_t> prefetchProbabilities;       // Per expert of a layer, over all rows.
   std::vector<PrefetchCandidate> prefetchCandidates; // The same, most probable first.

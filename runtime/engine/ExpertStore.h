@@ -70,6 +70,7 @@ public:
   ReadQueue &reads() { return *queue; }
   const ReadQueue &reads() const { return *queue; }
   ExpertCache &cache() { return *expertCache; }
+  std::span<const std::byte> poolMemory() const { return pool.span(); }
   bool hasCache() const { return expertCache != nullptr; }
   /// The cache's number of a MoE layer.
   uint32_t cached(uint32_t moeLayer) const { return moeLayer - firstCachedLayer; }

@@ -81,6 +81,7 @@ SequenceSession::~SequenceSession() {
 void SequenceSession::forgetEngine() {
   listed = nullptr;
   memory.memory.leaveLedger();
+  memory.onDevice.reset(); // Its device ends with the engine.
 }
 
 void SequenceSession::reset() {

@@ -7,9 +7,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace moert {
+
+/// Memory of a device, which the host cannot access. Its destructor gives it back.
+class DeviceMemory {
+public:
+  virtual ~DeviceMemory() = default;
+  std::byte *data() const { return memory; }
+
+protected:
+  explicit DeviceMemory(std::byte *allocated = nullptr) : memory(allocated) {}
+  std::byte *memory;
+};
 
 /// The keys and values of a sequence, per slot a table of blocks of kKvBlockTokens tokens, and its
 /// state slots, all in one region that was allocated at once. A state slot's bytes count as zeros
@@ -20,6 +32,7 @@ struct SequenceMemory {
   };
 
   ReservedRegion memory;
+  std::unique_ptr<DeviceMemory> onDevice; // Where a device computes, what `memory` would have.
   uint32_t length = 0;
   uint32_t capacity = 0;   // Tokens that there is memory for.
   uint32_t mostTokens = 0; // At most the capacity; the rotation limits it too.

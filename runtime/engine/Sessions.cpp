@@ -86,8 +86,8 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
   step.isLossy = (isDecode || decoded) && !hasPrompt && misses && misses->rule().changesDecoding();
   // Beside other sequences, which it must not change, a prompt is computed exactly.
   step.lowersPrompt = hasPrompt && parts.size() == 1 && misses && misses->rule().changesPrompts();
-  step.begin(executor.kernels());
-  return executor.run(step);
+  step.begin(executor->kernels());
+  return executor->run(step);
 }
 
 template <typename Execute>
@@ -198,9 +198,13 @@ Result<std::unique_ptr<Session>> Engine::Impl::createSession(uint32_t capacity, 
                         ", expected at most ", account.sessionTokens,
                         " together; raise EngineOptions::sessionTokens");
   const uint64_t bytes = kvBytesOf(artifact(), capacity) + placeStates(artifact(), false).bytes;
-  MOERT_ASSIGN_OR_RETURN(ReservedRegion region,
-                         ReservedRegion::create(sequences, "a session", bytes, populate));
+  MOERT_ASSIGN_OR_RETURN(
+      ReservedRegion region,
+      ReservedRegion::create(sequences, "a session", bytes, onDevice ? Populate::kNo : populate));
   SequenceMemory sequence = SequenceMemory::create(artifact(), std::move(region), capacity, false);
+  if (onDevice) {
+    MOERT_ASSIGN_OR_RETURN(sequence.onDevice, onDevice->allocateSequence(capacity));
+  }
   // Memory comes in blocks: a sequence must not grow past what its rotation is for.
   for (const Rope &rope : artifact().ropes)
     if (options.contextTokens <= rope.originalPositions)
@@ -237,6 +241,8 @@ Status Engine::copyPrefix(Session &from, Session &to, uint32_t tokens) {
                         " tokens of a sequence with recurrent states, "
                         "expected all ",
                         from.length());
+  if (impl->onDevice)
+    return impl->onDevice->copyPrefix(source->memory, target->memory, tokens);
   target->memory.copyPrefix(impl->artifact(), source->memory, tokens);
   return {};
 }

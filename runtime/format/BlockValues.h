@@ -48,9 +48,12 @@ template <typename B> constexpr uint32_t code2(B codes, uint32_t i) {
   return codes[i / 128 * 32 + i % 32] >> 2 * (i % 128 / 32) & 3u;
 }
 
-/// The levels of iq4_nl and iq4_xs.
-constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                   1,    13,   25,  38,  53,  69,  89,  113};
+/// The level of a code of iq4_nl and iq4_xs.
+constexpr int8_t iq4Level(uint32_t code) {
+  constexpr int8_t kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
+  return kLevels[code];
+}
 
 template <typename B> constexpr float q4x0(B b, uint32_t i) {
   return half(b) * real(code4(b + 2, i) - 8);
@@ -112,13 +115,13 @@ template <typename B> constexpr float q6K(B b, uint32_t i) {
 }
 
 template <typename B> constexpr float iq4Nl(B b, uint32_t i) {
-  return half(b) * static_cast<float>(kIq4Levels[code4(b + 2, i)]);
+  return half(b) * static_cast<float>(iq4Level(code4(b + 2, i)));
 }
 
 template <typename B> constexpr float iq4Xs(B b, uint32_t i) {
   const uint32_t g = i / 32;
   const uint32_t scale = nibble(b[4 + g / 2], g % 2) + 16 * (u16(b + 2) >> 2 * g & 3u) - 32;
-  return half(b) * real(scale) * static_cast<float>(kIq4Levels[code4(b + 8 + 16 * g, i % 32)]);
+  return half(b) * real(scale) * static_cast<float>(iq4Level(code4(b + 8 + 16 * g, i % 32)));
 }
 
 /// The kind has blocks.

@@ -2,6 +2,8 @@
 
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
+#include "runtime/engine/DeviceBackend.h"
+#include "tools/console/OutputStream.h"
 
 #include <CLI/CLI.hpp>
 
@@ -24,7 +26,7 @@ static std::optional<uint32_t> parseCount(const std::string &text, uint32_t mini
 CLI::Option *addCount(CLI::App &command, const std::string &names, uint32_t minimum,
                       uint32_t maximum, std::function<void(uint32_t)> set,
                       const std::string &description) {
-  auto take = [=](const std::string &text) {
+  auto take = [=, set = std::move(set)](const std::string &text) {
     const std::optional<uint32_t> value = parseCount(text, minimum, maximum);
     if (!value)
       throw CLI::ValidationError(
@@ -36,7 +38,7 @@ CLI::Option *addCount(CLI::App &command, const std::string &names, uint32_t mini
 
 CLI::Option *addTokens(CLI::App &command, uint32_t minimum, std::function<void(uint32_t)> set,
                        const std::string &description) {
-  auto take = [=](const std::string &text) {
+  auto take = [=, set = std::move(set)](const std::string &text) {
     const std::optional<uint32_t> value = parseCount(text, minimum, kMostTokens);
     if (!value && text != "-1")
       throw CLI::ValidationError("-n", strCat("'", text, "', expected a whole number from ",
@@ -131,6 +133,51 @@ static void addNamedChoices(CLI::App &command, EngineFlags &flags) {
       ->type_name("NAME");
 }
 
+/// "cuda:1" is 1, "auto" and "cuda" are the first one.
+static std::optional<uint32_t> parseDevice(const std::string &text) {
+  if (text == "auto" || text == "cuda")
+    return 0;
+  constexpr std::string_view kPrefix = "cuda:";
+  return text.starts_with(kPrefix) ? parseCount(text.substr(kPrefix.size()), 0, INT32_MAX)
+                                   : std::nullopt;
+}
+
+static void addDevice(CLI::App &command, EngineFlags &flags) {
+  auto take = [&flags](const std::string &text) {
+    flags.device = nullptr;
+    flags.isDeviceOptional = text == "auto";
+    if (text == "cpu")
+      return;
+    const std::optional<uint32_t> number = parseDevice(text);
+    if (!number)
+      throw CLI::ValidationError("--device", "'" + text + "', expected cpu, auto or cuda:N");
+    Result<DeviceBackend *> opened = openCudaDevice(*number);
+    if (opened.isOk())
+      flags.device = *opened;
+    else if (flags.isDeviceOptional)
+      printError(strCat("the processor computes: ", opened.status().message()));
+    else
+      throw CLI::ValidationError("--device", opened.status().message());
+  };
+  auto takeMemory = [&flags](const std::string &text) {
+    const Result<Size> size = parseSize(text);
+    if (!size.isOk())
+      throw CLI::ValidationError("--device-memory", size.status().message());
+    flags.deviceMemory = BudgetSize{size->bytes, size->fraction};
+  };
+  command
+      .add_option_function<std::string>(
+          "--device", take,
+          "Where the model is computed: cpu; cuda:N, a GPU; or auto, the first GPU, or else the "
+          "processor. The results are the same (default: cpu)")
+      ->type_name("NAME");
+  command
+      .add_option_function<std::string>(
+          "--device-memory", takeMemory,
+          "Memory limit on the device, as of --memory (default: what is free there)")
+      ->type_name("SIZE");
+}
+
 static void addNotices(CLI::App &command, NoticeFlags &notices) {
   CLI::Option *verbose = command.add_flag(
       "-v,--verbose", notices.isVerbose,
@@ -147,6 +194,7 @@ static void addNotices(CLI::App &command, NoticeFlags &notices) {
 
 void addEngineFlags(CLI::App &command, EngineFlags &flags, FollowMemory follow) {
   addMemory(command, flags, follow);
+  addDevice(command, flags);
   command
       .add_option(
           "--preset", flags.preset,
@@ -166,8 +214,8 @@ void addEngineFlags(CLI::App &command, EngineFlags &flags, FollowMemory follow) 
   command.add_flag("--exact", flags.isExact,
                    "Wait for every expert that is missing, even if the plan has a miss rule, which "
                    "would lose accuracy");
-  for (const char *name :
-       {"--memory", "--preset", "--threads", "--io", "--isa", "--prefill-chunk", "--exact"})
+  for (const char *name : {"--memory", "--device", "--device-memory", "--preset", "--threads",
+                           "--io", "--isa", "--prefill-chunk", "--exact"})
     command.get_option(name)->group("Memory and speed");
   addNotices(command, flags.notices);
 }
@@ -183,6 +231,9 @@ EngineOptions engineOptionsOf(const EngineFlags &flags) {
   options.prefillChunk = flags.prefillChunk;
   options.preset = flags.preset;
   options.isExact = flags.isExact;
+  options.device = flags.device;
+  options.deviceMemory = flags.deviceMemory;
+  options.isDeviceOptional = flags.isDeviceOptional;
   return options;
 }
 

@@ -33,19 +33,22 @@ struct EngineFlags {
   std::optional<uint32_t> prefillChunk;
   std::optional<std::string> preset;
   bool isExact = false;
+  const DeviceBackend *device = nullptr; // Null: the processor.
+  bool isDeviceOptional = false;         // --device auto.
+  std::optional<BudgetSize> deviceMemory;
   NoticeFlags notices;
 };
 
 /// Whether --memory takes `follow`: of commands that may change the budget between steps.
 enum class FollowMemory { kRefused, kOffered };
 
-/// Adds --memory, --preset, --threads, --io, --isa, --prefill-chunk, --exact, and --verbose,
-/// --quiet, --memory-table.
+/// Adds --memory, --device, --device-memory, --preset, --threads, --io, --isa, --prefill-chunk,
+/// --exact, and --verbose, --quiet, --memory-table.
 void addEngineFlags(CLI::App &command, EngineFlags &flags,
                     FollowMemory follow = FollowMemory::kRefused);
 
-/// Engine options from the flags; the command sets context, rows and extra bytes. A budget that
-/// follows begins with what memorySignals() gives.
+/// Engine options from the flags; the command sets context, rows
+/// and extra bytes. A budget that follows begins with what memorySignals() gives.
 EngineOptions engineOptionsOf(const EngineFlags &flags);
 
 /// Adds an option with a whole number in [minimum, maximum]; any other value is refused, and the

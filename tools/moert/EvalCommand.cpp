@@ -179,6 +179,7 @@ Status evaluate(const EvalOptions &options) {
   engine.extraBytes = set.memoryBytes(referenceModel != nullptr, wholeTokensOf(*model, engine)) +
                       (recorded ? recorded->memoryBytes() : 0);
   referenceEngine.sharesProcess = true;
+  referenceEngine.device = nullptr; // The device has memory for one; the bits are the same.
   if (referenceModel)
     MOERT_RETURN_IF_ERROR(setBudgets(options, *model, engine, *referenceModel, referenceEngine));
   MOERT_ASSIGN_OR_RETURN(Source artifact,

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
+#include "runtime/engine/DeviceBackend.h"
 #include "runtime/engine/Footprint.h"
 #include "tools/console/OutputStream.h"
 #include "tools/console/ProgressLine.h"
@@ -81,6 +82,17 @@ Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions 
   loaded.account = std::move(account).value();
   if (notices.showsMemory())
     writeError(accountText(loaded.account, words.title, terminalColumns(STDERR_FILENO)));
+  if (options.device) {
+    const Result<MemoryAccount> onDevice =
+        options.device->account(*loaded.model, options, loaded.account);
+    if (onDevice.isOk() && notices.showsMemory())
+      writeError(accountText(*onDevice, strCat("memory of ", options.device->name()),
+                             terminalColumns(STDERR_FILENO)));
+    if (!onDevice.isOk() && !options.isDeviceOptional)
+      return onDevice.status();
+    if (!onDevice.isOk() && !notices.isQuiet)
+      printError(strCat("the processor computes: ", onDevice.status().message()));
+  }
   if (notices.isVerbose && loaded.account.threads < options.threads)
     printError(strCat(loaded.account.threads, " of ", options.threads,
                       " threads are used: the budget has no memory for more"));

@@ -5,6 +5,7 @@
 #include "runtime/format/BlockValues.h"
 #include "runtime/format/WeightLayout.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -151,7 +152,13 @@ void decodeQ6K(const std::byte *block, uint32_t part, float *out) {
 }
 
 inline PanelBytes iq4Levels() {
-  return loadBytes(reinterpret_cast<const std::byte *>(blocks::kIq4Levels));
+  static constexpr auto kLevels = [] {
+    std::array<int8_t, 16> levels = {};
+    for (uint32_t code = 0; code < levels.size(); ++code)
+      levels[code] = blocks::iq4Level(code);
+    return levels;
+  }();
+  return loadBytes(reinterpret_cast<const std::byte *>(kLevels.data()));
 }
 
 void decodeIq4Nl(const std::byte *block, uint32_t, float *out) {

@@ -6,6 +6,7 @@
 #include "runtime/base/CheckedMath.h"
 #include "runtime/exec/Kernels.h"
 #include "runtime/format/BlockValues.h"
+#include "tests/unit/kernels/DeviceTable.h"
 
 #include <doctest/doctest.h>
 
@@ -434,6 +435,7 @@ struct QuantizedBatch {
 
 /// Calls check with every version but the reference; reports those that the processor lacks.
 inline void forEachVersion(const std::function<void(const KernelTable &)> &check) {
+  check(deviceKernels());
   for (Isa isa : builtIsas().subspan(1)) {
     auto table = kernelsFor(isa);
     if (!table.isOk()) {
