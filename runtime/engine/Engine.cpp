@@ -11,19 +11,15 @@
 
 namespace moert {
 
-static const Program &programOf(const Artifact &artifact, std::string_view name) {
-  return *std::find_if(artifact.programs.begin(), artifact.programs.end(),
-                       [&](const Program &program) { return program.name == name; });
-}
-
 Engine::Impl::Impl(const Model &loadedModel, const EngineOptions &engineOptions,
                    const MemoryAccount &memoryAccount, const KernelTable &kernels,
                    EngineParts parts)
     : EngineParts(std::move(parts)), model(loadedModel), options(engineOptions),
-      decode(programOf(artifact(), "decode")), prefill(programOf(artifact(), "prefill")),
-      account(memoryAccount), sequences(memory.keysAndValues.bytes() + memory.states.bytes()),
+      decode(findProgram(artifact().programs, programs::kDecode)),
+      prefill(findProgram(artifact().programs, programs::kPrefill)), account(memoryAccount),
+      sequences(memory.keysAndValues.bytes() + memory.states.bytes()),
       executor({artifact(), kernels, *threads, weights, *experts, misses.get(), importances.get(),
-                &decode}) {
+                decode}) {
   sessions.reserve(account.sessions);
 }
 
@@ -111,8 +107,7 @@ Engine::load(const Model &model, const EngineOptions &options, const MemoryAccou
     parts.misses->setRule(plan.miss);
   }
   if (weighsWithAny(artifact.plans)) {
-    parts.importances = std::make_unique<ImportanceMeter>(artifact, programOf(artifact, "decode"),
-                                                          programOf(artifact, "prefill"));
+    parts.importances = std::make_unique<ImportanceMeter>(artifact);
     parts.importances->takePlan(plan);
   }
   const uint64_t startBytes = startBytesOf(artifact, plan, account.poolPages);

@@ -49,7 +49,7 @@ struct Engine::Impl : EngineParts {
 
   const Model &model;
   const EngineOptions options;
-  const Program &decode, &prefill;
+  const Program *const decode, *const prefill; // Null: the model has none.
   MemoryAccount account;
   Ledger sequences; // What `memory` has for sessions.
   Executor executor;

@@ -20,7 +20,7 @@ Executor::Executor(const ExecutorParts &executorParts)
       grouping(mostExpertsOf(parts.artifact)),
       prefetchProbabilities(mostExpertsOf(parts.artifact)) {
   if (parts.predictingFrom)
-    predicted = routesOf(*parts.predictingFrom);
+    predicted = routesOf(parts.artifact, *parts.predictingFrom);
   prefetchCandidates.reserve(prefetchProbabilities.size());
   prefetchSlices.reserve(prefetchProbabilities.size());
 }

@@ -9,18 +9,18 @@
 
 namespace moert {
 
-std::vector<const RouteInstruction *> routesOf(const Program &program) {
-  std::vector<const RouteInstruction *> routes;
+std::vector<const RouteInstruction *> routesOf(const Artifact &artifact, const Program &program) {
+  std::vector<const RouteInstruction *> routes(artifact.moeLayers.size());
   for (const Instruction &instruction : program.instructions)
     if (const auto *route = std::get_if<RouteInstruction>(&instruction))
-      routes.push_back(route);
+      routes[route->moeLayer] = route;
   return routes;
 }
 
-ImportanceMeter::ImportanceMeter(const Artifact &artifact, const Program &decode,
-                                 const Program &prefill)
-    : decodeProgram(decode), decodeRoutes(routesOf(decode)), prefillRoutes(routesOf(prefill)),
-      sums(mostExpertsOf(artifact)) {}
+ImportanceMeter::ImportanceMeter(const Artifact &artifact) : sums(mostExpertsOf(artifact)) {
+  for (const Program &program : artifact.programs)
+    routes.emplace_back(&program, routesOf(artifact, program));
+}
 
 void ImportanceMeter::takePlan(const Plan &plan) {
   measures = needs(plan.rules.eviction, ScoreData::kExchanges);
@@ -43,9 +43,12 @@ static float lengthOf(std::span<const float> row) {
 }
 
 void ImportanceMeter::measureRouterInput(Step &step, const LinearInstruction &linear) const {
-  const auto &all = step.program == &decodeProgram ? decodeRoutes : prefillRoutes;
-  const size_t next = step.routed ? step.routed->moeLayer + 1u : 0;
-  if (next >= all.size() || linear.dst != all[next]->scores ||
+  const auto own = std::find_if(routes.begin(), routes.end(),
+                                [&](const auto &of) { return of.first == step.program; });
+  const auto next =
+      std::find_if(own->second.begin() + (step.routed ? step.routed->moeLayer + 1 : 0),
+                   own->second.end(), [](const auto *route) { return route; });
+  if (next == own->second.end() || linear.dst != (*next)->scores ||
       step.bufferInfo(linear.src).kind != BufferKind::kF32)
     return;
   const Rows src = step.buffer(linear.src);

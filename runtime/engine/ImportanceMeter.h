@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace moert {
@@ -15,7 +16,7 @@ namespace moert {
 /// Borrows the norms of the plan in use. Sized once, for the layer with the most experts.
 class ImportanceMeter {
 public:
-  ImportanceMeter(const Artifact &artifact, const Program &decode, const Program &prefill);
+  explicit ImportanceMeter(const Artifact &artifact);
 
   /// Follows a plan's eviction; nothing is measured where it is not by importance.
   void takePlan(const Plan &plan);
@@ -34,15 +35,13 @@ public:
   }
 
 private:
-  const Program &decodeProgram;
-  /// The routes of each program, by MoE layer.
-  std::vector<const RouteInstruction *> decodeRoutes, prefillRoutes;
+  std::vector<std::pair<const Program *, std::vector<const RouteInstruction *>>> routes;
   bool measures = false;
   std::span<const std::vector<uint32_t>> expertNorms; // The plan's, per MoE layer.
   std::vector<uint64_t> sums;
 };
 
-/// The routes of a program, which are in the order of the layers.
-std::vector<const RouteInstruction *> routesOf(const Program &program);
+/// The routes of a program by MoE layer; null for layers that it does not route.
+std::vector<const RouteInstruction *> routesOf(const Artifact &artifact, const Program &program);
 
 } // namespace moert

@@ -40,6 +40,8 @@ Status Engine::Impl::checkTokens(const SessionTokens &tokens) const {
 }
 
 Status Engine::Impl::checkBatch(std::span<const SessionTokens> parts) const {
+  if (!decode)
+    return invalidInput("a step of a model without the program 'decode'");
   uint64_t count = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     MOERT_RETURN_IF_ERROR(checkTokens(parts[i]));
@@ -80,7 +82,7 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
       step.batch.push_back({session, position++, part.tokens[i], wantsLogits});
     }
   }
-  step.program = isDecode ? &decode : &prefill;
+  step.program = isDecode ? decode : prefill;
   step.isLossy = (isDecode || decoded) && !hasPrompt && misses && misses->rule().changesDecoding();
   // Beside other sequences, which it must not change, a prompt is computed exactly.
   step.lowersPrompt = hasPrompt && parts.size() == 1 && misses && misses->rule().changesPrompts();

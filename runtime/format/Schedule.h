@@ -1,6 +1,6 @@
 // The schedule: a straight list of instructions for one step of a batch of tokens. The compiler's
 // last pass produces it, the artifact carries it, the engine executes it; nothing else determines
-// what the model computes. A model is a list of named programs ("decode", "prefill").
+// what the model computes. A model is a list of named programs.
 //
 // Memory. A program's buffers live in one arena. Everything is counted per token: with a batch of
 // at most T tokens, buffer b occupies [offset * T, (offset + bytesPerToken) * T) of the arena, row
@@ -14,7 +14,9 @@
 #include "runtime/format/Instruction.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moert {
@@ -47,13 +49,26 @@ constexpr uint64_t kBufferAlignment = 64;
 /// bytes.
 uint64_t bufferBytesPerToken(BufferKind kind, uint32_t width, uint32_t group);
 
+/// The functions that a model consists of: "decode" and "prefill" of a decoder, in any order, with
+/// "encode" if it attends to the output of an encoder; or "classify" alone.
+namespace programs {
+constexpr std::string_view kDecode = "decode";     // A step of one token per sequence, to logits.
+constexpr std::string_view kPrefill = "prefill";   // A chunk of a prompt, to logits.
+constexpr std::string_view kEncode = "encode";     // The whole input, to the keys and values that
+                                                   // the decoder attends to. Has no head.
+constexpr std::string_view kClassify = "classify"; // The whole input, to the logits of classes.
+} // namespace programs
+
 struct Program {
-  std::string name; // "decode" or "prefill"
+  std::string name; // One of `programs`.
   uint64_t arenaBytesPerToken = 0;
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
   std::vector<int32_t> layers; // Parallel to instructions: the model's layer, kNone outside any.
   friend bool operator==(const Program &, const Program &) = default;
 };
+
+/// The program of that name; null: the model has none.
+const Program *findProgram(std::span<const Program> all, std::string_view name);
 
 } // namespace moert

@@ -150,23 +150,34 @@ static Status checkSlotsAndRopes(const Artifact &artifact) {
   return {};
 }
 
+static Status checkProgramNames(const std::vector<Program> &all) {
+  constexpr std::string_view kKnown[] = {programs::kDecode, programs::kPrefill, programs::kEncode,
+                                         programs::kClassify};
+  constexpr const char *kExpected =
+      "'decode' and 'prefill', with or without 'encode', or 'classify'";
+  std::string found;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::string &name = all[i].name;
+    if (std::find(std::begin(kKnown), std::end(kKnown), name) == std::end(kKnown))
+      return checkText(name, "a program's name").isOk()
+                 ? invalidInput("unknown program '", name, "', this reads ", kExpected)
+                 : invalidInput("unknown program, this reads ", kExpected);
+    if (findProgram(std::span(all).first(i), name))
+      return invalidInput("two programs have the name '", name, "'");
+    found += strCat(i == 0 ? "'" : ", '", name, "'");
+  }
+  const auto has = [&all](std::string_view name) { return findProgram(all, name) != nullptr; };
+  const bool decodes = has(programs::kDecode) && has(programs::kPrefill);
+  if (has(programs::kClassify) ? all.size() != 1 : !decodes)
+    return invalidInput("programs ", kExpected, " expected, found ", all.empty() ? "none" : found);
+  return {};
+}
+
 static Status checkPrograms(const Artifact &artifact) {
-  for (size_t i = 0; i < artifact.programs.size(); ++i) {
-    const Program &program = artifact.programs[i];
-    if (program.name != "decode" && program.name != "prefill")
-      return checkText(program.name, "a program's name").isOk()
-                 ? invalidInput("unknown program '", program.name,
-                                "', this reads 'decode' and 'prefill'")
-                 : invalidInput("unknown program, this reads 'decode' and 'prefill'");
-    for (size_t j = 0; j < i; ++j)
-      if (artifact.programs[j].name == program.name)
-        return invalidInput("two programs have the name '", program.name, "'");
+  MOERT_RETURN_IF_ERROR(checkProgramNames(artifact.programs));
+  for (const Program &program : artifact.programs)
     MOERT_RETURN_IF_ERROR(
         validateProgram(artifact, program).withContext(strCat("program ", program.name)));
-  }
-  if (artifact.programs.size() != 2)
-    return invalidInput("programs 'decode' and 'prefill' expected, found ",
-                        artifact.programs.size());
   return {};
 }
 

@@ -18,11 +18,16 @@ class OrderCheck {
 public:
   OrderCheck(const Artifact &whole, const Program &checked)
       : artifact(whole), program(checked), check(whole, checked),
-        isSlotStored(whole.kvSlots.size()), isStateUpdated(whole.stateSlots.size()) {}
+        encodes(checked.name == programs::kEncode), isSlotStored(whole.kvSlots.size()),
+        isStateUpdated(whole.stateSlots.size()) {
+    if (const Program *before = findProgram(whole.programs, programs::kEncode); before && !encodes)
+      follow(*before);
+  }
 
   Status run();
 
 private:
+  void follow(const Program &encode);
   Status checkSizes() const;
   Status checkAt(size_t index);
   Status checkEnd() const;
@@ -54,7 +59,9 @@ private:
   const Artifact &artifact;
   const Program &program;
   ProgramCheck check;
+  const bool encodes;
   size_t at = 0, firstJoined = 0; // The instruction, and the first of those joined with it.
+  uint32_t firstRouted = 0;       // MoE layer.
   std::vector<bool> isSlotStored, isStateUpdated;
   std::optional<RouteInstruction> routed; // The last route.
   bool isReading = false; // Reads of its experts have begun, and the experts have not come yet.
@@ -68,8 +75,21 @@ Status OrderCheck::checkVocabulary(int32_t weight) const {
   return {};
 }
 
+/// The encoder has the first MoE layers, and stores keys and values before the program runs. It is
+/// checked by itself.
+void OrderCheck::follow(const Program &encode) {
+  for (const Instruction &instruction : encode.instructions) {
+    if (const auto *route = std::get_if<RouteInstruction>(&instruction))
+      firstRouted = route->moeLayer + 1;
+    if (const auto *stored = std::get_if<StoreKvInstruction>(&instruction))
+      if (stored->slot < isSlotStored.size())
+        isSlotStored[stored->slot] = true;
+  }
+}
+
+// An encoder computes its whole input at once: layer after layer may use the same slot.
 Status OrderCheck::store(uint32_t slot) {
-  if (isSlotStored[slot])
+  if (isSlotStored[slot] && !encodes)
     return invalidInput("KV slot ", slot, " is stored twice");
   isSlotStored[slot] = true;
   return {};
@@ -100,9 +120,9 @@ Status OrderCheck::checkReads(bool areBegun, const char *what) const {
 Status OrderCheck::order(const RouteInstruction &i) {
   MOERT_RETURN_IF_ERROR(checkReads(false, "a route"));
   // An activation-path table needs the experts chosen by the two layers before the predicted one.
-  if (const uint32_t expected = routed ? routed->moeLayer + 1 : 0; i.moeLayer != expected)
+  if (const uint32_t expected = routed ? routed->moeLayer + 1 : firstRouted; i.moeLayer != expected)
     return invalidInput("MoE layer ", i.moeLayer, " is routed, expected MoE layer ", expected,
-                        ": a program routes all MoE layers in order, from the first");
+                        ": a program routes its MoE layers in order, from the first");
   const uint32_t topK = program.buffers[size_t(i.experts)].width;
   if (const uint32_t expected = artifact.moeLayers[i.moeLayer].topK; topK != expected)
     return invalidInput("top ", topK, ", expected the layer's top ", expected);
@@ -191,10 +211,12 @@ Status OrderCheck::checkAt(size_t index) {
 }
 
 Status OrderCheck::checkEnd() const {
-  if (!std::holds_alternative<HeadInstruction>(program.instructions.back()))
+  if (std::holds_alternative<HeadInstruction>(program.instructions.back()) == encodes)
     return invalidInput("the last instruction is ", nameOf(program.instructions.back()),
-                        ", expected head");
+                        encodes ? ", expected no logits of an encoder" : ", expected head");
   MOERT_RETURN_IF_ERROR(checkReads(false, "the end"));
+  if (encodes)
+    return {};
   for (size_t i = 0; i < isSlotStored.size(); ++i)
     if (!isSlotStored[i])
       return invalidInput("KV slot ", i, " is never stored");

@@ -35,11 +35,25 @@ static void setGroup(Buffer &buffer, uint32_t group) {
 TEST_CASE("broken buffers and lists of programs are refused") {
   checkAllRefused({
       {"only one program", [](Artifact &a) { a.programs.pop_back(); },
-       "programs 'decode' and 'prefill' expected, found 1"},
+       "programs 'decode' and 'prefill', with or without 'encode', or 'classify' expected, found "
+       "'decode'"},
+      {"no programs", [](Artifact &a) { a.programs.clear(); }, "'classify' expected, found none"},
+      {"a classifier beside others",
+       [](Artifact &a) {
+         a.programs.push_back(a.programs[0]);
+         a.programs.back().name = "classify";
+       },
+       "'classify' expected, found 'decode', 'prefill', 'classify'"},
+      {"an encoder with logits",
+       [](Artifact &a) {
+         a.programs.insert(a.programs.begin(), a.programs[0]);
+         a.programs.front().name = "encode";
+       },
+       "the last instruction is head, expected no logits of an encoder"},
       {"a program twice", [](Artifact &a) { a.programs[1].name = "decode"; },
        "two programs have the name 'decode'"},
-      {"an unknown program", [](Artifact &a) { a.programs[1].name = "encode"; },
-       "unknown program 'encode', this reads 'decode' and 'prefill'"},
+      {"an unknown program", [](Artifact &a) { a.programs[1].name = "rank"; },
+       "unknown program 'rank', this reads 'decode' and 'prefill'"},
       {"no instructions",
        [](Artifact &a) {
          decode(a).instructions.clear();
@@ -280,7 +294,7 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        "limit is 0, expected more than 0"},
       {"a layer's route before that of an earlier one",
        [](Artifact &a) { firstOf<RouteInstruction>(decode(a)).moeLayer = 1; },
-       "MoE layer 1 is routed, expected MoE layer 0: a program routes all MoE layers in order"},
+       "MoE layer 1 is routed, expected MoE layer 0: a program routes its MoE layers in order"},
       {"experts with rows that are not quantized",
        [](Artifact &a) { firstOf<ExpertsInstruction>(decode(a)).src = B::kNormed; },
        "(experts): src is f32, expected quantized"},
