@@ -48,19 +48,21 @@ public:
 } // namespace
 
 /// The reads of a layer's experts begin after their route, and after the predictions that follow
-/// it: those belong to the same layer pass.
+/// it, which belong to the same layer pass, and the capacity, which drops experts.
 static void beginReads(ProgramOp program) {
-  Operation *last = nullptr; // The last route or prediction.
+  Operation *last = nullptr; // The last route, prediction or capacity.
   const auto set = [&](bool begins) {
     if (auto route = dyn_cast_or_null<RouteOp>(last))
       route.setBeginsReads(begins);
     if (auto predict = dyn_cast_or_null<PredictOp>(last))
       predict.setBeginsReads(begins);
+    if (auto capacity = dyn_cast_or_null<CapacityOp>(last))
+      capacity.setBeginsReads(begins);
   };
   for (Operation &op : program.block()) {
     if (isa<ExpertsOp>(op))
       set(true);
-    if (!isa<RouteOp, PredictOp>(op))
+    if (!isa<RouteOp, PredictOp, CapacityOp>(op))
       continue;
     last = &op;
     set(false);

@@ -30,6 +30,8 @@ static_assert(static_cast<int>(RouterScoring::kTopKThenSigmoid) ==
               static_cast<int>(moert::RouterScoring::kTopKThenSigmoid));
 static_assert(static_cast<int>(GroupScore::kTwoLargest) ==
               static_cast<int>(moert::GroupScore::kTwoLargest));
+static_assert(static_cast<int>(CapacityKind::kEvenSplit) ==
+              static_cast<int>(moert::CapacityKind::kEvenSplit));
 static_assert(static_cast<int>(Activation::kClampedSwiglu) ==
               static_cast<int>(moert::Activation::kClampedSwiglu));
 static_assert(static_cast<int>(RowFunction::kSquaredRelu) ==

@@ -55,6 +55,10 @@ def Moe_RouterScoring : Moe_Enum<"RouterScoring", "selection of experts by score
 def Moe_GroupScore : Moe_Enum<"GroupScore", "score of a group of experts", [
   I32EnumAttrCase<"kLargest", 0, "largest">, I32EnumAttrCase<"kTwoLargest", 1, "two_largest">]>;
 
+def Moe_CapacityKind : Moe_Enum<"CapacityKind", "how many tokens an expert takes", [
+  I32EnumAttrCase<"kTokens", 0, "tokens">, I32EnumAttrCase<"kTokenFraction", 1, "token_fraction">,
+  I32EnumAttrCase<"kEvenSplit", 2, "even_split">]>;
+
 def Moe_ProductRole : Moe_Enum<"ProductRole", "what a product is for", [
   I32EnumAttrCase<"kDense", 0, "dense">, I32EnumAttrCase<"kAttention", 1, "attention">,
   I32EnumAttrCase<"kRouter", 2, "router">]>;

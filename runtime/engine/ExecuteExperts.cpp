@@ -290,9 +290,14 @@ Status Executor::executeExperts(Step &step, const ExpertsInstruction &instructio
   const Rows weights = step.buffer(instruction.weights), ranks = step.buffer(instruction.ranks),
              dst = step.buffer(instruction.dst);
   const uint32_t topK = step.bufferInfo(instruction.experts).width;
-  for (uint32_t row = 0; row < step.rows(); ++row)
+  const Rows experts = step.buffer(instruction.experts);
+  for (uint32_t row = 0; row < step.rows(); ++row) {
+    for (uint32_t rank = 0; isLimited[instruction.moeLayer] && rank < topK; ++rank)
+      if (experts.integers(row)[rank] == kNone)
+        std::fill_n(ranks.floats(row) + rank * rankStrideOf(hidden), hidden, 0.0f);
     parts.kernels.combineRanks(ranks.floats(row), rankStrideOf(hidden), weights.floats(row),
                                ranksOf(step, row, topK), hidden, dst.floats(row));
+  }
 
   layerProfile.bytesRead += cache.passCounts().bytesRead;
   const CacheCounts &counts =

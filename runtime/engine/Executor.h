@@ -100,6 +100,9 @@ private:
   void execute(Step &step, const ScaleInputInstruction &scale);
   void execute(Step &step, const GateRowsInstruction &gate);
   void execute(Step &step, const RouteInstruction &route);
+  void execute(Step &step, const CapacityInstruction &limit);
+  /// Gives the observer the choices of a row, which are final.
+  void reportRoute(const Step &step, const RouteInstruction &route, uint32_t row) const;
   Status execute(Step &step, const HeadInstruction &head);
   void executeLinears(Step &step, std::span<const LinearInstruction> linears);
   // ExecuteState.cpp
@@ -158,6 +161,8 @@ private:
   const ExecutorParts parts;
   // Sized once, for the layer with the most experts.
   std::vector<float> probabilities; // One row.
+  std::vector<uint32_t> places;     // Taken of each expert's capacity.
+  std::vector<bool> isLimited;      // MoE layers with a capacity.
   Grouping grouping;
   bool areExpertsOpen = false;                       // Set while a layer's experts are being read.
   std::vector<const RouteInstruction *> predicted;   // The routes of predictingFrom, by MoE layer.

@@ -9,11 +9,12 @@ void Grouping::group(Step &step, const Rows &experts, uint32_t ranks, uint32_t e
   auto ranksOf = [&](uint32_t row) { return ranksTaken.empty() ? ranks : ranksTaken[row]; };
   std::fill_n(begins.begin(), expertCount + 1, 0);
   uint32_t pairs = 0;
-  for (uint32_t row = 0; row < step.rows(); ++row) {
-    pairs += ranksOf(row);
-    for (uint32_t rank = 0; rank < ranksOf(row); ++rank)
-      ++begins[static_cast<uint32_t>(experts.integers(row)[rank]) + 1];
-  }
+  for (uint32_t row = 0; row < step.rows(); ++row)
+    for (const int32_t expert : std::span(experts.integers(row), ranksOf(row)))
+      if (expert != kNone) {
+        ++pairs;
+        ++begins[static_cast<uint32_t>(expert) + 1];
+      }
   distinct = 0;
   for (uint32_t e = 0; e < expertCount; ++e)
     if (begins[e + 1] != 0)
@@ -27,10 +28,9 @@ void Grouping::group(Step &step, const Rows &experts, uint32_t ranks, uint32_t e
     begins[e + 1] += begins[e];
   // Placing moves each expert's begin to its end; this backward pass moves it back.
   for (uint32_t i = step.rows() * ranks; i-- > 0;) {
-    if (i % ranks >= ranksOf(i / ranks))
-      continue;
-    const auto e = static_cast<uint32_t>(experts.integers(i / ranks)[i % ranks]);
-    step.expertRows[--begins[e + 1]] = i;
+    const int32_t expert = experts.integers(i / ranks)[i % ranks];
+    if (i % ranks < ranksOf(i / ranks) && expert != kNone)
+      step.expertRows[--begins[static_cast<uint32_t>(expert) + 1]] = i;
   }
   for (uint32_t e = 0; e < expertCount; ++e)
     begins[e] = begins[e + 1];

@@ -9,8 +9,8 @@
 
 namespace moert {
 
-/// Ranks that a miss rule left out are in no group. Sized once, for the layer with the most
-/// experts; the pairs are in the step's tables.
+/// Ranks that a miss rule left out or whose expert is kNone are in no group. Sized once, for the
+/// layer with the most experts; the pairs are in the step's tables.
 class Grouping {
 public:
   explicit Grouping(uint32_t mostExperts)

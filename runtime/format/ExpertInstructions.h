@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/format/InstructionFields.h"
+#include "runtime/policy/Capacity.h"
 #include "runtime/policy/Routing.h"
 
 namespace moert {
@@ -18,6 +19,7 @@ enum class RouterScoring : uint8_t {
 };
 template <> inline constexpr RouterScoring kLast<RouterScoring> = RouterScoring::kTopKThenSigmoid;
 template <> inline constexpr GroupScore kLast<GroupScore> = GroupScore::kTwoLargest;
+template <> inline constexpr CapacityKind kLast<CapacityKind> = CapacityKind::kEvenSplit;
 
 /// experts[topK] and weights[topK], best first, from scores[experts of the layer], as
 /// chooseExperts() (Routing.h) does with choiceBias[experts], groups and weightFactors[experts];
@@ -58,7 +60,8 @@ struct RouteInstruction {
   friend bool operator==(const RouteInstruction &, const RouteInstruction &) = default;
 };
 
-/// dst[h] = sum over ranks of weights[rank] * expert(src), ranks ascending. Reads each expert that
+/// dst[h] = sum over ranks of weights[rank] * expert(src), ranks ascending; a rank whose expert is
+/// -1 adds nothing. Reads each expert that
 /// the batch routes to once. src and `gathered` have rows [h] of the kind that the experts' first
 /// matrices take.
 /// The reads of the experts have begun (beginsReads) with the same `experts`.
@@ -135,6 +138,37 @@ struct ScaleInputInstruction {
     visit(FieldRole::kWrite, "dst", i.dst);
   }
   friend bool operator==(const ScaleInputInstruction &, const ScaleInputInstruction &) = default;
+};
+
+/// Drops the choices of the last route beyond the capacity of their experts, as applyCapacity()
+/// (Capacity.h) does with these numbers: experts[topK] become -1 and weights[topK] 0 there;
+/// passed[1]. A call is all tokens of a sequence in the step, so its tokens are computed in one.
+/// `beginsReads`: as for the route.
+struct CapacityInstruction {
+  int32_t experts, weights, passed;
+  uint32_t moeLayer;
+  CapacityKind kind;
+  float capacity;
+  bool byPriority = false, normalizesBefore = false, normalizesAfter = false;
+  float weightScale = 1;
+  bool beginsReads = false;
+
+  static constexpr const char *kName = "capacity";
+  static constexpr StepPart kPart = StepPart::kRouter;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kUpdate, "experts", i.experts);
+    visit(FieldRole::kUpdate, "weights", i.weights);
+    visit(FieldRole::kWrite, "passed", i.passed);
+    visit(FieldRole::kMoeLayer, "moeLayer", i.moeLayer);
+    visit(FieldRole::kNumber, "kind", i.kind);
+    visit(FieldRole::kNumber, "capacity", i.capacity);
+    visit(FieldRole::kNumber, "byPriority", i.byPriority);
+    visit(FieldRole::kNumber, "normalizesBefore", i.normalizesBefore);
+    visit(FieldRole::kNumber, "normalizesAfter", i.normalizesAfter);
+    visit(FieldRole::kNumber, "weightScale", i.weightScale);
+    visit(FieldRole::kNumber, "beginsReads", i.beginsReads);
+  }
+  friend bool operator==(const CapacityInstruction &, const CapacityInstruction &) = default;
 };
 
 } // namespace moert

@@ -27,7 +27,7 @@ using Instruction =
                  GateInstruction, ScaleInstruction, ScaleByPositionInstruction,
                  ScaleInputInstruction, ApplyInstruction, StateSpaceInstruction,
                  SelectiveScanInstruction, ChooseKeysInstruction, AttendChosenInstruction,
-                 BoundedDecayInstruction>;
+                 BoundedDecayInstruction, CapacityInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

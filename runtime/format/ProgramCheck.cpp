@@ -258,6 +258,14 @@ public:
     const Shape row = f32(buffer(i.src).width);
     return expect({row, f32(1), row});
   }
+  Status operator()(const CapacityInstruction &i) {
+    if (!(i.capacity > 0))
+      return invalidInput("capacity is ", i.capacity, ", expected more than 0");
+    if (i.normalizesBefore && i.normalizesAfter)
+      return invalidInput("weights that are normalized twice, expected before or after dropping");
+    const uint32_t topK = buffer(i.experts).width;
+    return expect({{BufferKind::kI32, topK}, f32(topK), f32(1)});
+  }
   Status operator()(const HeadInstruction &i) {
     if (i.softCap < 0)
       return invalidInput("softCap is ", i.softCap, ", expected at least 0");

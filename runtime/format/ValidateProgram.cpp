@@ -46,6 +46,7 @@ private:
   Status order(const StateSpaceInstruction &i) { return checkState(i.slot); }
   Status order(const SelectiveScanInstruction &i) { return checkState(i.slot); }
   Status order(const RouteInstruction &i);
+  Status order(const CapacityInstruction &i);
   Status order(const ExpertsInstruction &i);
   Status order(const PredictInstruction &i);
 
@@ -143,6 +144,18 @@ Status OrderCheck::order(const PredictInstruction &i) {
   MOERT_RETURN_IF_ERROR(checkReads(false, "a prediction"));
   isReading = i.beginsReads;
   return checkJoined(i, &PredictInstruction::scores);
+}
+
+// The reads are of the route's buffers, which it updates.
+Status OrderCheck::order(const CapacityInstruction &i) {
+  MOERT_RETURN_IF_ERROR(checkReads(false, "a capacity"));
+  if (!routed || i.moeLayer != routed->moeLayer || i.experts != routed->experts ||
+      i.weights != routed->weights)
+    return invalidInput("a capacity of other experts than the last route's");
+  for (int32_t buffer : {i.experts, i.weights})
+    MOERT_RETURN_IF_ERROR(check.walk().checkRouting(buffer, i.moeLayer));
+  isReading = i.beginsReads;
+  return {};
 }
 
 Status OrderCheck::order(const ExpertsInstruction &i) {

@@ -185,6 +185,8 @@ module attributes {
     %x = moe.experts %q, %e, %w moeLayer @experts gateBias @stacked upBias @stacked downBias @down_bias : (!quantizedx64g32, !i32x2, !f32x2) -> !f32x64
     // CHECK-NEXT: %{{.*}}, %{{.*}} = moe.scale_input %{{.*}}, %{{.*}} : (!f32x64, !f32x1) -> (!f32x1, !f32x64)
     %wu, %si = moe.scale_input %x, %w1 : (!f32x64, !f32x1) -> (!f32x1, !f32x64)
+    // CHECK-NEXT: %{{.*}}, %{{.*}}, %{{.*}} = moe.capacity %[[E]], %[[W]] moeLayer @experts kind even_split capacity 1.250000e+00 byPriority normalizesAfter weightScale 5.000000e-01 beginsReads : (!i32x2, !f32x2) -> (!i32x2, !f32x2, !f32x1)
+    %el, %wl, %pl = moe.capacity %e, %w moeLayer @experts kind even_split capacity 1.25 byPriority normalizesAfter weightScale 0.5 beginsReads : (!i32x2, !f32x2) -> (!i32x2, !f32x2, !f32x1)
     // CHECK-NEXT: moe.activate %{{.*}}, %{{.*}} activation clamped_swiglu alpha 1.500000e+00 limit 7.000000e+00 : (!f32x64, !f32x64) -> !f32x64
     %sw = moe.activate %x, %si activation clamped_swiglu alpha 1.5 limit 7.0 : (!f32x64, !f32x64) -> !f32x64
     // CHECK-NEXT: moe.add %{{.*}}, %{{.*}} scale 5.000000e-01 : (!f32x64, !f32x64) -> !f32x64

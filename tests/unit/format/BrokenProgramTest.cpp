@@ -32,6 +32,10 @@ static void setGroup(Buffer &buffer, uint32_t group) {
   buffer.bytesPerToken = bufferBytesPerToken(buffer.kind, buffer.width, group);
 }
 
+static CapacityInstruction capacity(float tokens) {
+  return {B::kExperts, B::kWeights, B::kScores, 0, CapacityKind::kTokens, tokens};
+}
+
 TEST_CASE("broken buffers and lists of programs are refused") {
   checkAllRefused({
       {"only one program", [](Artifact &a) { a.programs.pop_back(); },
@@ -285,6 +289,18 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
          insertStep(decode(a), 2, ScaleInstruction{B::kNormed, B::kScores, kNone, 1});
        },
        "(scale): dst has width 4, expected 32"},
+      {"a capacity of nothing", [](Artifact &a) { insertStep(decode(a), 2, capacity(0)); },
+       "(capacity): capacity is 0, expected more than 0"},
+      {"weights that are normalized before and after dropping",
+       [](Artifact &a) {
+         CapacityInstruction limit = capacity(1);
+         limit.normalizesBefore = limit.normalizesAfter = true;
+         insertStep(decode(a), 2, limit);
+       },
+       "(capacity): weights that are normalized twice"},
+      {"a capacity that passes several numbers",
+       [](Artifact &a) { insertStep(decode(a), 2, capacity(1)); },
+       "(capacity): passed has width 4, expected 1"},
       {"a negative soft cap", [](Artifact &a) { firstOf<HeadInstruction>(decode(a)).softCap = -1; },
        "(head): softCap is -1, expected at least 0"},
       {"a clamp to nothing",
