@@ -24,8 +24,9 @@ static_assert(static_cast<int>(BufferKind::kHadamard) ==
               static_cast<int>(moert::BufferKind::kHadamard));
 static_assert(static_cast<int>(ExpertPart::kDown) == static_cast<int>(moert::ExpertPart::kDown));
 static_assert(static_cast<int>(NormKind::kLayer) == static_cast<int>(moert::NormKind::kLayer));
-static_assert(static_cast<int>(Activation::kSquaredRelu) ==
-              static_cast<int>(moert::Activation::kSquaredRelu));
+static_assert(static_cast<int>(Activation::kRelu) == static_cast<int>(moert::Activation::kRelu));
+static_assert(static_cast<int>(AttendedRange::kInputAndEarlier) ==
+              static_cast<int>(moert::AttendedRange::kInputAndEarlier));
 static_assert(static_cast<int>(RouterScoring::kTopKThenSigmoid) ==
               static_cast<int>(moert::RouterScoring::kTopKThenSigmoid));
 static_assert(static_cast<int>(GroupScore::kTwoLargest) ==
@@ -34,8 +35,7 @@ static_assert(static_cast<int>(CapacityKind::kEvenSplit) ==
               static_cast<int>(moert::CapacityKind::kEvenSplit));
 static_assert(static_cast<int>(Activation::kClampedSwiglu) ==
               static_cast<int>(moert::Activation::kClampedSwiglu));
-static_assert(static_cast<int>(RowFunction::kSquaredRelu) ==
-              static_cast<int>(moert::RowFunction::kSquaredRelu));
+static_assert(static_cast<int>(RowFunction::kTanh) == static_cast<int>(moert::RowFunction::kTanh));
 static_assert(static_cast<int>(RopeStyle::kInterleaved) ==
               static_cast<int>(moert::RopeStyle::kInterleaved));
 

@@ -16,7 +16,8 @@ Engine::Impl::Impl(const Model &loadedModel, const EngineOptions &engineOptions,
                    EngineParts parts)
     : EngineParts(std::move(parts)), model(loadedModel), options(engineOptions),
       decode(findProgram(artifact().programs, programs::kDecode)),
-      prefill(findProgram(artifact().programs, programs::kPrefill)), account(memoryAccount),
+      prefill(findProgram(artifact().programs, programs::kPrefill)),
+      encode(findProgram(artifact().programs, programs::kEncode)), account(memoryAccount),
       sequences(memory.keysAndValues.bytes() + memory.states.bytes()),
       executor({artifact(), kernels, *threads, weights, *experts, misses.get(), importances.get(),
                 decode}) {

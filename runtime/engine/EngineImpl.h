@@ -42,14 +42,17 @@ struct Engine::Impl : EngineParts {
   /// The checks of step() on one session, in a batch of any size.
   Status checkTokens(const SessionTokens &tokens) const;
   Status checkBatch(std::span<const SessionTokens> parts) const;
-  Status executeBatch(std::span<const SessionTokens> parts);
+  /// Computes the parts with the program, and measures it.
+  Status execute(std::span<const SessionTokens> parts, const Program &program,
+                 StepObserver &observer);
+  Status executeBatch(std::span<const SessionTokens> parts, const Program &program);
   /// Null: it is not one of this engine, or has ended. A foreign session is only compared by
   /// address: it may have been destroyed.
   SequenceSession *find(const Session *session) const;
 
   const Model &model;
   const EngineOptions options;
-  const Program *const decode, *const prefill; // Null: the model has none.
+  const Program *const decode, *const prefill, *const encode; // Null: the model has none.
   MemoryAccount account;
   Ledger sequences; // What `memory` has for sessions.
   Executor executor;

@@ -81,6 +81,14 @@ void Executor::execute(Step &step, const EmbedInstruction &embed) {
                             dst.floats(row));
 }
 
+void Executor::execute(Step &step, const EmbedPositionInstruction &embed) {
+  const Rows dst = step.buffer(embed.dst);
+  const WeightView &weight = parts.weights.weight(embed.weight);
+  for (uint32_t row = 0; row < step.rows(); ++row)
+    parts.kernels.gatherRow(weight, std::min(step.batch[row].position, weight.shape.rows - 1), 1,
+                            dst.floats(row));
+}
+
 void Executor::execute(Step &step, const NormInstruction &norm) {
   const Rows src = step.buffer(norm.src), dst = step.buffer(norm.dst);
   const uint32_t width = step.bufferInfo(norm.src).width;

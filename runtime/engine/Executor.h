@@ -10,6 +10,7 @@
 #include "runtime/engine/ResidentWeights.h"
 #include "runtime/engine/Router.h"
 #include "runtime/engine/Step.h"
+#include "runtime/policy/PositionBuckets.h"
 
 #include <span>
 #include <vector>
@@ -72,6 +73,12 @@ public:
 private:
   class ExpertTasks;
 
+  /// Biases [bucket][head] of an attention's scores.
+  struct PositionBias {
+    const float *table;
+    const PositionBuckets &buckets;
+  };
+
   /// Times that the cache has spent in total; valid between instructions.
   struct CacheTime {
     uint64_t waitNs, verifyNs, submitNs;
@@ -89,6 +96,7 @@ private:
 
   // Execute.cpp
   void execute(Step &step, const EmbedInstruction &embed);
+  void execute(Step &step, const EmbedPositionInstruction &embed);
   void execute(Step &step, const NormInstruction &norm);
   void execute(Step &step, const QuantizeInstruction &quantize);
   void execute(Step &step, const LinearHeadsInstruction &linear);
@@ -119,6 +127,8 @@ private:
   void execute(Step &step, const ConvolveInstruction &convolve);
   void execute(Step &step, const DeltaRuleInstruction &rule);
   // ExecuteAttention.cpp
+  void execute(Step &step, const AddPositionInstruction &add);
+  void execute(Step &step, const AttendRangeInstruction &attend);
   void execute(Step &step, const RopeInstruction &rope);
   void execute(Step &step, const StoreKvInstruction &store);
   void execute(Step &step, const AttendInstruction &attend);
@@ -126,7 +136,7 @@ private:
   void execute(Step &step, const AttendChosenInstruction &attend);
   template <class Attend, class KeysOf>
   void attendRows(const Step &step, const Attend &attend, uint64_t longest, const float *sinks,
-                  KeysOf keysOf) const;
+                  const PositionBias *bias, KeysOf keysOf) const;
   // ExecuteExperts.cpp
   /// Starts reading the routed experts, so that reads overlap the instructions between this one and
   /// the experts. `experts` is the buffer of their numbers.
@@ -164,6 +174,7 @@ private:
   std::vector<uint32_t> places;     // Taken of each expert's capacity.
   std::vector<bool> isLimited;      // MoE layers with a capacity.
   Grouping grouping;
+  PositionBuckets positionBuckets;                   // The last ones that an attention used.
   bool areExpertsOpen = false;                       // Set while a layer's experts are being read.
   std::vector<const RouteInstruction *> predicted;   // The routes of predictingFrom, by MoE layer.
   std::vector<uint32_t> prefetchProbabilities;       // Per expert of a layer, over all rows.

@@ -38,12 +38,33 @@ uint32_t ropeFloatsOf(const Artifact &artifact, std::vector<uint32_t> &offsets) 
   return floats;
 }
 
+bool computesWholeCalls(const Artifact &artifact) {
+  for (const Program &program : artifact.programs)
+    for (const Instruction &instruction : program.instructions) {
+      const auto *attend = std::get_if<AttendRangeInstruction>(&instruction);
+      if (std::holds_alternative<CapacityInstruction>(instruction) ||
+          (attend && attend->range == AttendedRange::kInputAndEarlier))
+        return true;
+    }
+  return false;
+}
+
+uint64_t biasFloatsPerToken(const Artifact &artifact) {
+  for (const Program &program : artifact.programs)
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *attend = std::get_if<AttendRangeInstruction>(&instruction);
+          attend && attend->positionBias != kNone)
+        return kAttendHeads;
+  return 0;
+}
+
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens) {
   uint64_t most = 0;
   for (const KvSlot &slot : artifact.kvSlots)
     most = std::max(most, rowScratchFloats(slot.kind, slot.keyDim,
                                            slot.valueDim != 0 ? slot.valueDim : slot.keyDim));
-  return attentionScratchFloats(contextTokens, most);
+  return attentionScratchFloats(contextTokens, most) +
+         biasFloatsPerToken(artifact) * roundUp(contextTokens, 16);
 }
 
 uint64_t kvBytesPerToken(const Artifact &artifact) {
@@ -218,7 +239,8 @@ ModelFootprint footprintOf(const Artifact &artifact, bool mayLose) {
     entries.instructions += program.instructions.size() + program.buffers.size();
   footprint.arenaBytesPerToken = arenaBytesPerToken(artifact, mayLose).total();
   footprint.attentionScratchBytes = attentionScratchFloatsOf(artifact, 0) * sizeof(float);
-  footprint.attentionScratchBytesPerContextToken = kAttendHeads * sizeof(float);
+  footprint.attentionScratchBytesPerContextToken =
+      (kAttendHeads + biasFloatsPerToken(artifact)) * sizeof(float);
   footprint.metadataBytes = tableBytes(entries) + describedBytesOf(artifact);
   return footprint;
 }

@@ -48,7 +48,14 @@ uint32_t mostExpertsOf(const Artifact &artifact);
 /// Experts that a router chooses for a token, at most.
 uint64_t largestTopK(const Artifact &artifact);
 
-/// Floats of attention scratch for one thread (Kernels.h, attend).
+/// Whether the tokens of a call depend on later ones of it (attention to an input as a whole, the
+/// capacity of experts), so that they are computed in one batch.
+bool computesWholeCalls(const Artifact &artifact);
+
+/// Floats of biases of attention scores for each token of context, where a program has some.
+uint64_t biasFloatsPerToken(const Artifact &artifact);
+
+/// Floats of attention scratch for one thread (Kernels.h, attend), with those biases at its end.
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens);
 
 /// Floats of rotation tables for one token; sets the offset of each rope's table.

@@ -82,7 +82,7 @@ void SequenceSession::forgetEngine() {
 }
 
 void SequenceSession::reset() {
-  memory.length = 0;
+  memory.length = memory.inputTokens = 0;
   memory.areStatesLost = false;
 }
 

@@ -97,7 +97,15 @@ struct KvView {
   bool valuesInKeys = false;
   KvKind kind = KvKind::kF32;
   const int32_t *chosen = nullptr; // Ascending; if not null, key j is that of token chosen[j].
+  /// If not null, biases[(h - headBegin) * biasStride + j - begin] is added to the score of head h
+  /// and key j; the sum is rounded.
+  const float *biases = nullptr;
+  uint64_t biasStride = 0;
 
+  /// The biases of the head headBegin + number; null: none.
+  const float *biasesOf(uint32_t number) const {
+    return biases ? biases + number * biasStride : nullptr;
+  }
   const std::byte *const *valueRows() const { return valuesInKeys ? keyBlocks : valueBlocks; }
   uint64_t keyStep() const { return kvRowBytes(kind, keyDim); } // In bytes.
   uint64_t valueStep() const { return valuesInKeys ? keyStep() : kvRowBytes(kind, valueDim); }
@@ -271,7 +279,7 @@ struct KernelTable {
 
   /// y = function(factor * x + bias), the product and the sum rounded each; factor and bias may be
   /// null. Silu as in siluMultiply; softplus in double as in decay, rounded once; squared ReLU x *
-  /// max(x, 0). y may be x.
+  /// max(x, 0); tanh as softCap with a limit of 1. y may be x.
   void (*apply)(RowFunction function, const float *x, const float *factor, const float *bias,
                 uint32_t count, float *y);
 
@@ -307,7 +315,7 @@ inline void activate(const KernelTable &kernels, const GluActivation &activation
     kernels.siluMultiply(gate, up, rows, cols, stride, y);
   else
     for (uint32_t row = 0; row < rows; ++row)
-      kernels.apply(RowFunction::kSquaredRelu, up + row * stride, nullptr, nullptr, cols,
+      kernels.apply(functionOf(activation.kind), up + row * stride, nullptr, nullptr, cols,
                     y + row * stride);
 }
 

@@ -27,7 +27,8 @@ using Instruction =
                  GateInstruction, ScaleInstruction, ScaleByPositionInstruction,
                  ScaleInputInstruction, ApplyInstruction, StateSpaceInstruction,
                  SelectiveScanInstruction, ChooseKeysInstruction, AttendChosenInstruction,
-                 BoundedDecayInstruction, CapacityInstruction>;
+                 BoundedDecayInstruction, CapacityInstruction, AttendRangeInstruction,
+                 EmbedPositionInstruction, AddPositionInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

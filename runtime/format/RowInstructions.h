@@ -90,11 +90,12 @@ enum class Activation : uint8_t {
                       // clamped to [-limit, limit]
   kGeluTanh = 2,      // gelu(gate) * up, by the approximation with tanh
   kSquaredRelu = 3,   // max(up, 0)^2: a network without a gate
+  kRelu = 4,          // max(up, 0): the same
 };
-template <> inline constexpr Activation kLast<Activation> = Activation::kSquaredRelu;
+template <> inline constexpr Activation kLast<Activation> = Activation::kRelu;
 
 constexpr bool hasGate(Activation activation) {
-  return activation != Activation::kSquaredRelu;
+  return activation != Activation::kSquaredRelu && activation != Activation::kRelu;
 }
 
 /// How the products of a network become the input of its last matrix.
@@ -192,8 +193,15 @@ enum class RowFunction : uint8_t {
   kSilu = 1,        // x * sigmoid(x)
   kSoftplus = 2,    // ln(1 + e^x)
   kSquaredRelu = 3, // x^2 where x > 0, otherwise 0
+  kRelu = 4,        // max(x, 0)
+  kTanh = 5,
 };
-template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kSquaredRelu;
+template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kTanh;
+
+/// The function of a network without a gate.
+constexpr RowFunction functionOf(Activation activation) {
+  return activation == Activation::kRelu ? RowFunction::kRelu : RowFunction::kSquaredRelu;
+}
 
 /// dst = function(factor * src + bias), elementwise; without a factor or a bias as if it were 1 or
 /// 0. dst may be src.

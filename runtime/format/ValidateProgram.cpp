@@ -40,6 +40,7 @@ private:
   Status order(const StoreKvInstruction &i) { return store(i.slot); }
   Status order(const ChooseKeysInstruction &i) { return store(i.slot); }
   Status order(const AttendInstruction &i) { return checkStored(i.slot); }
+  Status order(const AttendRangeInstruction &i) { return checkStored(i.slot); }
   Status order(const AttendChosenInstruction &i) { return checkStored(i.slot); }
   Status order(const ConvolveInstruction &i) { return checkState(i.slot); }
   Status order(const DeltaRuleInstruction &i) { return checkState(i.slot); }

@@ -100,6 +100,11 @@ static float applied(RowFunction function, float x) {
     return std::isfinite(x) ? static_cast<float>(softplus(x)) : __builtin_nanf("");
   case RowFunction::kSquaredRelu:
     return x < 0 ? 0.0f : x * x;
+  case RowFunction::kRelu:
+    return x < 0 ? 0.0f : x;
+  case RowFunction::kTanh:
+    softCap(1, 1, &x);
+    return x;
   }
   return x;
 }
