@@ -32,6 +32,8 @@ const std::array kFamilies = {
     Family{"glm4_moe_lite", "Glm4MoeLiteForCausalLM", describeGlm4MoeLite, kGlm4MoeLiteKeys},
     Family{"glm_moe_dsa", "GlmMoeDsaForCausalLM", describeGlmMoeDsa, kGlmMoeDsaKeys},
     Family{"gpt_oss", "GptOssForCausalLM", describeGptOss, kGptOssKeys},
+    Family{"gptsan-japanese", "GPTSanJapaneseForConditionalGeneration", describeGptSanJapanese,
+           kGptSanJapaneseKeys},
     Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe, kGraniteMoeKeys},
     Family{"granitemoehybrid", "GraniteMoeHybridForCausalLM", describeGraniteMoeHybrid,
            kGraniteMoeHybridKeys},
@@ -48,6 +50,14 @@ const std::array kFamilies = {
     Family{"minimax_m2", "MiniMaxM2ForCausalLM", describeMiniMaxM2, kMiniMaxM2Keys},
     Family{"mixtral", "MixtralForCausalLM", describeMixtral, kMixtralKeys},
     Family{"nemotron_h", "NemotronHForCausalLM", describeNemotronH, kNemotronHKeys},
+    // Published as the model without its head.
+    Family{"nllb-moe",
+           "NllbMoeModel",
+           describeNllbMoe,
+           kNllbMoeKeys,
+           {},
+           {},
+           "NllbMoeForConditionalGeneration"},
     Family{"olmoe", "OlmoeForCausalLM", describeOlmoe, kOlmoeKeys},
     Family{"phimoe", "PhiMoEForCausalLM", describePhiMoe, kPhiMoeKeys, {}, {}, "PhimoeForCausalLM"},
     Family{"qwen2_moe", "Qwen2MoeForCausalLM", describeQwen2Moe, kQwen2MoeKeys},
@@ -58,6 +68,8 @@ const std::array kFamilies = {
     Family{"qwen3_next", "Qwen3NextForCausalLM", describeQwen3Next, kQwen3NextKeys},
     Family{"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", describeQwen3VlMoe,
            kQwen3VlMoeTextKeys, kQwen3VlMoeKeys, "qwen3_vl_moe_text"},
+    Family{"switch_transformers", "SwitchTransformersForConditionalGeneration",
+           describeSwitchTransformers, kSwitchTransformersKeys},
 };
 
 std::string supportedText() {

@@ -506,8 +506,23 @@ Status Checkpoint::readBytes(const TensorLocation &location, uint64_t offset,
   return impl->store->stored().read(location, offset, out);
 }
 
+std::vector<WeightSource> tensorsOf(const WeightSource &source) {
+  const size_t place = source.tensor.find('*');
+  if (place == std::string::npos)
+    return {source};
+  std::vector<WeightSource> singles(source.stackedVectors);
+  for (size_t i = 0; i < singles.size(); ++i) {
+    singles[i].tensor = source.tensor;
+    singles[i].tensor.replace(place, 1, moert::strCat(i));
+    singles[i].rows = 1;
+    singles[i].cols = source.cols / source.stackedVectors;
+  }
+  return singles;
+}
+
 Result<StoredType> Checkpoint::storedType(const WeightSource &source) const {
-  MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(source));
+  const std::vector<WeightSource> singles = tensorsOf(source);
+  MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(singles.front()));
   return part.type;
 }
 
@@ -530,6 +545,12 @@ Status Checkpoint::readStoredRows(const WeightSource &source, uint32_t firstRow,
 
 Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                             std::span<float> out) const {
+  if (const auto singles = tensorsOf(source); singles.size() > 1) {
+    const size_t each = out.size() / singles.size();
+    for (size_t i = 0; i < singles.size(); ++i)
+      MOERT_RETURN_IF_ERROR(readRows(singles[i], firstRow, rowCount, out.subspan(i * each, each)));
+    return Status();
+  }
   MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(source));
   if (!moert::rangeFits(firstRow, rowCount, source.rows) ||
       out.size() != uint64_t{rowCount} * source.cols)

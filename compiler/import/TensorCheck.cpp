@@ -134,6 +134,8 @@ void visitMoe(auto &moe, const auto &visit) {
   for (auto *vector : {&moe.router.choiceBias, &moe.router.weightFactors})
     if (*vector)
       visit(**vector);
+  if (moe.bypass)
+    visitLinear(*moe.bypass, visit);
   for (auto &expert : moe.experts)
     visitGlu(expert, visit);
   for (auto *bias : {&moe.gateBias, &moe.upBias, &moe.downBias})
@@ -151,9 +153,15 @@ void visitMoe(auto &moe, const auto &visit) {
 
 void visitModel(auto &description, const auto &visit) {
   visit(description.embedding);
+  if (description.positions && description.positions->table)
+    visit(*description.positions->table);
+  for (auto &bias : description.positionBiases)
+    visit(bias.table);
+  if (description.encoderNorm)
+    visitNorm(*description.encoderNorm, visit);
   for (auto &layer : description.layers) {
-    for (auto *norm : {&layer.attentionNorm, &layer.attentionOutputNorm, &layer.networkNorm,
-                       &layer.networkOutputNorm})
+    for (auto *norm : {&layer.attentionNorm, &layer.attentionOutputNorm, &layer.crossNorm,
+                       &layer.networkNorm, &layer.networkOutputNorm})
       if (*norm)
         visitNorm(**norm, visit);
     if (layer.latentAttention)
@@ -168,6 +176,8 @@ void visitModel(auto &description, const auto &visit) {
       visitSelectiveScan(*layer.selectiveScan, visit);
     else if (layer.hasMixer)
       visitAttention(layer.attention, visit);
+    if (layer.cross)
+      visitAttention(*layer.cross, visit);
     if (layer.dense)
       visitGlu(*layer.dense, visit);
     if (layer.moe)
@@ -175,7 +185,10 @@ void visitModel(auto &description, const auto &visit) {
     if (layer.outputScale)
       visit(*layer.outputScale);
   }
-  visitNorm(description.finalNorm, visit);
+  if (description.finalNorm.weight.rows > 0)
+    visitNorm(description.finalNorm, visit);
+  if (description.beforeHead)
+    visitLinear(*description.beforeHead, visit);
   visitLinear(description.head, visit);
 }
 
@@ -335,7 +348,10 @@ std::string unusedText(const Checkpoint &checkpoint, const std::vector<std::stri
 
 void forEachWeight(const ModelDescription &description,
                    const std::function<void(const WeightSource &)> &visit) {
-  visitModel(description, visit);
+  visitModel(description, [&](const WeightSource &source) {
+    for (const WeightSource &single : tensorsOf(source))
+      visit(single);
+  });
 }
 
 void changeEachWeight(ModelDescription &description,
@@ -359,7 +375,7 @@ std::map<std::string, std::vector<uint64_t>> tensorShapes(const ModelDescription
 
 std::vector<std::string_view> unusedTensors(const Checkpoint &checkpoint,
                                             const ModelDescription &description) {
-  std::set<std::string_view> used;
+  std::set<std::string, std::less<>> used;
   forEachWeight(description, [&](const WeightSource &source) { used.insert(source.tensor); });
   const auto isOfOtherPart = [&](std::string_view name) {
     return std::any_of(description.otherParts.begin(), description.otherParts.end(),

@@ -118,14 +118,43 @@ Value ModelBuilder::build(const std::string &layer, const AttentionDescription &
   if (const auto &scale = attention.queryScale)
     query = ScaleByPositionOp::create(builder, where, query.getType(), query, APFloat(scale->scale),
                                       scale->period);
-  StoreKvOp::create(builder, where, key, value, layer + ".kv");
-  Value attended = AttendOp::create(
-      builder, where, row(uint64_t(attention.heads) * attention.valueHeadDim), query, layer + ".kv",
-      attention.heads, attention.window, APFloat(attention.scale),
-      symbol(layer + ".sinks", attention.sinks), attention.chunked);
+  StoreKvOp::create(builder, where, key, value, slotOf(layer, attention));
+  Value result = attended(layer, attention, query);
   if (gate)
-    attended = gated(attended, gate, ir::GateKind::kSigmoid);
-  return attentionProduct(layer + ".output", attention.output, attended);
+    result = gated(result, gate, ir::GateKind::kSigmoid);
+  return attentionProduct(layer + ".output", attention.output, result);
+}
+
+Value ModelBuilder::attended(const std::string &layer, const AttentionDescription &attention,
+                             Value query) {
+  const RowType type = row(uint64_t(attention.heads) * attention.valueHeadDim);
+  const std::string slot = slotOf(layer, attention);
+  if (attention.range == moert::AttendedRange::kEarlier && !attention.positionBias)
+    return AttendOp::create(builder, where, type, query, slot, attention.heads, attention.window,
+                            APFloat(attention.scale), symbol(layer + ".sinks", attention.sinks),
+                            attention.chunked);
+  FlatSymbolRefAttr bias;
+  PositionBiasDescription by;
+  if (attention.positionBias) {
+    by = model.positionBiases[*attention.positionBias];
+    bias = symbol(("position_bias" + Twine(*attention.positionBias)).str());
+  }
+  return AttendRangeOp::create(builder, where, type, query, slot, attention.heads,
+                               static_cast<ir::AttendedRange>(attention.range),
+                               APFloat(attention.scale), bias, by.buckets, by.maxDistance);
+}
+
+Value ModelBuilder::buildCross(const std::string &name, const AttentionDescription &attention,
+                               Value input) {
+  Value query = attentionProduct(name + ".query", attention.query, input);
+  return attentionProduct(name + ".output", attention.output, attended(name, attention, query));
+}
+
+void ModelBuilder::storeCross(const std::string &name, const AttentionDescription &attention,
+                              Value encoded) {
+  Value key = attentionProduct(name + ".key", attention.key, encoded);
+  Value value = attentionProduct(name + ".value", attention.value, encoded);
+  StoreKvOp::create(builder, where, key, value, name + ".kv");
 }
 
 void ModelBuilder::choose(const std::string &name, const IndexerDescription &indexer, Value input,
@@ -288,10 +317,11 @@ Value ModelBuilder::buildMixer(const std::string &layer, const LayerDescription 
 //===----------------------------------------------------------------------===//
 
 Value ModelBuilder::build(const std::string &name, const GluDescription &network, Value input) {
-  if (!network.hasGate())
-    return product(
-        name + ".down", network.down,
-        applied(ir::RowFunction::kSquaredRelu, product(name + ".up", network.up, input), "", ""));
+  if (!network.hasGate()) {
+    const auto function = static_cast<ir::RowFunction>(moert::functionOf(network.activation.kind));
+    return product(name + ".down", network.down,
+                   applied(function, product(name + ".up", network.up, input)));
+  }
   Value gate = product(name + ".gate", network.gate, input);
   Value up = product(name + ".up", network.up, input);
   return product(name + ".down", network.down, activated(network.activation, gate, up));
@@ -326,22 +356,41 @@ Value ModelBuilder::build(const std::string &layer, const MoeDescription &moe, V
       hasGroups ? static_cast<ir::GroupScore>(router.groupScore) : ir::GroupScore::kLargest,
       symbol(layer + ".router.weight_factors", router.weightFactors),
       APFloat(router.scoring == moec::RouterScoring::kSparsemixer ? router.tolerance : 0));
-  // Before the routed experts, so that it is computed while they are read.
-  Value shared;
+  Value chosen = route.getExperts(), weights = route.getWeights(), passed;
+  if (moe.capacity) {
+    const moert::CapacityRule &rule = moe.capacity->rule;
+    auto limited = CapacityOp::create(
+        builder, where, chosen.getType(), weights.getType(), row(1), chosen, weights, experts,
+        static_cast<ir::CapacityKind>(rule.kind), APFloat(rule.capacity), rule.byPriority,
+        rule.normalizesBefore, rule.normalizesAfter, APFloat(rule.weightScale));
+    chosen = limited.getExpertsUpdated(), weights = limited.getWeightsUpdated();
+    if (moe.capacity->passes)
+      passed = ScaleInputOp::create(builder, where, row(1), expertsInput.getType(), expertsInput,
+                                    limited.getPassed())
+                   .getDst();
+  }
+  // Before the routed experts, so that they are computed while those are read.
+  SmallVector<Value> others;
+  if (passed)
+    others.push_back(passed);
   if (moe.shared)
-    shared = build(layer, *moe.shared, input);
-  Value weights = route.getWeights();
+    others.push_back(build(layer, *moe.shared, input));
+  if (moe.bypass)
+    others.push_back(
+        applied(ir::RowFunction::kTanh, product(layer + ".bypass", *moe.bypass, input)));
   if (moe.scalesInputs) {
     auto scaled = ScaleInputOp::create(builder, where, weights.getType(), expertsInput.getType(),
                                        expertsInput, weights);
     expertsInput = scaled.getDst(), weights = scaled.getWeightsUpdated();
   }
-  Value result = ExpertsOp::create(
-      builder, where, expertsInput.getType(), expertsInput, route.getExperts(), weights, experts,
-      symbol(experts + ".gate.bias", moe.gateBias), symbol(experts + ".up.bias", moe.upBias),
-      symbol(experts + ".down.bias", moe.downBias));
+  Value result = ExpertsOp::create(builder, where, expertsInput.getType(), expertsInput, chosen,
+                                   weights, experts, symbol(experts + ".gate.bias", moe.gateBias),
+                                   symbol(experts + ".up.bias", moe.upBias),
+                                   symbol(experts + ".down.bias", moe.downBias));
   result = normed(layer + ".experts_output_norm", moe.outputNorm, result);
-  return shared ? sum(result, shared, 1) : result;
+  for (Value other : others)
+    result = sum(result, other, 1);
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -357,6 +406,11 @@ Value ModelBuilder::buildLayer(const std::string &name, const LayerDescription &
     result = normed(name + ".attention_output_norm", layer.attentionOutputNorm, result);
     hidden = sum(hidden, result, model.residualScale);
   }
+  if (layer.cross) {
+    where = named(name + ".cross");
+    Value result = normed(name + ".cross_norm", layer.crossNorm, hidden);
+    hidden = sum(hidden, buildCross(name + ".cross", *layer.cross, result), 1);
+  }
   if (layer.moe || layer.dense) {
     where = named(name + ".network");
     Value result = normed(name + ".network_norm", layer.networkNorm, hidden);
@@ -371,22 +425,53 @@ Value ModelBuilder::buildLayer(const std::string &name, const LayerDescription &
                          APFloat(1.0f));
 }
 
+/// The embedding of the tokens and their positions.
+Value ModelBuilder::embedded() {
+  where = named("embedding");
+  Value hidden = EmbedOp::create(builder, where, row(model.hiddenSize), "embedding",
+                                 APFloat(model.embeddingScale));
+  const auto &positions = model.positions;
+  if (!positions)
+    return hidden;
+  if (positions->table)
+    return sum(hidden, EmbedPositionOp::create(builder, where, hidden.getType(), "positions"), 1);
+  return AddPositionOp::create(builder, where, hidden.getType(), hidden,
+                               ("rope" + Twine(positions->rope)).str(), positions->offset);
+}
+
+// An encoder ends with the keys and values of its output that the other layers attend to.
 void ModelBuilder::buildProgram(StringRef name) {
   OpBuilder::InsertionGuard guard(builder);
   auto program = ProgramOp::create(builder, named(name), name);
   builder.setInsertionPointToStart(&program.block());
-  where = named("embedding");
-  Value hidden = EmbedOp::create(builder, where, row(model.hiddenSize), "embedding",
-                                 APFloat(model.embeddingScale));
-  for (size_t i = 0; i < model.layers.size(); ++i) {
+  const bool encodes = name == StringRef(moert::programs::kEncode);
+  Value hidden = embedded();
+  const auto inLayer = [&](size_t number, auto build) {
     Operation *before = &program.block().back();
-    hidden = buildLayer(("layer" + Twine(i)).str(), model.layers[i], hidden);
+    build(("layer" + Twine(number)).str(), model.layers[number]);
     for (Operation *op = before->getNextNode(); op; op = op->getNextNode())
-      op->setAttr(kLayerAttr, builder.getI32IntegerAttr(static_cast<int32_t>(i)));
-  }
-  where = named("final_norm");
-  hidden = normed("final_norm", model.finalNorm, hidden);
+      op->setAttr(kLayerAttr, builder.getI32IntegerAttr(static_cast<int32_t>(number)));
+  };
+  const size_t first = encodes ? 0 : model.encoderLayers,
+               end = encodes ? model.encoderLayers : model.layers.size();
+  for (size_t i = first; i < end; ++i)
+    inLayer(i, [&](const std::string &layer, const LayerDescription &from) {
+      hidden = buildLayer(layer, from, hidden);
+    });
+  const std::string norm = encodes ? "encoder_norm" : "final_norm";
+  where = named(norm);
+  if (encodes || model.finalNorm.weight.rows > 0)
+    hidden = normed(norm, encodes ? *model.encoderNorm : model.finalNorm, hidden);
+  for (size_t i = end; encodes && i < model.layers.size(); ++i)
+    inLayer(i, [&](const std::string &layer, const LayerDescription &from) {
+      where = named(layer + ".cross");
+      storeCross(layer + ".cross", *from.cross, hidden);
+    });
+  if (encodes)
+    return;
   where = named("head");
+  if (model.beforeHead)
+    hidden = applied(ir::RowFunction::kSilu, product("before_head", *model.beforeHead, hidden));
   HeadOp::create(builder, where, hidden, model.tiedHead ? "embedding" : "head",
                  symbol("head.bias", model.head.bias), APFloat(model.logitsScale),
                  APFloat(model.logitsSoftCap.value_or(0)));

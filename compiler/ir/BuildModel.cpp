@@ -94,6 +94,7 @@ void ModelBuilder::declare(const std::string &layer, const MoeDescription &moe, 
   vector(layer + ".router.choice_bias", moe.router.choiceBias);
   vector(layer + ".router.weight_factors", moe.router.weightFactors);
   declare(layer + ".router.norm", moe.router.inputNorm);
+  declare(layer + ".bypass", moe.bypass);
   declare(layer + ".experts_norm", moe.inputNorm);
   declare(layer + ".experts_output_norm", moe.outputNorm);
   std::string name = layer + ".experts";
@@ -145,7 +146,15 @@ void ModelBuilder::declare(const std::string &layer, const AttentionDescription 
   declare(layer + ".attention_gate", attention.gate);
   if (attention.sinks)
     declare(layer + ".sinks", *attention.sinks, WeightRole::kVector);
-  declareKvSlot(layer + ".kv", attention.kvHeads, attention.headDim, attention.valueHeadDim);
+  if (const std::string slot = slotOf(layer, attention); !module->lookupSymbol(slot))
+    declareKvSlot(slot, attention.kvHeads, attention.headDim, attention.valueHeadDim);
+}
+
+std::string ModelBuilder::slotOf(const std::string &layer,
+                                 const AttentionDescription &attention) const {
+  const bool isEncoders =
+      model.encoderLayers > 0 && attention.range == moert::AttendedRange::kInputAndEarlier;
+  return isEncoders ? "encoder.kv" : layer + ".kv";
 }
 
 void ModelBuilder::declare(const std::string &layer, const LatentAttentionDescription &attention) {
@@ -257,6 +266,9 @@ void ModelBuilder::declareLayer(const std::string &name, const LayerDescription 
   widthClass = "attention";
   declareMixer(name, layer);
   declare(name + ".attention_output_norm", layer.attentionOutputNorm);
+  declare(name + ".cross_norm", layer.crossNorm);
+  if (layer.cross)
+    declare(name + ".cross", *layer.cross);
   declare(name + ".network_norm", layer.networkNorm);
   declare(name + ".network_output_norm", layer.networkOutputNorm);
   widthClass = "dense networks";
@@ -287,10 +299,17 @@ void ModelBuilder::declareRopes() {
 void ModelBuilder::declareSymbols() {
   declareRopes();
   declare("embedding", model.embedding, WeightRole::kMatrix);
+  if (model.positions && model.positions->table)
+    declare("positions", *model.positions->table, WeightRole::kMatrix);
+  for (auto [i, bias] : llvm::enumerate(model.positionBiases))
+    declare(("position_bias" + Twine(i)).str(), bias.table, WeightRole::kVector);
   for (size_t i = 0; i < model.layers.size() && !hasFailed; ++i)
     declareLayer(("layer" + Twine(i)).str(), model.layers[i], i);
   widthClass = {};
-  declare("final_norm", model.finalNorm);
+  declare("encoder_norm", model.encoderNorm);
+  if (model.finalNorm.weight.rows > 0)
+    declare("final_norm", model.finalNorm);
+  declare("before_head", model.beforeHead);
   if (!model.tiedHead)
     declare("head", model.head);
   else if (model.head.bias)
@@ -310,8 +329,10 @@ OwningOpRef<ModuleOp> ModelBuilder::build(StringRef checkpointDirectory) {
   declareSymbols();
   if (hasFailed)
     return nullptr;
-  buildProgram("decode");
-  buildProgram("prefill");
+  for (std::string_view program : {moert::programs::kDecode, moert::programs::kPrefill})
+    buildProgram(program);
+  if (model.encoderLayers > 0)
+    buildProgram(moert::programs::kEncode);
   if (failed(verify(*module)))
     return nullptr;
   return std::move(module);

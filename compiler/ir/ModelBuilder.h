@@ -42,6 +42,9 @@ private:
   void declare(const std::string &layer, const SelectiveScanDescription &scan);
   void declareMixer(const std::string &name, const LayerDescription &layer);
   void declare(const std::string &layer, const MoeDescription &moe, size_t number);
+  /// The slot of an attention's keys and values. The layers of an encoder share one: each stores
+  /// those of the whole input before it attends.
+  std::string slotOf(const std::string &layer, const AttentionDescription &attention) const;
   void declareKvSlot(const std::string &name, uint32_t heads, uint32_t keyDim, uint32_t valueDim);
   void declareStateSlot(const std::string &name, uint32_t rows, uint32_t width);
   SourceAttr sourceOf(Location loc, const WeightSource &source, SourceOf use);
@@ -59,9 +62,15 @@ private:
                                 LinearDescription GluDescription::*matrix);
 
   void buildProgram(StringRef name);
+  Value embedded();
   Value buildLayer(const std::string &name, const LayerDescription &layer, Value hidden);
   Value buildMixer(const std::string &layer, const LayerDescription &from, Value input);
   Value build(const std::string &layer, const AttentionDescription &attention, Value input);
+  Value attended(const std::string &layer, const AttentionDescription &attention, Value query);
+  /// Attention of a decoder's layer to the encoder's output; storeCross() has stored its keys and
+  /// values.
+  Value buildCross(const std::string &name, const AttentionDescription &attention, Value input);
+  void storeCross(const std::string &name, const AttentionDescription &attention, Value encoded);
   Value build(const std::string &layer, const LatentAttentionDescription &attention, Value input);
   /// Sets chosenKeys; `latent` is what the queries come from.
   void choose(const std::string &name, const IndexerDescription &indexer, Value input,
@@ -85,8 +94,8 @@ private:
   Value convolved(const std::string &name, Value input, bool silu);
   Value activeConvolved(const std::string &name, const ConvolvedDescription &of, Value input);
   /// function(factor * input + bias) with the weights of these names; "" is none.
-  Value applied(ir::RowFunction function, Value input, const std::string &factor,
-                const std::string &bias);
+  Value applied(ir::RowFunction function, Value input, const std::string &factor = "",
+                const std::string &bias = "");
   Value stepped(const std::string &layer, Value input) {
     return applied(ir::RowFunction::kSoftplus, input, "", layer + ".step_bias");
   }

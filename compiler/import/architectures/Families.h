@@ -20,6 +20,7 @@ extern const ConfigKeys kGlm4MoeKeys;
 extern const ConfigKeys kGlm4MoeLiteKeys;
 extern const ConfigKeys kGlmMoeDsaKeys;
 extern const ConfigKeys kGptOssKeys;
+extern const ConfigKeys kGptSanJapaneseKeys;
 extern const ConfigKeys kGraniteMoeHybridKeys;
 extern const ConfigKeys kGraniteMoeKeys;
 extern const ConfigKeys kHunyuanMoeKeys;
@@ -32,6 +33,7 @@ extern const ConfigKeys kMiniCpmMoeKeys;
 extern const ConfigKeys kMiniMaxM2Keys;
 extern const ConfigKeys kMixtralKeys;
 extern const ConfigKeys kNemotronHKeys;
+extern const ConfigKeys kNllbMoeKeys;
 extern const ConfigKeys kOlmoeKeys;
 extern const ConfigKeys kPhiMoeKeys;
 extern const ConfigKeys kQwen2MoeKeys;
@@ -41,6 +43,7 @@ extern const ConfigKeys kQwen3VlMoeKeys;
 extern const ConfigKeys kQwen3VlMoeTextKeys;
 extern const ConfigKeys kQwen35MoeKeys;
 extern const ConfigKeys kQwen35MoeTextKeys;
+extern const ConfigKeys kSwitchTransformersKeys;
 
 moert::Result<ModelDescription> describeBailingHybrid(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeDeepSeek(const ArchitectureInput &input);
@@ -55,6 +58,7 @@ moert::Result<ModelDescription> describeGlm4Moe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlmMoeDsa(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGptOss(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeGptSanJapanese(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGraniteMoeHybrid(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeHunyuanMoe(const ArchitectureInput &input);
@@ -66,6 +70,7 @@ moert::Result<ModelDescription> describeMiniCpmMoe(const ArchitectureInput &inpu
 moert::Result<ModelDescription> describeMiniMaxM2(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeMixtral(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeNemotronH(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeNllbMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeOlmoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describePhiMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input);
@@ -73,5 +78,6 @@ moert::Result<ModelDescription> describeQwen3Moe(const ArchitectureInput &input)
 moert::Result<ModelDescription> describeQwen3Next(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen3VlMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeSwitchTransformers(const ArchitectureInput &input);
 
 } // namespace moec
