@@ -193,6 +193,7 @@ static llvm::StringSet<> headsOf(ModuleOp module) {
 /// Returns whether a width was chosen for one of them.
 FailureOr<bool> AssignBits::setResidentFormats(ModuleOp module) {
   module.walk([&](EmbedOp embed) { embeddings.insert(embed.getWeight()); });
+  module.walk([&](EmbedPositionOp embed) { embeddings.insert(embed.getWeight()); });
   const llvm::StringSet<> heads = headsOf(module);
   bool isAnyChosen = false;
   for (WeightOp weight : module.getOps<WeightOp>()) {

@@ -11,6 +11,7 @@
 #include "compiler/commands/WriteArtifact.h"
 #include "compiler/emit/CheckpointChat.h"
 #include "compiler/emit/Journal.h"
+#include "compiler/import/WholeInputs.h"
 #include "compiler/plan/WidthSolvers.h"
 #include "compiler/planning/CheckpointMark.h"
 #include "compiler/session/WorkDirectory.h"
@@ -277,6 +278,7 @@ Status compileAccurately(const AccurateCompileRequest &asked, const Session &ses
   MOERT_RETURN_IF_ERROR(checkAccurateRequest(asked));
   MOERT_ASSIGN_OR_RETURN(ImportedModel model,
                          importCheckpoint(asked.checkpointDirectory, session.say));
+  MOERT_RETURN_IF_ERROR(requireDecoder(model.description, asked.checkpointDirectory));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(asked.outputPath, model.checkpoint));
   MOERT_RETURN_IF_ERROR(checkModulePath(asked.modulePath, asked.outputPath, model.checkpoint));
   MemoryWarnings warnings;

@@ -6,6 +6,7 @@
 #include "compiler/commands/SelfText.h"
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/import/ImportCheckpoint.h"
+#include "compiler/import/WholeInputs.h"
 #include "compiler/session/WorkDirectory.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/OutputFile.h"
@@ -46,6 +47,7 @@ static Status makeAndPass(const Checkpoint &checkpoint, const WorkDirectory &wor
 Status calibrateCheckpoint(const std::string &checkpointDirectory, CalibrateOptions options,
                            uint64_t selfTextDocuments, const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
+  MOERT_RETURN_IF_ERROR(requireDecoder(model.description, checkpointDirectory));
   // Refuse bad input before the reference is made, which takes long.
   MOERT_RETURN_IF_ERROR(requireTokenizer(model, "calibration"));
   MOERT_RETURN_IF_ERROR(checkReplacesNone(options.outputPath, options.textPaths));

@@ -3,6 +3,7 @@
 #include "compiler/commands/Reference.h"
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/import/ImportCheckpoint.h"
+#include "compiler/import/WholeInputs.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
@@ -371,7 +372,8 @@ static Status makeAndWrite(const Checkpoint &checkpoint, SelfTextRequest request
 Status selfTextOfCheckpoint(const std::string &checkpointDirectory, SelfTextRequest request,
                             const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
-  MOERT_RETURN_IF_ERROR(requireTokenizer(model, "writing text"));
+  MOERT_RETURN_IF_ERROR(requireDecoder(model.description, checkpointDirectory));
+  MOERT_RETURN_IF_ERROR(requireTokenizer(model.checkpoint, "writing text"));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, model.checkpoint));
   const std::array beside = {OutputFile::partialPathOf(request.outputPath)};
   MOERT_ASSIGN_OR_RETURN(

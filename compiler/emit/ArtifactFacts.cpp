@@ -69,18 +69,10 @@ public:
     return std::move(operations);
   }
 
-  void operator()(const AttendInstruction &attend) {
-    const KvSlot &slot = artifact.kvSlots[attend.slot];
-    operations.push_back(
-        AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim, valueDimOf(slot, program, attend),
-                       attend.window, bitsOf(slot.kind)}});
-  }
+  void operator()(const AttendInstruction &attend) { addAttention(attend, attend.window); }
+  void operator()(const AttendRangeInstruction &attend) { addAttention(attend, 0); }
   void operator()(const AttendChosenInstruction &attend) {
-    const KvSlot &slot = artifact.kvSlots[attend.slot];
-    const uint32_t most = program.buffers[static_cast<size_t>(attend.chosen)].width;
-    operations.push_back(
-        AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim, valueDimOf(slot, program, attend),
-                       most, bitsOf(slot.kind)}});
+    addAttention(attend, program.buffers[static_cast<size_t>(attend.chosen)].width);
   }
   void operator()(const ChooseKeysInstruction &choose) {
     const KvSlot &slot = artifact.kvSlots[choose.slot];
@@ -131,6 +123,14 @@ public:
   template <typename Other> void operator()(const Other &) {}
 
 private:
+  /// Over at most `most` positions; 0: over all.
+  template <typename Attend> void addAttention(const Attend &attend, uint32_t most) {
+    const KvSlot &slot = artifact.kvSlots[attend.slot];
+    operations.push_back(
+        AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim, valueDimOf(slot, program, attend),
+                       most, bitsOf(slot.kind)}});
+  }
+
   // Counted as attention over the positions that take as many multiply-adds, `perElement` for each
   // element of a state.
   void addState(uint32_t index, uint32_t heads, uint64_t perElement) {

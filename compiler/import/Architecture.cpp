@@ -35,6 +35,8 @@ const std::array kFamilies = {
            kGlm5NextKeys, "glm5_next_text"},
     Family{"glm_moe_dsa", "GlmMoeDsaForCausalLM", describeGlmMoeDsa, kGlmMoeDsaKeys},
     Family{"gpt_oss", "GptOssForCausalLM", describeGptOss, kGptOssKeys},
+    Family{"gptsan-japanese", "GPTSanJapaneseForConditionalGeneration", describeGptSanJapanese,
+           kGptSanJapaneseKeys},
     Family{"granitemoe", "GraniteMoeForCausalLM", describeGraniteMoe, kGraniteMoeKeys},
     Family{"granitemoehybrid", "GraniteMoeHybridForCausalLM", describeGraniteMoeHybrid,
            kGraniteMoeHybridKeys},
@@ -51,6 +53,14 @@ const std::array kFamilies = {
     Family{"minimax_m2", "MiniMaxM2ForCausalLM", describeMiniMaxM2, kMiniMaxM2Keys},
     Family{"mixtral", "MixtralForCausalLM", describeMixtral, kMixtralKeys},
     Family{"nemotron_h", "NemotronHForCausalLM", describeNemotronH, kNemotronHKeys},
+    // Published as the model without its head.
+    Family{"nllb-moe",
+           "NllbMoeModel",
+           describeNllbMoe,
+           kNllbMoeKeys,
+           {},
+           {},
+           "NllbMoeForConditionalGeneration"},
     Family{"olmoe", "OlmoeForCausalLM", describeOlmoe, kOlmoeKeys},
     Family{"phimoe", "PhiMoEForCausalLM", describePhiMoe, kPhiMoeKeys, {}, {}, "PhimoeForCausalLM"},
     Family{"qwen2_moe", "Qwen2MoeForCausalLM", describeQwen2Moe, kQwen2MoeKeys},
@@ -69,6 +79,8 @@ const std::array kFamilies = {
     Family{"qwen4_exp_text", "Qwen4ExpForCausalLM", describeQwen4Exp, kQwen4ExpTextKeys},
     // No class of transformers: its model type is ours.
     Family{"swin_moe", "SwinTransformerMoE", describeSwinMoe, kSwinMoeKeys},
+    Family{"switch_transformers", "SwitchTransformersForConditionalGeneration",
+           describeSwitchTransformers, kSwitchTransformersKeys},
 };
 
 std::string supportedText() {

@@ -509,9 +509,28 @@ Status Checkpoint::readBytes(const TensorLocation &location, uint64_t offset,
   return impl->store->stored().read(location, offset, out);
 }
 
+std::vector<WeightSource> tensorsOf(const WeightSource &source) {
+  const size_t place = source.tensor.find('*');
+  if (place == std::string::npos)
+    return {source};
+  std::vector<WeightSource> singles;
+  for (uint32_t i = 0; source.shards > 1 && i < source.shards; ++i)
+    singles.push_back(source.shard(i));
+  if (!singles.empty())
+    return singles;
+  singles.resize(source.stackedVectors);
+  for (size_t i = 0; i < singles.size(); ++i) {
+    singles[i].tensor = source.tensor;
+    singles[i].tensor.replace(place, 1, moert::strCat(i));
+    singles[i].rows = 1;
+    singles[i].cols = source.cols / source.stackedVectors;
+  }
+  return singles;
+}
+
 Result<StoredType> Checkpoint::storedType(const WeightSource &source) const {
-  MOERT_ASSIGN_OR_RETURN(const StoredPart part,
-                         impl->resolve(source.shards > 1 ? source.shard(0) : source));
+  const std::vector<WeightSource> singles = tensorsOf(source);
+  MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(singles.front()));
   return part.type;
 }
 
@@ -534,15 +553,22 @@ Status Checkpoint::readStoredRows(const WeightSource &source, uint32_t firstRow,
 
 Status Checkpoint::readRows(const WeightSource &source, uint32_t firstRow, uint32_t rowCount,
                             std::span<float> out) const {
-  if (source.shards > 1 && rowCount > 0) {
-    const uint32_t each = source.rows / source.shards, first = firstRow % each;
-    const uint32_t count = std::min(rowCount, each - first);
-    const uint64_t own = uint64_t{count} * source.cols;
-    MOERT_RETURN_IF_ERROR(readRows(source.shard(firstRow / each), first, count, out.first(own)));
-    return readRows(source, firstRow + count, rowCount - count, out.subspan(own));
-  }
-  if (source.shards > 1)
+  if (source.shards > 1) {
+    for (uint32_t row = firstRow, at = 0, each = source.rows / source.shards; at < rowCount;) {
+      const uint32_t count = std::min(rowCount - at, each - row % each);
+      MOERT_RETURN_IF_ERROR(
+          readRows(source.shard(row / each), row % each, count,
+                   out.subspan(uint64_t{at} * source.cols, uint64_t{count} * source.cols)));
+      row += count, at += count;
+    }
     return Status();
+  }
+  if (const auto singles = tensorsOf(source); singles.size() > 1) {
+    const size_t each = out.size() / singles.size();
+    for (size_t i = 0; i < singles.size(); ++i)
+      MOERT_RETURN_IF_ERROR(readRows(singles[i], firstRow, rowCount, out.subspan(i * each, each)));
+    return Status();
+  }
   MOERT_ASSIGN_OR_RETURN(const StoredPart part, impl->resolve(source));
   if (!moert::rangeFits(firstRow, rowCount, source.rows) ||
       out.size() != uint64_t{rowCount} * source.cols)

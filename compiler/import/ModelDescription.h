@@ -29,7 +29,8 @@ struct WeightSource {
   uint32_t rowStep = 1;          // 2 if two matrices are interleaved row by row.
   bool transposed = false;       // Stored [inputs, outputs].
   // Not 0: the tensor is [stackedVectors, n], and the part, a vector, is taken from all of its
-  // elements in their order, every rowStep-th from firstRow on.
+  // elements in their order, every rowStep-th from firstRow on. With a * in the tensor's name they
+  // are in tensors of their own, whose names have 0, 1, ... in its place (tensorsOf()).
   uint32_t stackedVectors = 0;
   // The part is this many blocks of rows, one below the other; a divisor of rows. Each block is
   // stored like a part of its own, blockStep stored rows below the block before it.
@@ -47,6 +48,9 @@ struct WeightSource {
     return one;
   }
 };
+
+/// The single tensors that a source is taken from: itself, or the vectors that it consists of.
+std::vector<WeightSource> tensorsOf(const WeightSource &source);
 
 /// y = W x + b.
 struct LinearDescription {
@@ -111,6 +115,13 @@ struct IndexerDescription {
   uint32_t firstRotated = 0;
 };
 
+/// A bias of attention scores by the relative position of the key (PositionBuckets.h), as T5 has
+/// it.
+struct PositionBiasDescription {
+  WeightSource table; // A vector: [buckets, heads], all elements in their order.
+  uint32_t buckets = 0, maxDistance = 0;
+};
+
 /// Grouped-query attention; query head h reads key/value head h / (heads / kvHeads).
 struct AttentionDescription {
   uint32_t heads = 0;
@@ -120,6 +131,9 @@ struct AttentionDescription {
   float scale = 0;           // Factor on the scores, usually headDim^-0.5.
   uint32_t window = 0;       // Query i sees keys j with i - window < j <= i; 0: all j <= i.
   bool chunked = false;      // Instead, those j <= i with floor(j / window) = floor(i / window).
+  /// Not kEarlier: there is no window, and there are no sinks.
+  moert::AttendedRange range = moert::AttendedRange::kEarlier;
+  std::optional<uint32_t> positionBias; // Index into ModelDescription::positionBiases; the same.
   LinearDescription query, key, value, output;
   /// There is no matrix `value`: values are the products of `key`, before norms and rotation.
   bool valuesAreKeys = false;
@@ -307,7 +321,13 @@ struct RouterDescription {
   std::optional<WeightSource> expertsOfTokens;
   uint32_t groups = 1, keptGroups = 1;
   moert::GroupScore groupScore = moert::GroupScore::kLargest;
-  std::optional<moert::CapacityRule> capacity; // Absent: experts take all tokens.
+};
+
+/// Expert capacity (runtime/policy/Capacity.h). Its weights come from a router that does not change
+/// them.
+struct CapacityDescription {
+  moert::CapacityRule rule;
+  bool passes = false; // A dropped choice adds its weight times the experts' input.
 };
 
 /// A network that is always active, in addition to the routed experts: outputNorm(network(inputNorm
@@ -318,10 +338,12 @@ struct SharedExpertDescription {
   std::optional<LinearDescription> gate;
 };
 
-/// outputNorm(the chosen experts' sum for inputNorm x) + the shared network of x. The router, too,
-/// reads x.
+/// outputNorm(the chosen experts' sum for inputNorm x) + the shared network of x + tanh(bypass x).
+/// The router, too, reads x.
 struct MoeDescription {
   RouterDescription router;
+  std::optional<CapacityDescription> capacity;
+  std::optional<LinearDescription> bypass;
   std::optional<NormDescription> inputNorm, outputNorm;
   std::vector<GluDescription> experts; // All of the same shape and activation, without biases.
   /// Biases of all experts, one after the other: [E * outputs of the matrix].
@@ -369,8 +391,8 @@ struct StreamsDescription {
   std::optional<StreamGateDescription> headGate; // or what this gives.
 };
 
-/// h += scale * outputNorm(attention(norm h)); h += scale * outputNorm(network(norm h)); h *=
-/// outputScale. What is absent changes nothing.
+/// h += scale * outputNorm(attention(norm h)); h += cross attention(crossNorm h); h += scale *
+/// outputNorm(network(norm h)); h *= outputScale. What is absent changes nothing.
 struct LayerDescription {
   bool hasMixer = true; // Otherwise the layer is its network alone.
   /// With the model's streams: how each branch reads and changes them.
@@ -386,11 +408,20 @@ struct LayerDescription {
   std::optional<StateSpaceDescription> stateSpace;
   std::optional<SelectiveScanDescription> selectiveScan;
   std::optional<WindowAttentionDescription> windowAttention;
+  /// Attention of a decoder to the output of its encoder, from which keys and values come.
+  std::optional<NormDescription> crossNorm;
+  std::optional<AttentionDescription> cross;
   std::optional<NormDescription> networkNorm, networkOutputNorm;
   std::optional<GluDescription> dense; // One of dense and moe, or, with a mixer, neither.
   std::optional<MoeDescription> moe;
   std::optional<WeightSource> outputScale; // One number.
   std::optional<MergeDescription> merge;   // After the layer.
+};
+
+/// Positions that are added to the embedding.
+struct PositionDescription {
+  std::optional<WeightSource> table; // [positions, H]: learned. Otherwise
+  uint32_t rope = 0, offset = 0;     // [sines | cosines] of this rope at position + offset.
 };
 
 struct ModelDescription {
@@ -406,13 +437,21 @@ struct ModelDescription {
   float residualScale = 1;
   std::vector<RopeDescription> ropes; // Layers with the same rotation share an entry.
   std::optional<StreamsDescription> streams;
+  std::vector<PositionBiasDescription> positionBiases;
+  std::optional<PositionDescription> positions;
   std::vector<LayerDescription> layers;
-  NormDescription finalNorm; // 0 rows: none.
-  LinearDescription head;    // The embedding itself if tied.
+  /// The first layers are an encoder's: they compute the input of a sequence as a whole, and all
+  /// other layers attend to encoderNorm of their output. 0: the model is a decoder alone.
+  uint32_t encoderLayers = 0;
+  std::optional<NormDescription> encoderNorm;
+  NormDescription finalNorm;                   // None if its weight has no rows.
+  std::optional<LinearDescription> beforeHead; // The head reads silu(beforeHead x).
+  LinearDescription head;                      // The embedding itself if tied.
   bool tiedHead = false;
   float logitsScale = 1;
   std::optional<float> logitsSoftCap; // Logits become cap * tanh(logit / cap), after the scale.
-  std::optional<int32_t> bosToken;
+  std::optional<int32_t>
+      bosToken;                   // Sequences begin with it; those of the decoder, if there is one.
   std::vector<int32_t> eosTokens; // Generation stops at any of them.
   /// Keys that shape the model and that config.json lacks, with the defaults taken for them:
   /// "hidden_size (4096)".

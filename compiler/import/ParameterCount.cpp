@@ -26,7 +26,9 @@ ParameterCount countParameters(const ModelDescription &description) {
     if (!layer.moe)
       continue;
     const GluDescription &expert = layer.moe->experts.front();
-    const uint64_t each = valuesOf(expert.gate) + valuesOf(expert.up) + valuesOf(expert.down);
+    uint64_t each = valuesOf(expert.gate) + valuesOf(expert.up) + valuesOf(expert.down);
+    for (const auto *biases : {&layer.moe->gateBias, &layer.moe->upBias, &layer.moe->downBias})
+      each += *biases ? (*biases)->cols / layer.moe->experts.size() : 0;
     count.experts += each * layer.moe->experts.size();
     count.active -= each * (layer.moe->experts.size() - layer.moe->router.topK);
   }

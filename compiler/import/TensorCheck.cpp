@@ -192,6 +192,8 @@ void visitMoe(auto &moe, const auto &visit) {
        {&moe.router.choiceBias, &moe.router.weightFactors, &moe.router.expertsOfTokens})
     if (*vector)
       visit(**vector);
+  if (moe.bypass)
+    visitLinear(*moe.bypass, visit);
   for (auto &expert : moe.experts)
     visitGlu(expert, visit);
   for (auto *bias : {&moe.gateBias, &moe.upBias, &moe.downBias})
@@ -229,9 +231,15 @@ void visitModel(auto &description, const auto &visit) {
     visitPatches(*description.patches, visit);
   else
     visit(description.embedding);
+  if (description.positions && description.positions->table)
+    visit(*description.positions->table);
+  for (auto &bias : description.positionBiases)
+    visit(bias.table);
+  if (description.encoderNorm)
+    visitNorm(*description.encoderNorm, visit);
   for (auto &layer : description.layers) {
-    for (auto *norm : {&layer.attentionNorm, &layer.attentionOutputNorm, &layer.networkNorm,
-                       &layer.networkOutputNorm})
+    for (auto *norm : {&layer.attentionNorm, &layer.attentionOutputNorm, &layer.crossNorm,
+                       &layer.networkNorm, &layer.networkOutputNorm})
       if (*norm)
         visitNorm(**norm, visit);
     for (auto *mix : {&layer.attentionStreams, &layer.networkStreams})
@@ -258,6 +266,8 @@ void visitModel(auto &description, const auto &visit) {
       visitWindowAttention(*layer.windowAttention, visit);
     else if (layer.hasMixer)
       visitAttention(layer.attention, visit);
+    if (layer.cross)
+      visitAttention(*layer.cross, visit);
     if (layer.dense)
       visitGlu(*layer.dense, visit);
     if (layer.moe)
@@ -273,6 +283,8 @@ void visitModel(auto &description, const auto &visit) {
     visitStreamGate(*description.streams->headGate, visit);
   if (description.finalNorm.weight.rows > 0)
     visitNorm(description.finalNorm, visit);
+  if (description.beforeHead)
+    visitLinear(*description.beforeHead, visit);
   visitLinear(description.head, visit);
 }
 
@@ -435,8 +447,8 @@ std::string unusedText(const Checkpoint &checkpoint, const std::vector<std::stri
 void forEachWeight(const ModelDescription &description,
                    const std::function<void(const WeightSource &)> &visit) {
   visitModel(description, [&](const WeightSource &source) {
-    for (uint32_t shard = 0; shard < source.shards; ++shard)
-      visit(source.shards == 1 ? source : source.shard(shard));
+    for (const WeightSource &single : tensorsOf(source))
+      visit(single);
   });
 }
 

@@ -130,21 +130,48 @@ Value ModelBuilder::build(const std::string &layer, const AttentionDescription &
   if (const auto &scale = attention.queryScale)
     query = ScaleByPositionOp::create(builder, where, query.getType(), query, APFloat(scale->scale),
                                       scale->period);
-  StoreKvOp::create(builder, where, key, value, layer + ".kv");
-  const RowType result = row(uint64_t(attention.heads) * attention.valueHeadDim);
-  Value attended;
-  if (attention.indexer) {
+  StoreKvOp::create(builder, where, key, value, slotOf(layer, attention));
+  if (attention.indexer)
     choose(layer + ".indexer", *attention.indexer, input, input);
-    attended = AttendChosenOp::create(builder, where, result, query, chosenKeys, layer + ".kv",
-                                      attention.heads, APFloat(attention.scale));
-  } else {
-    attended = AttendOp::create(builder, where, result, query, layer + ".kv", attention.heads,
-                                attention.window, APFloat(attention.scale),
-                                symbol(layer + ".sinks", attention.sinks), attention.chunked);
-  }
+  Value result = attended(layer, attention, query);
   if (gate)
-    attended = gated(attended, gate, ir::GateKind::kSigmoid);
-  return attentionProduct(layer + ".output", attention.output, attended);
+    result = gated(result, gate, ir::GateKind::kSigmoid);
+  return attentionProduct(layer + ".output", attention.output, result);
+}
+
+Value ModelBuilder::attended(const std::string &layer, const AttentionDescription &attention,
+                             Value query) {
+  const RowType type = row(uint64_t(attention.heads) * attention.valueHeadDim);
+  const std::string slot = slotOf(layer, attention);
+  if (attention.indexer)
+    return AttendChosenOp::create(builder, where, type, query, chosenKeys, slot, attention.heads,
+                                  APFloat(attention.scale));
+  if (attention.range == moert::AttendedRange::kEarlier && !attention.positionBias)
+    return AttendOp::create(builder, where, type, query, slot, attention.heads, attention.window,
+                            APFloat(attention.scale), symbol(layer + ".sinks", attention.sinks),
+                            attention.chunked);
+  FlatSymbolRefAttr bias;
+  PositionBiasDescription by;
+  if (attention.positionBias) {
+    by = model.positionBiases[*attention.positionBias];
+    bias = symbol(("position_bias" + Twine(*attention.positionBias)).str());
+  }
+  return AttendRangeOp::create(builder, where, type, query, slot, attention.heads,
+                               static_cast<ir::AttendedRange>(attention.range),
+                               APFloat(attention.scale), bias, by.buckets, by.maxDistance);
+}
+
+Value ModelBuilder::buildCross(const std::string &name, const AttentionDescription &attention,
+                               Value input) {
+  Value query = attentionProduct(name + ".query", attention.query, input);
+  return attentionProduct(name + ".output", attention.output, attended(name, attention, query));
+}
+
+void ModelBuilder::storeCross(const std::string &name, const AttentionDescription &attention,
+                              Value encoded) {
+  Value key = attentionProduct(name + ".key", attention.key, encoded);
+  Value value = attentionProduct(name + ".value", attention.value, encoded);
+  StoreKvOp::create(builder, where, key, value, name + ".kv");
 }
 
 Value ModelBuilder::pooled(const std::string &name, const PoolDescription &pool, Value keys,
@@ -450,18 +477,28 @@ Value ModelBuilder::build(const std::string &layer, const MoeDescription &moe, V
       hasGroups ? static_cast<ir::GroupScore>(router.groupScore) : ir::GroupScore::kLargest,
       symbol(layer + ".router.weight_factors", router.weightFactors),
       APFloat(router.scoring == moec::RouterScoring::kSparsemixer ? router.tolerance : 0));
-  Value chosen = route.getExperts(), weights = route.getWeights();
-  if (const auto &rule = router.capacity) {
+  Value chosen = route.getExperts(), weights = route.getWeights(), passed;
+  if (moe.capacity) {
+    const moert::CapacityRule &rule = moe.capacity->rule;
     auto limited = CapacityOp::create(
         builder, where, chosen.getType(), weights.getType(), row(1), chosen, weights, experts,
-        static_cast<ir::CapacityKind>(rule->kind), APFloat(rule->capacity), rule->byPriority,
-        rule->normalizesBefore, rule->normalizesAfter, APFloat(rule->weightScale));
+        static_cast<ir::CapacityKind>(rule.kind), APFloat(rule.capacity), rule.byPriority,
+        rule.normalizesBefore, rule.normalizesAfter, APFloat(rule.weightScale));
     chosen = limited.getExpertsUpdated(), weights = limited.getWeightsUpdated();
+    if (moe.capacity->passes)
+      passed = ScaleInputOp::create(builder, where, row(1), expertsInput.getType(), expertsInput,
+                                    limited.getPassed())
+                   .getDst();
   }
-  // Before the routed experts, so that it is computed while they are read.
-  Value shared;
+  // Before the routed experts, so that they are computed while those are read.
+  SmallVector<Value> others;
+  if (passed)
+    others.push_back(passed);
   if (moe.shared)
-    shared = build(layer, *moe.shared, input);
+    others.push_back(build(layer, *moe.shared, input));
+  if (moe.bypass)
+    others.push_back(
+        applied(ir::RowFunction::kTanh, product(layer + ".bypass", *moe.bypass, input)));
   if (moe.scalesInputs) {
     auto scaled = ScaleInputOp::create(builder, where, weights.getType(), expertsInput.getType(),
                                        expertsInput, weights);
@@ -472,7 +509,9 @@ Value ModelBuilder::build(const std::string &layer, const MoeDescription &moe, V
                                    symbol(experts + ".up.bias", moe.upBias),
                                    symbol(experts + ".down.bias", moe.downBias));
   result = normed(layer + ".experts_output_norm", moe.outputNorm, result);
-  return shared ? sum(result, shared, 1) : result;
+  for (Value other : others)
+    result = sum(result, other, 1);
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -570,6 +609,11 @@ Value ModelBuilder::buildLayer(const std::string &name, const LayerDescription &
     result = normed(name + ".attention_output_norm", layer.attentionOutputNorm, result);
     hidden = endBranch(hidden, result, weights, layer.attentionGate.has_value());
   }
+  if (layer.cross) {
+    where = named(name + ".cross");
+    Value result = normed(name + ".cross_norm", layer.crossNorm, hidden);
+    hidden = sum(hidden, buildCross(name + ".cross", *layer.cross, result), 1);
+  }
   if (layer.moe || layer.dense) {
     where = named(name + ".network");
     auto [result, weights] =
@@ -588,39 +632,67 @@ Value ModelBuilder::buildLayer(const std::string &name, const LayerDescription &
                          APFloat(1.0f));
 }
 
+/// The embedding of the tokens and their positions.
+Value ModelBuilder::embedded() {
+  where = named("embedding");
+  if (model.patches)
+    return build(*model.patches);
+  Value hidden = EmbedOp::create(builder, where, row(model.hiddenSize), "embedding",
+                                 APFloat(model.embeddingScale));
+  const auto &positions = model.positions;
+  if (!positions)
+    return hidden;
+  if (positions->table)
+    return sum(hidden, EmbedPositionOp::create(builder, where, hidden.getType(), "positions"), 1);
+  return AddPositionOp::create(builder, where, hidden.getType(), hidden,
+                               ("rope" + Twine(positions->rope)).str(), positions->offset);
+}
+
+// An encoder ends with the keys and values of its output that the other layers attend to.
 void ModelBuilder::buildProgram(StringRef name) {
   OpBuilder::InsertionGuard guard(builder);
   auto program = ProgramOp::create(builder, named(name), name);
   builder.setInsertionPointToStart(&program.block());
-  where = named("embedding");
+  const bool encodes = name == StringRef(moert::programs::kEncode);
   rowsPerToken = 1;
-  Value hidden;
-  if (model.patches)
-    hidden = build(*model.patches);
-  else
-    hidden = EmbedOp::create(builder, where, row(model.hiddenSize), "embedding",
-                             APFloat(model.embeddingScale));
+  Value hidden = embedded();
   if (model.streams)
     hidden = repeated(hidden);
-  for (size_t i = 0; i < model.layers.size(); ++i) {
+  const auto inLayer = [&](size_t number, auto build) {
     Operation *before = &program.block().back();
-    hidden = buildLayer(("layer" + Twine(i)).str(), model.layers[i], hidden);
+    build(("layer" + Twine(number)).str(), model.layers[number]);
     for (Operation *op = before->getNextNode(); op; op = op->getNextNode())
-      op->setAttr(kLayerAttr, builder.getI32IntegerAttr(static_cast<int32_t>(i)));
-  }
-  where = named("final_norm");
+      op->setAttr(kLayerAttr, builder.getI32IntegerAttr(static_cast<int32_t>(number)));
+  };
+  const size_t first = encodes ? 0 : model.encoderLayers,
+               end = encodes ? model.encoderLayers : model.layers.size();
+  for (size_t i = first; i < end; ++i)
+    inLayer(i, [&](const std::string &layer, const LayerDescription &from) {
+      hidden = buildLayer(layer, from, hidden);
+    });
+  const std::string norm = encodes ? "encoder_norm" : "final_norm";
+  where = named(norm);
   if (model.streams && (model.streams->head || model.streams->headGate))
     hidden =
         beginBranch("head_streams", model.streams->head, model.streams->headGate, hidden).first;
   else if (model.streams)
     hidden = MeanStreamsOp::create(builder, where, row(model.hiddenSize), hidden);
-  if (model.finalNorm.weight.rows > 0)
-    hidden = normed("final_norm", model.finalNorm, hidden);
+  if (encodes || model.finalNorm.weight.rows > 0)
+    hidden = normed(norm, encodes ? *model.encoderNorm : model.finalNorm, hidden);
+  for (size_t i = end; encodes && i < model.layers.size(); ++i)
+    inLayer(i, [&](const std::string &layer, const LayerDescription &from) {
+      where = named(layer + ".cross");
+      storeCross(layer + ".cross", *from.cross, hidden);
+    });
+  if (encodes)
+    return;
   if (model.patches) {
     rowsPerToken = 1;
     hidden = MeanRowsOp::create(builder, where, row(model.hiddenSize), hidden);
   }
   where = named("head");
+  if (model.beforeHead)
+    hidden = applied(ir::RowFunction::kSilu, product("before_head", *model.beforeHead, hidden));
   HeadOp::create(builder, where, hidden, model.tiedHead ? "embedding" : "head",
                  symbol("head.bias", model.head.bias), APFloat(model.logitsScale),
                  APFloat(model.logitsSoftCap.value_or(0)));

@@ -98,6 +98,7 @@ void ModelBuilder::declare(const std::string &layer, const MoeDescription &moe, 
   if (moe.router.expertsOfTokens)
     declare(layer + ".router.experts_of_tokens", *moe.router.expertsOfTokens, WeightRole::kTaps);
   declare(layer + ".router.norm", moe.router.inputNorm);
+  declare(layer + ".bypass", moe.bypass);
   declare(layer + ".experts_norm", moe.inputNorm);
   declare(layer + ".experts_output_norm", moe.outputNorm);
   std::string name = layer + ".experts";
@@ -149,8 +150,16 @@ void ModelBuilder::declare(const std::string &layer, const AttentionDescription 
   declare(layer + ".attention_gate", attention.gate);
   if (attention.sinks)
     declare(layer + ".sinks", *attention.sinks, WeightRole::kVector);
-  declareKvSlot(layer + ".kv", attention.kvHeads, attention.headDim, attention.valueHeadDim);
+  if (const std::string slot = slotOf(layer, attention); !module->lookupSymbol(slot))
+    declareKvSlot(slot, attention.kvHeads, attention.headDim, attention.valueHeadDim);
   declare(layer + ".indexer", attention.indexer);
+}
+
+std::string ModelBuilder::slotOf(const std::string &layer,
+                                 const AttentionDescription &attention) const {
+  const bool isEncoders =
+      model.encoderLayers > 0 && attention.range == moert::AttendedRange::kInputAndEarlier;
+  return isEncoders ? "encoder.kv" : layer + ".kv";
 }
 
 void ModelBuilder::declare(const std::string &layer, const LatentAttentionDescription &attention) {
@@ -348,6 +357,9 @@ void ModelBuilder::declareLayer(const std::string &name, const LayerDescription 
   widthClass = "attention";
   declareMixer(name, layer);
   declare(name + ".attention_output_norm", layer.attentionOutputNorm);
+  declare(name + ".cross_norm", layer.crossNorm);
+  if (layer.cross)
+    declare(name + ".cross", *layer.cross);
   declare(name + ".network_norm", layer.networkNorm);
   declare(name + ".network_output_norm", layer.networkOutputNorm);
   widthClass = "dense networks";
@@ -381,6 +393,10 @@ void ModelBuilder::declareSymbols() {
   declare("patches", model.patches);
   if (!model.patches)
     declare("embedding", model.embedding, WeightRole::kMatrix);
+  if (model.positions && model.positions->table)
+    declare("positions", *model.positions->table, WeightRole::kMatrix);
+  for (auto [i, bias] : llvm::enumerate(model.positionBiases))
+    declare(("position_bias" + Twine(i)).str(), bias.table, WeightRole::kVector);
   for (size_t i = 0; i < model.layers.size() && !hasFailed; ++i)
     declareLayer(("layer" + Twine(i)).str(), model.layers[i], i);
   widthClass = {};
@@ -388,8 +404,10 @@ void ModelBuilder::declareSymbols() {
     declare("head_streams", model.streams->head);
   if (model.streams)
     declare("head_streams", model.streams->headGate);
+  declare("encoder_norm", model.encoderNorm);
   if (model.finalNorm.weight.rows > 0)
     declare("final_norm", model.finalNorm);
+  declare("before_head", model.beforeHead);
   if (!model.tiedHead)
     declare("head", model.head);
   else if (model.head.bias)
@@ -410,11 +428,13 @@ OwningOpRef<ModuleOp> ModelBuilder::build(StringRef checkpointDirectory) {
   if (hasFailed)
     return nullptr;
   if (model.patches) {
-    buildProgram("classify");
-  } else {
-    buildProgram("decode");
-    buildProgram("prefill");
+    buildProgram(moert::programs::kClassify);
+    return;
   }
+  for (std::string_view program : {moert::programs::kDecode, moert::programs::kPrefill})
+    buildProgram(program);
+  if (model.encoderLayers > 0)
+    buildProgram(moert::programs::kEncode);
   if (failed(verify(*module)))
     return nullptr;
   return std::move(module);

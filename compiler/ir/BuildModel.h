@@ -15,7 +15,8 @@ namespace moec {
 /// How the checkpoint stores a weight (Checkpoint::storedType).
 using StoredTypeOf = llvm::function_ref<moert::Result<StoredType>(const WeightSource &)>;
 
-/// Builds the functions @decode and @prefill of the model and the symbols that they use; loads the
+/// Builds the functions of the model (@decode and @prefill, and @encode if it has an encoder) and
+/// the symbols that they use; loads the
 /// dialects that it needs. Parts that the IR cannot express (experts with biases) are refused with
 /// a diagnostic, and the result is null.
 mlir::OwningOpRef<mlir::ModuleOp> buildModel(mlir::MLIRContext *context,

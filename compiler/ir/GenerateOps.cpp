@@ -14,6 +14,7 @@ namespace {
 
 template <typename Enum> constexpr const char *kEnumName = Enum::kNotSpecialized;
 template <> constexpr const char *kEnumName<Activation> = "Activation";
+template <> constexpr const char *kEnumName<AttendedRange> = "AttendedRange";
 template <> constexpr const char *kEnumName<CapacityKind> = "CapacityKind";
 template <> constexpr const char *kEnumName<GateKind> = "GateKind";
 template <> constexpr const char *kEnumName<GroupScore> = "GroupScore";

@@ -51,6 +51,9 @@ private:
   void declare(const std::string &name, const MergeDescription &merge);
   void declareMixer(const std::string &name, const LayerDescription &layer);
   void declare(const std::string &layer, const MoeDescription &moe, size_t number);
+  /// The slot of an attention's keys and values. The layers of an encoder share one: each stores
+  /// those of the whole input before it attends.
+  std::string slotOf(const std::string &layer, const AttentionDescription &attention) const;
   void declareKvSlot(const std::string &name, uint32_t heads, uint32_t keyDim, uint32_t valueDim);
   void declareStateSlot(const std::string &name, uint32_t rows, uint32_t width);
   SourceAttr sourceOf(Location loc, const WeightSource &source, SourceOf use);
@@ -68,9 +71,15 @@ private:
                                 LinearDescription GluDescription::*matrix);
 
   void buildProgram(StringRef name);
+  Value embedded();
   Value buildLayer(const std::string &name, const LayerDescription &layer, Value hidden);
   Value buildMixer(const std::string &layer, const LayerDescription &from, Value input);
   Value build(const std::string &layer, const AttentionDescription &attention, Value input);
+  Value attended(const std::string &layer, const AttentionDescription &attention, Value query);
+  /// Attention of a decoder's layer to the encoder's output; storeCross() has stored its keys and
+  /// values.
+  Value buildCross(const std::string &name, const AttentionDescription &attention, Value input);
+  void storeCross(const std::string &name, const AttentionDescription &attention, Value encoded);
   Value build(const std::string &layer, const LatentAttentionDescription &attention, Value input);
   Value build(const std::string &layer, const CompressedAttentionDescription &attention,
               Value input);
@@ -123,8 +132,8 @@ private:
   Value convolved(const std::string &name, Value input, bool silu);
   Value activeConvolved(const std::string &name, const ConvolvedDescription &of, Value input);
   /// function(factor * input + bias) with the weights of these names; "" is none.
-  Value applied(ir::RowFunction function, Value input, const std::string &factor,
-                const std::string &bias);
+  Value applied(ir::RowFunction function, Value input, const std::string &factor = "",
+                const std::string &bias = "");
   Value stepped(const std::string &layer, Value input) {
     return applied(ir::RowFunction::kSoftplus, input, "", layer + ".step_bias");
   }

@@ -24,18 +24,18 @@ static_assert(static_cast<int>(BufferKind::kHadamard) ==
               static_cast<int>(moert::BufferKind::kHadamard));
 static_assert(static_cast<int>(ExpertPart::kDown) == static_cast<int>(moert::ExpertPart::kDown));
 static_assert(static_cast<int>(NormKind::kLayer) == static_cast<int>(moert::NormKind::kLayer));
-static_assert(static_cast<int>(Activation::kClampedSilu) ==
-              static_cast<int>(moert::Activation::kClampedSilu));
 static_assert(static_cast<int>(RouterScoring::kSqrtSoftplus) ==
               static_cast<int>(moert::RouterScoring::kSqrtSoftplus));
+static_assert(static_cast<int>(Activation::kRelu) == static_cast<int>(moert::Activation::kRelu));
+static_assert(static_cast<int>(AttendedRange::kInputAndEarlier) ==
+              static_cast<int>(moert::AttendedRange::kInputAndEarlier));
 static_assert(static_cast<int>(GroupScore::kTwoLargest) ==
               static_cast<int>(moert::GroupScore::kTwoLargest));
 static_assert(static_cast<int>(CapacityKind::kEvenSplit) ==
               static_cast<int>(moert::CapacityKind::kEvenSplit));
 static_assert(static_cast<int>(Activation::kClampedSwiglu) ==
               static_cast<int>(moert::Activation::kClampedSwiglu));
-static_assert(static_cast<int>(RowFunction::kSignedRoot) ==
-              static_cast<int>(moert::RowFunction::kSignedRoot));
+static_assert(static_cast<int>(RowFunction::kTanh) == static_cast<int>(moert::RowFunction::kTanh));
 static_assert(static_cast<int>(RopeStyle::kInterleaved) ==
               static_cast<int>(moert::RopeStyle::kInterleaved));
 

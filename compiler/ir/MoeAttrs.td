@@ -44,7 +44,11 @@ def Moe_Activation : Moe_Enum<"Activation", "activation of a network", [
   I32EnumAttrCase<"kGeluTanh", 2, "gelu_tanh">,
   I32EnumAttrCase<"kSquaredRelu", 3, "squared_relu">,
   I32EnumAttrCase<"kClampedSilu", 4, "clamped_silu">,
-  I32EnumAttrCase<"kGelu", 5, "gelu">]>;
+  I32EnumAttrCase<"kGelu", 5, "gelu">, I32EnumAttrCase<"kRelu", 6, "relu">]>;
+
+def Moe_AttendedRange : Moe_Enum<"AttendedRange", "positions that an attention reads", [
+  I32EnumAttrCase<"kEarlier", 0, "earlier">, I32EnumAttrCase<"kInput", 1, "input">,
+  I32EnumAttrCase<"kInputAndEarlier", 2, "input_and_earlier">]>;
 
 def Moe_NormKind : Moe_Enum<"NormKind", "kind of norm", [
   I32EnumAttrCase<"kRms", 0, "rms">, I32EnumAttrCase<"kLayer", 1, "layer">]>;
@@ -73,7 +77,8 @@ def Moe_RowFunction : Moe_Enum<"RowFunction", "function of an element", [
   I32EnumAttrCase<"kIdentity", 0, "identity">, I32EnumAttrCase<"kSilu", 1, "silu">,
   I32EnumAttrCase<"kSoftplus", 2, "softplus">, I32EnumAttrCase<"kSquaredRelu", 3, "squared_relu">,
   I32EnumAttrCase<"kSignedRoot", 4, "signed_root">,
-  I32EnumAttrCase<"kGelu", 5, "gelu">]>;
+  I32EnumAttrCase<"kGelu", 5, "gelu">,
+  I32EnumAttrCase<"kRelu", 6, "relu">, I32EnumAttrCase<"kTanh", 7, "tanh">]>;
 
 def Moe_RopeStyle : Moe_Enum<"RopeStyle", "which elements of a head rotate together", [
   I32EnumAttrCase<"kHalf", 0, "half">, I32EnumAttrCase<"kInterleaved", 1, "interleaved">]>;

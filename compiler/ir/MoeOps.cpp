@@ -240,10 +240,11 @@ void ProgramOp::build(OpBuilder &builder, OperationState &state, StringRef name)
 LogicalResult ProgramOp::verifyRegions() {
   if (block().getNumArguments() != 0)
     return emitOpError("expected no arguments: rows begin with moe.embed");
-  if (block().empty() || !isa<HeadOp>(block().back()))
+  const bool encodes = getSymName() == StringRef(moert::programs::kEncode);
+  if (block().empty() || (!encodes && !isa<HeadOp>(block().back())))
     return emitOpError("expected moe.head at the end");
   for (HeadOp head : block().getOps<HeadOp>())
-    if (head != &block().back())
+    if (encodes || head != &block().back())
       return head.emitOpError("expected at the end of the program only");
   return success();
 }

@@ -17,7 +17,8 @@ Engine::Impl::Impl(const Model &loadedModel, const EngineOptions &engineOptions,
     : EngineParts(std::move(parts)), model(loadedModel), options(engineOptions),
       decode(findProgram(artifact().programs, programs::kDecode)),
       prefill(findProgram(artifact().programs, programs::kPrefill)),
-      classify(findProgram(artifact().programs, programs::kClassify)), account(memoryAccount),
+      classify(findProgram(artifact().programs, programs::kClassify)),
+      encode(findProgram(artifact().programs, programs::kEncode)), account(memoryAccount),
       sequences(memory.keysAndValues.bytes() + memory.states.bytes()),
       executor(std::make_unique<Executor>(executorParts(kernels))) {
   sessions.reserve(account.sessions);

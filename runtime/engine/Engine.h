@@ -251,6 +251,15 @@ public:
   /// observer must not call the engine or end a session.
   Status step(std::span<const SessionTokens> batch, StepObserver &observer);
 
+  /// Computes the input of an empty session with the program "encode", its tokens in one batch:
+  /// what the steps of the session attend to. A model with an encoder refuses steps before it.
+  /// Refused as by step(); after an error the session is as before the call.
+  Status encode(Session &session, std::span<const int32_t> tokens, StepObserver &observer);
+
+  /// The first `tokens` tokens of an empty session attend to each other, whatever their order; at
+  /// most its capacity. Refused for a model whose attention has no such prefix.
+  Status setPrefix(Session &session, uint32_t tokens);
+
   /// step() for any number of tokens of one session, chunk by chunk. Invalid arguments are refused
   /// as a whole. Ends between chunks with kInterrupted once *stop is set. After that and after
   /// other errors the session has the tokens of the completed chunks.

@@ -87,6 +87,12 @@ Result<AccountInput> accountInputOf(const Model &model, const EngineOptions &opt
   request.planPrefillChunk = options.contextTokens;
   if (options.prefillChunk)
     request.prefillChunk = std::min(*options.prefillChunk, options.contextTokens);
+  if (computesWholeCalls(artifact)) {
+    if (options.prefillChunk && *options.prefillChunk < options.contextTokens)
+      return invalidInput("a prefill chunk of ", *options.prefillChunk, " tokens, but ",
+                          model.path(), " computes an input as a whole; expected no chunk");
+    request.prefillChunk = options.contextTokens;
+  }
   request.threads = options.threads;
   request.fewestThreads =
       std::min(options.threads, options.fewestThreads ? options.fewestThreads : kPlannedThreads);

@@ -46,7 +46,7 @@ struct Engine::Impl : EngineParts {
   /// The checks of step() on one session, in a batch of any size.
   Status checkTokens(const SessionTokens &tokens) const;
   Status checkBatch(std::span<const SessionTokens> parts) const;
-  Status executeBatch(std::span<const SessionTokens> parts);
+  Status executeBatch(std::span<const SessionTokens> parts, const Program &program);
   Status checkImages(const Session &session, std::span<const float> pixels, uint32_t images) const;
   Status executeImages(Session &session, std::span<const float> pixels, uint32_t images);
   /// Calls execute() as a step of these sessions.
@@ -62,7 +62,8 @@ struct Engine::Impl : EngineParts {
 
   const Model &model;
   const EngineOptions options;
-  const Program *const decode, *const prefill, *const classify; // Null: the model has none.
+  // Null: the model has none.
+  const Program *const decode, *const prefill, *const classify, *const encode;
   MemoryAccount account;
   Ledger sequences; // What `memory` has for sessions.
   std::unique_ptr<Executor> executor;

@@ -26,8 +26,8 @@ Executor::Executor(const ExecutorParts &executorParts)
     for (const Instruction &instruction : program.instructions)
       if (const auto *embed = std::get_if<EmbedNgramsInstruction>(&instruction))
         ngrams[embed->slot] = NgramRows(*embed, parts.artifact.model.vocabularySize);
-  if (const auto *limit = std::get_if<CapacityInstruction>(&instruction))
-    isLimited[limit->moeLayer] = true;
+      else if (const auto *limit = std::get_if<CapacityInstruction>(&instruction))
+        isLimited[limit->moeLayer] = true;
   if (parts.predictingFrom)
     predicted = routesOf(parts.artifact, *parts.predictingFrom);
   prefetchCandidates.reserve(prefetchProbabilities.size());
@@ -82,6 +82,14 @@ void Executor::execute(Step &step, const EmbedInstruction &embed) {
   for (uint32_t row = 0; row < step.rows(); ++row)
     parts.kernels.gatherRow(parts.weights.weight(embed.weight),
                             static_cast<uint32_t>(step.batch[row].token), embed.scale,
+                            dst.floats(row));
+}
+
+void Executor::execute(Step &step, const EmbedPositionInstruction &embed) {
+  const Rows dst = step.buffer(embed.dst);
+  const WeightView &weight = parts.weights.weight(embed.weight);
+  for (uint32_t row = 0; row < step.rows(); ++row)
+    parts.kernels.gatherRow(weight, std::min(step.batch[row].position, weight.shape.rows - 1), 1,
                             dst.floats(row));
 }
 
@@ -298,6 +306,36 @@ void Executor::execute(Step &step, const CapacityInstruction &limit) {
   // The rows of a sequence follow each other. The pairs of experts are not grouped yet.
   for (uint32_t row = 0, end = 0; row < step.rows(); row = end) {
     while (end < step.rows() && step.tokenOf(end).session == step.tokenOf(row).session)
+      ++end;
+    applyCapacity(rule,
+                  {end - row, step.bufferInfo(limit.experts).width, experts.integers(row),
+                   weights.floats(row), passed.floats(row), weights.stride(), passed.stride()},
+                  std::span(places).first(expertCount), step.expertRows);
+  }
+  for (uint32_t row = 0; row < step.rows(); ++row)
+    reportRoute(step, *step.routed, row);
+}
+
+void Executor::reportRoute(const Step &step, const RouteInstruction &route, uint32_t row) const {
+  const uint32_t ranks = ranksOf(step, row, step.bufferInfo(route.experts).width);
+  step.observer->onRoute(*step.batch[row].session, route.moeLayer, step.batch[row].position,
+                         {step.buffer(route.experts).integers(row), ranks},
+                         {step.buffer(route.weights).floats(row), ranks});
+}
+
+void Executor::execute(Step &step, const CapacityInstruction &limit) {
+  const Rows experts = step.buffer(limit.experts), weights = step.buffer(limit.weights),
+             passed = step.buffer(limit.passed);
+  const CapacityRule rule = {limit.kind,
+                             limit.capacity,
+                             limit.byPriority,
+                             limit.normalizesBefore,
+                             limit.normalizesAfter,
+                             limit.weightScale};
+  const size_t expertCount = parts.artifact.moeLayers[limit.moeLayer].experts.size();
+  // The rows of a sequence follow each other. The pairs of experts are not grouped yet.
+  for (uint32_t row = 0, end = 0; row < step.rows(); row = end) {
+    while (end < step.rows() && step.batch[end].session == step.batch[row].session)
       ++end;
     applyCapacity(rule,
                   {end - row, step.bufferInfo(limit.experts).width, experts.integers(row),

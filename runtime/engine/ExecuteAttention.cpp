@@ -24,6 +24,27 @@ void Executor::execute(Step &step, const RopeInstruction &instruction) {
   }
 }
 
+// The step's tables have the angles of the positions without the offset.
+void Executor::execute(Step &step, const AddPositionInstruction &add) {
+  constexpr uint32_t kAngles = 16;
+  const Rope &rope = parts.artifact.ropes[add.rope];
+  const auto count = static_cast<uint32_t>(rope.inverseFrequencies.size());
+  const Rows x = step.buffer(add.buffer);
+  alignas(64) std::array<float, kAngles> cosines, sines;
+  for (uint32_t row = 0; row < step.rows(); ++row)
+    for (uint32_t i = 0; i < count; i += kAngles) {
+      const uint32_t some = std::min(kAngles, count - i);
+      float *first = x.floats(row) + i, *second = first + count;
+      parts.kernels.ropeTable(step.batch[row].position + add.offset,
+                              rope.inverseFrequencies.data() + i, some, rope.attentionFactor,
+                              cosines.data(), sines.data());
+      for (uint32_t angle = 0; angle < some; ++angle) {
+        first[angle] += sines[angle];
+        second[angle] += cosines[angle];
+      }
+    }
+}
+
 namespace {
 
 /// Where a slot stores the heads of a token: `dim` elements from byte `first` on of rows of
@@ -121,7 +142,8 @@ void Executor::execute(Step &step, const StoreKvInstruction &store) {
 
 template <class Attend, class KeysOf>
 void Executor::attendRows(const Step &step, const Attend &attend, const KvSlot &slot,
-                          uint64_t longest, const float *sinks, KeysOf keysOf) const {
+                          uint64_t longest, const float *sinks, const PositionBias *bias,
+                          KeysOf keysOf) const {
   Rows query = step.buffer(attend.query), dst = step.buffer(attend.dst);
   // Cut only where the kernel does: heads that it computes together stay with one thread.
   const uint32_t headsPerKey = attend.heads / slot.kvHeads;
@@ -136,10 +158,19 @@ void Executor::attendRows(const Step &step, const Attend &attend, const KvSlot &
     float *own = step.attentionScratch(t);
     while (begin < end) {
       const uint64_t row = begin / runs, run = begin % runs;
-      const uint64_t runEnd = std::min(runs, run + (end - begin));
+      const uint64_t runEnd = bias ? run + 1 : std::min(runs, run + (end - begin));
       KvView view = viewOf(slot, valueDim, step.batch[row].session->memory, attend.slot);
       const AttendedKeys keys = keysOf(row);
       view.chosen = keys.chosen;
+      if (bias) { // Those of the run's heads, after the kernel's memory.
+        view.biases = own + step.kernelScratchFloats();
+        view.biasStride = roundUp(keys.last, 16);
+        for (uint32_t head = firstHead(run); head < firstHead(runEnd); ++head)
+          for (uint32_t key = keys.first; key < keys.last; ++key)
+            own[step.kernelScratchFloats() + (head - firstHead(run)) * view.biasStride + key -
+                keys.first] =
+                bias->table[bias->buckets.of(step.batch[row].position, key) * attend.heads + head];
+      }
       parts.kernels.attend(query.floats(row), view, attend.heads, firstHead(run), firstHead(runEnd),
                            keys.first, keys.last, attend.scale, sinks, dst.floats(row), own);
       begin += runEnd - run;
@@ -152,7 +183,8 @@ void Executor::execute(Step &step, const AttendInstruction &attend) {
   if (attend.window != 0)
     longest = std::min<uint64_t>(longest, attend.window);
   const float *sinks = parts.weights.vector(attend.sinks);
-  attendRows(step, attend, parts.artifact.kvSlots[attend.slot], longest, sinks, [&](uint64_t row) {
+  const KvSlot &slot = parts.artifact.kvSlots[attend.slot];
+  attendRows(step, attend, slot, longest, sinks, nullptr, [&](uint64_t row) {
     const uint32_t last = step.batch[row].position + 1;
     const uint32_t first = attend.chunked ? (last - 1) / attend.window * attend.window
                            : attend.window != 0 && last > attend.window ? last - attend.window
@@ -167,11 +199,31 @@ void Executor::attendListed(const Step &step, const Attend &attend, const KvSlot
   const uint32_t most = step.bufferInfo(attend.chosen).width;
   const Rows chosen = step.buffer(attend.chosen);
   const uint64_t longest = std::min<uint64_t>(2 * longestOf(step), most);
-  attendRows(step, attend, slot, longest, sinks, [&](uint64_t row) {
+  attendRows(step, attend, slot, longest, sinks, nullptr, [&](uint64_t row) {
     const int32_t *first = chosen.integers(row);
     const int32_t *end = std::find(first, first + most, kNone);
     return AttendedKeys{first, 0, static_cast<uint32_t>(end - first)};
   });
+}
+
+void Executor::execute(Step &step, const AttendRangeInstruction &attend) {
+  const auto lastOf = [&](const BatchRow &row) {
+    const uint32_t input = row.session->memory.inputTokens;
+    if (attend.range == AttendedRange::kInput)
+      return input;
+    return std::max(row.position + 1, attend.range == AttendedRange::kEarlier ? 0 : input);
+  };
+  uint64_t longest = 0;
+  for (const BatchRow &row : step.batch)
+    longest = std::max<uint64_t>(longest, lastOf(row));
+  const PositionBias bias = {parts.weights.vector(attend.positionBias), positionBuckets};
+  if (bias.table)
+    positionBuckets.prepare(attend.buckets, attend.maxDistance,
+                            attend.range != AttendedRange::kEarlier);
+  attendRows(step, attend, parts.artifact.kvSlots[attend.slot], longest, nullptr,
+             bias.table ? &bias : nullptr, [&](uint64_t row) {
+               return AttendedKeys{nullptr, 0, lastOf(step.batch[row])};
+             });
 }
 
 void Executor::execute(Step &step, const AttendChosenInstruction &attend) {

@@ -11,6 +11,7 @@
 #include "runtime/engine/Router.h"
 #include "runtime/engine/Step.h"
 #include "runtime/format/NgramRows.h"
+#include "runtime/policy/PositionBuckets.h"
 
 #include <optional>
 #include <span>
@@ -99,6 +100,12 @@ protected:
 private:
   class ExpertTasks;
 
+  /// Biases [bucket][head] of an attention's scores.
+  struct PositionBias {
+    const float *table;
+    const PositionBuckets &buckets;
+  };
+
   /// Times that the cache has spent in total; valid between instructions.
   struct CacheTime {
     uint64_t waitNs, verifyNs, submitNs;
@@ -116,6 +123,7 @@ private:
 
   // Execute.cpp
   void execute(Step &step, const EmbedInstruction &embed);
+  void execute(Step &step, const EmbedPositionInstruction &embed);
   void execute(Step &step, const NormInstruction &norm);
   void execute(Step &step, const QuantizeInstruction &quantize);
   void execute(Step &step, const LinearHeadsInstruction &linear);
@@ -164,6 +172,8 @@ private:
   template <class Work>
   void forElements(const Step &step, uint32_t width, uint32_t passes, Work work) const;
   // ExecuteAttention.cpp
+  void execute(Step &step, const AddPositionInstruction &add);
+  void execute(Step &step, const AttendRangeInstruction &attend);
   void execute(Step &step, const RopeInstruction &rope);
   void execute(Step &step, const StoreKvInstruction &store);
   void execute(Step &step, const AttendInstruction &attend);
@@ -176,7 +186,7 @@ private:
   void execute(Step &step, const AttendPoolsInstruction &attend);
   template <class Attend, class KeysOf>
   void attendRows(const Step &step, const Attend &attend, const KvSlot &slot, uint64_t longest,
-                  const float *sinks, KeysOf keysOf) const;
+                  const float *sinks, const PositionBias *bias, KeysOf keysOf) const;
   /// Attends to the keys of the row's list in `chosen`.
   template <class Attend>
   void attendListed(const Step &step, const Attend &attend, const KvSlot &slot,
@@ -223,6 +233,7 @@ private:
   std::vector<uint32_t> places;                      // Taken of each expert's capacity.
   std::vector<bool> isLimited;                       // MoE layers with a capacity.
   const MaskExpertsInstruction *masked = nullptr;    // Executed before the next route.
+  PositionBuckets positionBuckets;                   // The last ones that an attention used.
   std::vector<const RouteInstruction *> predicted;   // The routes of predictingFrom, by MoE layer.
   std::vector<uint32_t> prefetchProbabilities;       // Per expert of a layer, over all rows.
   std::vector<PrefetchCandidate> prefetchCandidates; // The same, most probable first.

@@ -55,6 +55,26 @@ static uint32_t keysPerTokenOf(const Artifact &artifact) {
              : 1;
 }
 
+bool computesWholeCalls(const Artifact &artifact) {
+  for (const Program &program : artifact.programs)
+    for (const Instruction &instruction : program.instructions) {
+      const auto *attend = std::get_if<AttendRangeInstruction>(&instruction);
+      if (std::holds_alternative<CapacityInstruction>(instruction) ||
+          (attend && attend->range == AttendedRange::kInputAndEarlier))
+        return true;
+    }
+  return false;
+}
+
+uint64_t biasFloatsPerToken(const Artifact &artifact) {
+  for (const Program &program : artifact.programs)
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *attend = std::get_if<AttendRangeInstruction>(&instruction);
+          attend && attend->positionBias != kNone)
+        return kAttendHeads;
+  return 0;
+}
+
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens) {
   uint64_t most = 0;
   for (const KvSlot &slot : artifact.kvSlots)
@@ -66,7 +86,8 @@ uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextToke
         most = std::max(
             most, windowScratchFloats(attend->window,
                                       program.buffers[size_t(attend->dst)].width / attend->heads));
-  return attentionScratchFloats(keysPerTokenOf(artifact) * contextTokens, most);
+  return attentionScratchFloats(keysPerTokenOf(artifact) * contextTokens, most) +
+         biasFloatsPerToken(artifact) * roundUp(contextTokens, 16);
 }
 
 uint64_t kvBytesPerToken(const Artifact &artifact) {
@@ -241,7 +262,7 @@ ModelFootprint footprintOf(const Artifact &artifact, bool mayLose) {
   footprint.arenaBytesPerToken = arenaBytesPerToken(artifact, mayLose).total();
   footprint.attentionScratchBytes = attentionScratchFloatsOf(artifact, 0) * sizeof(float);
   footprint.attentionScratchBytesPerContextToken =
-      keysPerTokenOf(artifact) * kAttendHeads * sizeof(float);
+      (keysPerTokenOf(artifact) * kAttendHeads + biasFloatsPerToken(artifact)) * sizeof(float);
   footprint.metadataBytes = tableBytes(entries) + describedBytesOf(artifact);
   return footprint;
 }

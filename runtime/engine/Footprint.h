@@ -50,7 +50,15 @@ uint64_t largestTopK(const Artifact &artifact);
 /// Rows that a token has in any buffer, at most.
 uint64_t mostRowsOf(const Artifact &artifact);
 
-/// Floats of attention scratch for one thread (Kernels.h, attend; WindowAttention.h).
+/// Whether the tokens of a call depend on later ones of it (attention to an input as a whole, the
+/// capacity of experts), so that they are computed in one batch.
+bool computesWholeCalls(const Artifact &artifact);
+
+/// Floats of biases of attention scores for each token of context, where a program has some.
+uint64_t biasFloatsPerToken(const Artifact &artifact);
+
+/// Floats of attention scratch for one thread (Kernels.h, attend; WindowAttention.h), with those
+/// biases at its end.
 uint64_t attentionScratchFloatsOf(const Artifact &artifact, uint32_t contextTokens);
 
 /// Floats of rotation tables for one token; sets the offset of each rope's table.

@@ -85,7 +85,7 @@ void SequenceSession::forgetEngine() {
 }
 
 void SequenceSession::reset() {
-  memory.length = 0;
+  memory.length = memory.inputTokens = 0;
   memory.areStatesLost = false;
 }
 

@@ -34,6 +34,8 @@ struct SequenceMemory {
   ReservedRegion memory;
   std::unique_ptr<DeviceMemory> onDevice; // Where a device computes, what `memory` would have.
   uint32_t length = 0;
+  /// Tokens of the encoder's input, or of the prefix whose tokens attend to each other.
+  uint32_t inputTokens = 0;
   uint32_t capacity = 0;   // Tokens that there is memory for.
   uint32_t mostTokens = 0; // At most the capacity; the rotation limits it too.
   std::vector<Slot> slots;

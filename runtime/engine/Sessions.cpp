@@ -45,6 +45,8 @@ Status Engine::Impl::checkBatch(std::span<const SessionTokens> parts) const {
   uint64_t count = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     MOERT_RETURN_IF_ERROR(checkTokens(parts[i]));
+    if (encode && find(parts[i].session)->memory.inputTokens == 0)
+      return invalidInput("a step of a session without input, expected Engine::encode() before");
     for (const SessionTokens &earlier : parts.first(i))
       if (earlier.session == parts[i].session)
         return invalidInput("a session is in the batch twice, expected once with all its tokens");
@@ -55,13 +57,14 @@ Status Engine::Impl::checkBatch(std::span<const SessionTokens> parts) const {
   return {};
 }
 
-Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
+Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts, const Program &program) {
   bool isDecode = true, beginsPrompt = false; // For any session: all share one cache.
   bool hasPrompt = false;
   for (const SessionTokens &part : parts) {
     isDecode = isDecode && part.tokens.size() == 1;
     hasPrompt = hasPrompt || part.isPrompt;
-    beginsPrompt = beginsPrompt || part.session->length() == 0;
+    // That of a model with an encoder begins with its input.
+    beginsPrompt = beginsPrompt || (part.session->length() == 0 && (!encode || &program == encode));
   }
   CacheMachine *const decoded = misses ? misses->decoded() : nullptr;
   if (decoded && hasPrompt)
@@ -82,7 +85,7 @@ Status Engine::Impl::executeBatch(std::span<const SessionTokens> parts) {
       step.batch.push_back({session, position++, part.tokens[i], wantsLogits});
     }
   }
-  step.program = isDecode ? decode : prefill;
+  step.program = &program;
   step.isLossy = (isDecode || decoded) && !hasPrompt && misses && misses->rule().changesDecoding();
   // Beside other sequences, which it must not change, a prompt is computed exactly.
   step.lowersPrompt = hasPrompt && parts.size() == 1 && misses && misses->rule().changesPrompts();
@@ -121,7 +124,12 @@ Status Engine::step(std::span<const SessionTokens> batch, StepObserver &observer
   if (impl->isStepping)
     return failed("a step within a step: an observer must not call the engine");
   MOERT_RETURN_IF_ERROR(impl->checkBatch(batch));
-  MOERT_RETURN_IF_ERROR(impl->inStep(batch, observer, [&] { return impl->executeBatch(batch); }));
+  const bool isDecode = std::all_of(batch.begin(), batch.end(), [](const SessionTokens &part) {
+    return part.tokens.size() == 1;
+  });
+  MOERT_RETURN_IF_ERROR(impl->inStep(batch, observer, [&] {
+    return impl->executeBatch(batch, isDecode ? *impl->decode : *impl->prefill);
+  }));
   for (const SessionTokens &part : batch)
     impl->find(part.session)->memory.length += static_cast<uint32_t>(part.tokens.size());
   return {};
@@ -152,8 +160,8 @@ Status Engine::Impl::executeImages(Session &session, std::span<const float> pixe
   step.program = classify;
   step.pixels = pixels.data();
   step.isLossy = step.lowersPrompt = false;
-  step.begin(executor.kernels());
-  return executor.run(step);
+  step.begin(executor->kernels());
+  return executor->run(step);
 }
 
 Status Engine::classify(Session &session, std::span<const float> pixels, uint32_t images,
@@ -165,6 +173,42 @@ Status Engine::classify(Session &session, std::span<const float> pixels, uint32_
   const SessionTokens batch = {&session, {}, LogitsWanted::kAll};
   return impl->inStep({&batch, 1}, observer,
                       [&] { return impl->executeImages(session, pixels, images); });
+}
+
+Status Engine::encode(Session &session, std::span<const int32_t> tokens, StepObserver &observer) {
+  const DefaultFloatMode mode;
+  if (impl->isStepping)
+    return failed("a step within a step: an observer must not call the engine");
+  if (!impl->encode)
+    return invalidInput("an input to encode, but the model has no encoder");
+  const SessionTokens input = {&session, tokens, LogitsWanted::kNowhere, true};
+  MOERT_RETURN_IF_ERROR(impl->checkTokens(input));
+  SequenceMemory &memory = impl->find(&session)->memory;
+  if (memory.length != 0 || memory.inputTokens != 0)
+    return invalidInput("an input of a session that has one, expected an empty session");
+  if (tokens.size() > impl->chunk())
+    return invalidInput("an input of ", tokens.size(), " tokens, expected at most ", impl->chunk(),
+                        ": it is encoded as a whole");
+  memory.inputTokens = static_cast<uint32_t>(tokens.size());
+  const Status status = impl->inStep({&input, 1}, observer, [&] {
+    return impl->executeBatch({&input, 1}, *impl->encode);
+  });
+  if (!status.isOk())
+    memory.inputTokens = 0;
+  return status;
+}
+
+Status Engine::setPrefix(Session &session, uint32_t tokens) {
+  SequenceSession *const own = impl->find(&session);
+  if (!own || own->memory.length != 0)
+    return invalidInput("a prefix of a session that has tokens or is not one of this engine");
+  if (impl->encode || !computesWholeCalls(impl->artifact()))
+    return invalidInput("a prefix of tokens that attend to each other, which this model does not "
+                        "have");
+  if (tokens > session.capacity())
+    return invalidInput("a prefix of ", tokens, " tokens, expected at most ", session.capacity());
+  own->memory.inputTokens = tokens;
+  return {};
 }
 
 Status Engine::prefill(const SessionTokens &tokens, StepObserver &observer,
@@ -236,6 +280,8 @@ Status Engine::copyPrefix(Session &from, Session &to, uint32_t tokens) {
   if (tokens > from.length() || tokens > to.capacity())
     return invalidInput("a prefix of ", tokens, " tokens, expected at most the source's ",
                         from.length(), " and the target's ", to.capacity());
+  if (source->memory.inputTokens != 0)
+    return invalidInput("a prefix of a sequence with an input, expected one without");
   if (hasStates() && tokens != from.length())
     return invalidInput("a prefix of ", tokens,
                         " tokens of a sequence with recurrent states, "

@@ -61,7 +61,9 @@ Step::Step(const Artifact &model, const StepShape &stepShape, StepMemory stepMem
       bytesPerToken(arenaBytesPerToken(model, stepShape.mayLose)),
       ropeFloatsPerRow(ropeFloatsOf(model, ropeOffsets)),
       attentionScratchFloats(
-          roundUp(attentionScratchFloatsOf(model, stepShape.contextTokens), 4096 / sizeof(float))) {
+          roundUp(attentionScratchFloatsOf(model, stepShape.contextTokens), 4096 / sizeof(float))),
+      kernelFloats(attentionScratchFloatsOf(model, stepShape.contextTokens) -
+                   biasFloatsPerToken(model) * roundUp(stepShape.contextTokens, 16)) {
   useArena(sizes.tokens);
 }
 

@@ -106,6 +106,8 @@ public:
   float *attentionScratch(uint32_t thread) const {
     return reinterpret_cast<float *>(memory.scratch.data()) + thread * attentionScratchFloats;
   }
+  /// Floats of the scratch that kernels use; biases follow them where a program has some.
+  uint64_t kernelScratchFloats() const { return kernelFloats; }
   /// Row `row` of shape().logitsRows.
   float *logitsRow(uint32_t row) const {
     return reinterpret_cast<float *>(memory.logits.data()) + row * logitsStride;
@@ -141,7 +143,7 @@ private:
   float *ropeTables = nullptr; // In the arena: [row][rope][cosines, sines].
   std::vector<uint32_t> ropeOffsets;
   uint32_t ropeFloatsPerRow = 0;
-  uint64_t attentionScratchFloats = 0; // Per thread.
+  uint64_t attentionScratchFloats = 0, kernelFloats = 0; // Per thread.
 };
 
 } // namespace moert

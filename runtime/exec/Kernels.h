@@ -97,7 +97,15 @@ struct KvView {
   bool valuesInKeys = false;
   KvKind kind = KvKind::kF32;
   const int32_t *chosen = nullptr; // Ascending; if not null, key j is that of token chosen[j].
+  /// If not null, biases[(h - headBegin) * biasStride + j - begin] is added to the score of head h
+  /// and key j; the sum is rounded.
+  const float *biases = nullptr;
+  uint64_t biasStride = 0;
 
+  /// The biases of the head headBegin + number; null: none.
+  const float *biasesOf(uint32_t number) const {
+    return biases ? biases + number * biasStride : nullptr;
+  }
   const std::byte *const *valueRows() const { return valuesInKeys ? keyBlocks : valueBlocks; }
   uint64_t keyStep() const { return kvRowBytes(kind, keyDim); } // In bytes.
   uint64_t valueStep() const { return valuesInKeys ? keyStep() : kvRowBytes(kind, valueDim); }
@@ -272,6 +280,7 @@ struct KernelTable {
   /// y = function(factor * x + bias), the product and the sum rounded each; factor and bias may be
   /// null. Silu as in siluMultiply; softplus in double as in decay, rounded once; squared ReLU x *
   /// max(x, 0); signed root sqrt(max(|x|, 1e-6f)) with the sign of x, x itself for 0 and NaN;
+  /// tanh as softCap with a limit of 1;
   /// gelu(x) = x * h for x < 0, otherwise x * (1 - h), each step rounded, with t = 1 /
   /// fma(kNormalTailRate, |x|, 1) and h = exponential(-0.5 * x * x) * t * p(t), p of
   /// kNormalTail by fma. y may be x.

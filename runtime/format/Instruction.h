@@ -33,7 +33,8 @@ using Instruction = std::variant<
     MergeStreamsInstruction, UpdateStreamsInstruction, PoolInstruction, RopePartInstruction,
     StoreKeyInstruction, ChoosePoolsInstruction, ListPoolsInstruction, AttendPoolsInstruction,
     MaskExpertsInstruction, DotStreamsInstruction, EmbedNgramsInstruction, CapacityInstruction,
-    PatchesInstruction, AttendWindowsInstruction, MergePatchesInstruction, MeanRowsInstruction>;
+    PatchesInstruction, AttendWindowsInstruction, MergePatchesInstruction, MeanRowsInstruction,
+    AttendRangeInstruction, EmbedPositionInstruction, AddPositionInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

@@ -5,6 +5,7 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/format/NgramRows.h"
+#include "runtime/policy/PositionBuckets.h"
 
 #include <cmath>
 #include <vector>
@@ -91,6 +92,33 @@ public:
       return invalidInput("chunks of 0 positions, expected at least 1");
     return expect(
         {f32(uint64_t(i.heads) * kv.keyDim), f32(uint64_t(i.heads) * valueDim), f32(i.heads)});
+  }
+  Status operator()(const AttendRangeInstruction &i) {
+    const KvSlot &kv = artifact.kvSlots[i.slot];
+    MOERT_ASSIGN_OR_RETURN(const uint32_t valueDim, attendedDim(kv, i));
+    const bool hasBias = i.positionBias != kNone;
+    // Of 4 buckets half are for later positions, and half of those for single distances.
+    if (hasBias ? i.buckets < 4 || i.buckets > kMaxPositionBuckets || i.buckets % 4 != 0
+                : i.buckets != 0)
+      return invalidInput(i.buckets, " buckets of positions, expected a multiple of 4 from 4 to ",
+                          kMaxPositionBuckets, " with a bias, and 0 without");
+    if (hasBias ? i.maxDistance <= i.buckets / 2 || i.maxDistance > kMaxPositionDistance
+                : i.maxDistance != 0)
+      return invalidInput("a largest distance of ", i.maxDistance,
+                          " positions, expected more than ", i.buckets / 2,
+                          ", half of the buckets, and at most ", kMaxPositionDistance,
+                          " with a bias, and 0 without");
+    return expect({f32(uint64_t(i.heads) * kv.keyDim), f32(uint64_t(i.heads) * valueDim),
+                   f32(uint64_t(i.buckets) * i.heads)});
+  }
+  Status operator()(const EmbedPositionInstruction &i) {
+    if (weight(i.weight).format.hasHadamard)
+      return invalidInput("the weight has the Hadamard transform, expected rows without it");
+    return expect({f32(weight(i.weight).shape.cols)});
+  }
+  Status operator()(const AddPositionInstruction &i) {
+    const uint64_t angles = artifact.ropes[i.rope].inverseFrequencies.size();
+    return expect({f32(2 * angles)});
   }
   Status operator()(const ChooseKeysInstruction &i) {
     MOERT_RETURN_IF_ERROR(checkIndexSlot(i));

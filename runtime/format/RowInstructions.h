@@ -94,8 +94,9 @@ enum class Activation : uint8_t {
   kSquaredRelu = 3,   // max(up, 0)^2: a network without a gate
   kClampedSilu = 4,   // silu(g) * u, with g and u as for kClampedSwiglu
   kGelu = 5,          // gelu(up), exact: a network without a gate
+  kRelu = 6,          // max(up, 0): the same
 };
-template <> inline constexpr Activation kLast<Activation> = Activation::kGelu;
+template <> inline constexpr Activation kLast<Activation> = Activation::kRelu;
 
 constexpr bool isClamped(Activation activation) {
   return activation == Activation::kClampedSwiglu || activation == Activation::kClampedSilu;
@@ -198,8 +199,10 @@ enum class RowFunction : uint8_t {
   kSquaredRelu = 3, // x^2 where x > 0, otherwise 0
   kSignedRoot = 4,  // The root of |x|, of at least 1e-6, with the sign of x; 0 for 0
   kGelu = 5,        // x * Phi(x), with the distribution function of the standard normal
+  kRelu = 6,        // max(x, 0)
+  kTanh = 7,
 };
-template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kGelu;
+template <> inline constexpr RowFunction kLast<RowFunction> = RowFunction::kTanh;
 
 /// The function of a network without a gate; none of one with a gate.
 constexpr std::optional<RowFunction> functionOf(Activation activation) {
@@ -207,6 +210,8 @@ constexpr std::optional<RowFunction> functionOf(Activation activation) {
     return RowFunction::kSquaredRelu;
   if (activation == Activation::kGelu)
     return RowFunction::kGelu;
+  if (activation == Activation::kRelu)
+    return RowFunction::kRelu;
   return std::nullopt;
 }
 constexpr bool hasGate(Activation activation) {

@@ -326,4 +326,71 @@ struct ScaleByPositionInstruction {
                          const ScaleByPositionInstruction &) = default;
 };
 
+/// The positions that a token's attention reads. The input of a sequence is what its encoder
+/// computed, or in a decoder without one the prefix of its first tokens, which attend to each
+/// other.
+enum class AttendedRange : uint8_t {
+  kEarlier = 0,         // Up to the token's own.
+  kInput = 1,           // Those of the input.
+  kInputAndEarlier = 2, // Both.
+};
+template <> inline constexpr AttendedRange kLast<AttendedRange> = AttendedRange::kInputAndEarlier;
+
+/// Attention over a range of positions, otherwise as attend. With positionBias[buckets * heads],
+/// positionBias[b * heads + h] is added to the score of head h for a key whose position relative to
+/// the token's own is in bucket b (PositionBuckets.h, with maxDistance): of later positions too
+/// unless the range is kEarlier.
+struct AttendRangeInstruction {
+  int32_t query, dst;
+  uint32_t slot, heads;
+  AttendedRange range;
+  float scale;
+  int32_t positionBias = kNone;
+  uint32_t buckets = 0, maxDistance = 0;
+
+  static constexpr const char *kName = "attend_range";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "query", i.query);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kSlot, "slot", i.slot);
+    visit(FieldRole::kNumber, "heads", i.heads);
+    visit(FieldRole::kNumber, "range", i.range);
+    visit(FieldRole::kNumber, "scale", i.scale);
+    visit(FieldRole::kOptionalVector, "positionBias", i.positionBias);
+    visit(FieldRole::kNumber, "buckets", i.buckets);
+    visit(FieldRole::kNumber, "maxDistance", i.maxDistance);
+  }
+  friend bool operator==(const AttendRangeInstruction &, const AttendRangeInstruction &) = default;
+};
+
+/// dst[h] = row `position` of weight; positions beyond its last row have that one.
+struct EmbedPositionInstruction {
+  int32_t dst, weight;
+
+  static constexpr const char *kName = "embed_position";
+  static constexpr StepPart kPart = StepPart::kEmbedding;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kTable, "weight", i.weight);
+  }
+  friend bool operator==(const EmbedPositionInstruction &,
+                         const EmbedPositionInstruction &) = default;
+};
+
+/// buffer = buffer + [sines | cosines] of the rope's angles at position + offset.
+struct AddPositionInstruction {
+  int32_t buffer;
+  uint32_t rope, offset;
+
+  static constexpr const char *kName = "add_position";
+  static constexpr StepPart kPart = StepPart::kEmbedding;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kUpdate, "buffer", i.buffer);
+    visit(FieldRole::kRope, "rope", i.rope);
+    visit(FieldRole::kNumber, "offset", i.offset);
+  }
+  friend bool operator==(const AddPositionInstruction &, const AddPositionInstruction &) = default;
+};
+
 } // namespace moert

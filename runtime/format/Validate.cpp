@@ -173,8 +173,21 @@ static Status checkProgramNames(const std::vector<Program> &all) {
   return {};
 }
 
+/// A miss rule changes choices before their experts' capacity counts them, which no loss was
+/// measured for.
+static Status checkCapacities(const Artifact &artifact) {
+  for (const Program &program : artifact.programs)
+    for (const Instruction &instruction : program.instructions)
+      for (const Plan &plan : artifact.plans)
+        if (std::holds_alternative<CapacityInstruction>(instruction) && plan.miss.isLossy())
+          return invalidInput("plan '", plan.name,
+                              "' has a miss rule, expected none with experts of limited capacity");
+  return {};
+}
+
 static Status checkPrograms(const Artifact &artifact) {
   MOERT_RETURN_IF_ERROR(checkProgramNames(artifact.programs));
+  MOERT_RETURN_IF_ERROR(checkCapacities(artifact));
   for (const Program &program : artifact.programs)
     MOERT_RETURN_IF_ERROR(
         validateProgram(artifact, program).withContext(strCat("program ", program.name)));

@@ -49,6 +49,7 @@ private:
   Status order(const EmbedNgramsInstruction &i) { return checkState(i.slot); }
   Status order(const MaskExpertsInstruction &i) { return checkVocabulary(i.table); }
   Status order(const AttendInstruction &i) { return checkStored(i.slot); }
+  Status order(const AttendRangeInstruction &i) { return checkStored(i.slot); }
   Status order(const AttendChosenInstruction &i) { return checkStored(i.slot); }
   Status order(const ConvolveInstruction &i) { return checkState(i.slot); }
   Status order(const DeltaRuleInstruction &i) { return checkState(i.slot); }

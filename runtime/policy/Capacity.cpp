@@ -21,8 +21,8 @@ uint32_t capacityOf(const CapacityRule &rule, uint32_t tokens, uint32_t topK, ui
   case CapacityKind::kEvenSplit:
     break;
   }
-  const uint32_t share = (tokens + experts - 1) / experts;
-  return toCount(static_cast<float>(topK) * std::floor(rule.capacity * static_cast<float>(share)));
+  const uint32_t even = (tokens + experts - 1) / experts;
+  return toCount(static_cast<float>(topK) * std::floor(rule.capacity * static_cast<float>(even)));
 }
 
 static void normalize(std::span<float> weights) {

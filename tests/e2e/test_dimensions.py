@@ -104,6 +104,16 @@ PUBLISHED = {
         num_hidden_layers=32, attn_layer_period=8, attn_layer_offset=4, hidden_size=4096, num_attention_heads=32,
         num_key_value_heads=8, intermediate_size=14336, num_experts=16, mamba_d_state=16, mamba_dt_rank=256, vocab_size=65536),
         (51.570, 45.097, 11.842)),
+    "switch-base-8": ("switch_transformers", dict(
+        num_layers=12, num_decoder_layers=12, num_sparse_encoder_layers=6, num_sparse_decoder_layers=6, d_model=768, d_kv=64,
+        d_ff=3072, num_heads=12, num_experts=8, vocab_size=32128), (0.619, 0.453, 0.223)),
+    "nllb-moe-54b": ("nllb_moe", dict(
+        encoder_layers=24, decoder_layers=24, d_model=2048, encoder_ffn_dim=8192, decoder_ffn_dim=8192,
+        encoder_attention_heads=16, decoder_attention_heads=16, encoder_sparse_step=4, decoder_sparse_step=4, num_experts=128,
+        vocab_size=256206), (54.501, 51.555, 3.751)),
+    "GPTSAN-japanese": ("gptsan_japanese", dict(
+        num_layers=10, num_switch_layers=10, d_model=1024, d_ff=8192, num_heads=16, num_experts=16, vocab_size=36000,
+        max_position_embeddings=1280), (2.779, 2.684, 0.262)),
     "Qwen3-Next-80B-A3B": ("qwen3_next", dict(
         num_hidden_layers=48, hidden_size=2048, num_attention_heads=16, num_key_value_heads=2, head_dim=256,
         linear_num_key_heads=16, linear_num_value_heads=32, linear_key_head_dim=128, linear_value_head_dim=128,

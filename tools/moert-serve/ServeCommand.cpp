@@ -214,6 +214,7 @@ Status serveModel(ServeOptions options) {
   MOERT_RETURN_IF_ERROR(readApiKey(options));
   MOERT_RETURN_IF_ERROR(checkOrigin(options.http.corsOrigin));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::openText(options.artifact));
+  MOERT_RETURN_IF_ERROR(cli::checkContinuesTexts(*model, "moert serve"));
   MOERT_RETURN_IF_ERROR(cli::tokenizerOf(*model, "serve").status());
   MOERT_ASSIGN_OR_RETURN(const ChatFormat chatFormat, chatFormatOf(options, model->artifact()));
   const ModelInfo info = model->artifact().model;

@@ -132,6 +132,7 @@ Result<BenchNumbers> measure(const BenchOptions &options, LoadedModel &loaded,
 
 Status bench(const BenchOptions &options) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::openText(options.artifact));
+  MOERT_RETURN_IF_ERROR(checkContinuesTexts(*model, "moert bench"));
   const ModelInfo &info = model->artifact().model;
   const uint32_t contextTokens = options.promptTokens + options.tokens + 1;
   if (contextTokens > info.maxPositions)

@@ -117,6 +117,7 @@ void setContext(PreparedChat &prepared, uint32_t tokens) {
 Result<PreparedChat> prepare(const ChatOptions &options) {
   PreparedChat prepared;
   MOERT_ASSIGN_OR_RETURN(prepared.model, Model::openText(options.artifact));
+  MOERT_RETURN_IF_ERROR(checkContinuesTexts(*prepared.model, "moert chat"));
   MOERT_RETURN_IF_ERROR(tokenizerOf(*prepared.model, "a conversation").status());
   const uint32_t positions = prepared.model->artifact().model.maxPositions;
   if (options.contextTokens && *options.contextTokens > positions)

@@ -162,6 +162,7 @@ uint32_t wholeTokensOf(const Model &model, const EngineOptions &engine) {
 Status evaluate(const EvalOptions &options) {
   MOERT_RETURN_IF_ERROR(checkOptions(options));
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::openText(options.artifact));
+  MOERT_RETURN_IF_ERROR(checkContinuesTexts(*model, "moert eval"));
   std::unique_ptr<Model> referenceModel;
   if (options.reference) {
     MOERT_ASSIGN_OR_RETURN(referenceModel, Model::openText(*options.reference));

@@ -109,6 +109,20 @@ Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions 
   return loaded;
 }
 
+bool takesInput(const Model &model) {
+  return computesWholeCalls(model.artifact());
+}
+
+Status checkContinuesTexts(const Model &model, const std::string &command) {
+  if (!takesInput(model))
+    return {};
+  const bool hasEncoder = findProgram(model.artifact().programs, programs::kEncode) != nullptr;
+  return invalidInput(model.path(), ": ", model.artifact().model.modelType,
+                      hasEncoder ? " has an encoder: it answers one input and continues no text; "
+                                 : " computes a prompt as a whole; ",
+                      command, " expects a decoder, use moert run with this model");
+}
+
 Result<const Tokenizer *> tokenizerOf(const Model &model, const std::string &neededFor) {
   if (model.tokenizer())
     return model.tokenizer();

@@ -43,6 +43,13 @@ struct LoadWords {
 Result<LoadedModel> loadModel(std::unique_ptr<Model> model, const EngineOptions &options,
                               const NoticeFlags &notices, const LoadWords &words);
 
+/// Whether the model computes an input as a whole: with an encoder, or with a prefix whose tokens
+/// attend to each other.
+bool takesInput(const Model &model);
+
+/// Refuses such a model for a command that continues texts.
+Status checkContinuesTexts(const Model &model, const std::string &command);
+
 /// An error that names the artifact if it has no tokenizer, which `neededFor` requires.
 Result<const Tokenizer *> tokenizerOf(const Model &model, const std::string &neededFor);
 

@@ -1,4 +1,5 @@
-// moert run: continues a prompt and prints the text as it is generated.
+// moert run: continues a prompt, or answers the input of an encoder, and prints the text as it is
+// generated.
 #include "runtime/base/Checksum.h"
 #include "runtime/base/InputText.h"
 #include "runtime/base/OutputFile.h"
@@ -14,6 +15,7 @@
 #include "tools/moert/BudgetFollower.h"
 #include "tools/moert/Command.h"
 #include "tools/moert/EngineFlags.h"
+#include "tools/moert/InputFlags.h"
 #include "tools/moert/Numbers.h"
 #include "tools/moert/RunContext.h"
 #include "tools/moert/SamplingFlags.h"
@@ -30,6 +32,7 @@ namespace {
 struct RunOptions {
   std::string artifact;
   std::optional<std::string> promptText, promptFile, idsFile;
+  InputFlags input;
   LengthRequest length;
   std::vector<std::string> stopTexts;
   bool ignoresEos = false;
@@ -45,6 +48,7 @@ struct PreparedRun {
   std::unique_ptr<Model> model;
   const Tokenizer *tokenizer = nullptr; // nullptr: ids are printed.
   std::vector<int32_t> prompt;
+  std::vector<int32_t> input; // The encoder has it; the prompt is the decoder's then.
   uint64_t promptTextBytes = 0;
   RunLength length;
   SamplingOptions sampling;
@@ -129,7 +133,11 @@ Result<PreparedRun> prepare(const RunOptions &options) {
   run.tokenizer = run.model->tokenizer();
   if (!options.stopTexts.empty() && !run.tokenizer)
     return tokenizerOf(*run.model, "--stop").status();
+  MOERT_RETURN_IF_ERROR(
+      checkInputFlags(options.input, *run.model, options.profilePath.has_value()));
   MOERT_RETURN_IF_ERROR(readPrompt(options, run));
+  MOERT_ASSIGN_OR_RETURN(
+      run.input, takeInput(options.input, *run.model, options.idsFile.has_value(), run.prompt));
   MOERT_ASSIGN_OR_RETURN(run.length,
                          runLength(options.length, run.prompt.size(), info.maxPositions));
   return run;
@@ -143,13 +151,15 @@ uint64_t profileSteps(const RunOptions &options, const PreparedRun &run) {
 EngineOptions engineOptions(const RunOptions &options, const PreparedRun &run) {
   const ModelInfo &info = run.model->artifact().model;
   EngineOptions engine = engineOptionsOf(options.engine);
-  engine.contextTokens = run.length.contextTokens;
+  engine.contextTokens =
+      std::max(run.length.contextTokens, static_cast<uint32_t>(run.input.size()));
   // Generated tokens come one per step.
   if (engine.prefillChunk)
     engine.prefillChunk = std::min(*engine.prefillChunk, static_cast<uint32_t>(run.prompt.size()));
   const uint64_t textBytes = TextStream::memoryBytes(run.length.maxTokens);
   const uint64_t tokenBytes = TokenSequence::memoryBytes(0, run.length.maxTokens);
-  engine.extraBytes = run.promptTextBytes + run.prompt.size() * sizeof(int32_t) + textBytes +
+  engine.extraBytes = run.promptTextBytes +
+                      (run.prompt.size() + run.input.size()) * sizeof(int32_t) + textBytes +
                       tokenBytes + (options.asJson ? 2 * (textBytes + tokenBytes) : 0) +
                       Sampler::memoryBytes(run.sampling, info.vocabularySize) +
                       RunProfile::memoryBytes(profileSteps(options, run), info.layers) +
@@ -319,6 +329,8 @@ Status runModel(const RunOptions &options) {
                                    {.levers = "a smaller --context or -n"}));
   const std::atomic<bool> &stop = catchInterrupts();
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loaded.engine->createSession());
+  MOERT_RETURN_IF_ERROR(
+      computeInput(options.input, run.input, run.prompt, *loaded.engine, *session));
   MOERT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(run.sampling, info.vocabularySize));
   RunRecords records{RunProfile(profileSteps(options, run), info.layers),
                      RouteRecord(loaded.model->artifact(), profileSteps(options, run)),
@@ -404,6 +416,7 @@ void addRunCommand(CLI::App &app, Action &chosen) {
       ->type_name("OUT.moe")
       ->required();
   addPromptOptions(*command, *options);
+  addInputFlags(*command, options->input);
   addGenerationOptions(*command, *options);
   addSamplingFlags(*command, options->sampling);
   command

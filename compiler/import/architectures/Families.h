@@ -23,6 +23,7 @@ extern const ConfigKeys kGlm5NextKeys;
 extern const ConfigKeys kGlm5NextTextKeys;
 extern const ConfigKeys kGlmMoeDsaKeys;
 extern const ConfigKeys kGptOssKeys;
+extern const ConfigKeys kGptSanJapaneseKeys;
 extern const ConfigKeys kGraniteMoeHybridKeys;
 extern const ConfigKeys kGraniteMoeKeys;
 extern const ConfigKeys kHunyuanMoeKeys;
@@ -35,6 +36,7 @@ extern const ConfigKeys kMiniCpmMoeKeys;
 extern const ConfigKeys kMiniMaxM2Keys;
 extern const ConfigKeys kMixtralKeys;
 extern const ConfigKeys kNemotronHKeys;
+extern const ConfigKeys kNllbMoeKeys;
 extern const ConfigKeys kOlmoeKeys;
 extern const ConfigKeys kPhiMoeKeys;
 extern const ConfigKeys kQwen2MoeKeys;
@@ -49,6 +51,7 @@ extern const ConfigKeys kQwen3VlMoeTextKeys;
 extern const ConfigKeys kQwen35MoeKeys;
 extern const ConfigKeys kQwen35MoeTextKeys;
 extern const ConfigKeys kSwinMoeKeys;
+extern const ConfigKeys kSwitchTransformersKeys;
 
 moert::Result<ModelDescription> describeBailingHybrid(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeDeepSeek(const ArchitectureInput &input);
@@ -65,6 +68,7 @@ moert::Result<ModelDescription> describeGlm4MoeLite(const ArchitectureInput &inp
 moert::Result<ModelDescription> describeGlm5Next(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGlmMoeDsa(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGptOss(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeGptSanJapanese(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGraniteMoeHybrid(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeGraniteMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeHunyuanMoe(const ArchitectureInput &input);
@@ -76,6 +80,7 @@ moert::Result<ModelDescription> describeMiniCpmMoe(const ArchitectureInput &inpu
 moert::Result<ModelDescription> describeMiniMaxM2(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeMixtral(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeNemotronH(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeNllbMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeOlmoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describePhiMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen2Moe(const ArchitectureInput &input);
@@ -86,5 +91,6 @@ moert::Result<ModelDescription> describeQwen3VlMoe(const ArchitectureInput &inpu
 moert::Result<ModelDescription> describeQwen4Exp(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeSwinMoe(const ArchitectureInput &input);
 moert::Result<ModelDescription> describeQwen35Moe(const ArchitectureInput &input);
+moert::Result<ModelDescription> describeSwitchTransformers(const ArchitectureInput &input);
 
 } // namespace moec

@@ -15,7 +15,6 @@ using moert::strCat;
 
 namespace {
 
-constexpr uint32_t kMaxPositions = 1u << 30;
 /// Bounds the size of a description; the largest published model has 15,000.
 constexpr uint64_t kMaxTotalExperts = 1 << 17;
 
@@ -24,18 +23,6 @@ Result<moert::GluActivation> readActivation(const ConfigObject &config) {
   if (name == "silu" || name == "swish") // Two names for the same function.
     return moert::GluActivation();
   return config.mismatch("hidden_act", "\"silu\" or \"swish\", the supported activations");
-}
-
-Status checkCommonKeys(const ConfigObject &config) {
-  for (const std::string_view key : {"torch_dtype", "dtype"}) {
-    if (!config.has(key))
-      continue;
-    MOERT_ASSIGN_OR_RETURN(const std::string type, config.string(key));
-    constexpr std::array<std::string_view, 3> kKnown = {"bfloat16", "float16", "float32"};
-    if (std::find(kKnown.begin(), kKnown.end(), type) == kKnown.end())
-      return config.mismatch(key, "bfloat16, float16 or float32");
-  }
-  return Status();
 }
 
 Status readHeads(const ConfigObject &config, DecoderConfig &decoder) {
@@ -88,8 +75,30 @@ AttentionDescription describeAttention(const DecoderConfig &decoder, const std::
   return attention;
 }
 
-/// End tokens are those of both files, generation_config.json's first, since the model's authors
-/// generate with it. A default of the class that the vocabulary lacks is never generated.
+Status describeLayers(const DecoderConfig &decoder, const FillLayer &fillLayer,
+                      const ConfigObject &config, ModelDescription &model) {
+  uint64_t experts = 0;
+  for (uint32_t layer = 0; layer < decoder.layerCount; ++layer) {
+    const std::string prefix = strCat(decoder.prefix, "layers.", layer, ".");
+    LayerDescription &description = model.layers.emplace_back();
+    description.attentionNorm =
+        rmsNorm(decoder, prefix + "input_layernorm.weight", decoder.hiddenSize);
+    description.attention = describeAttention(decoder, prefix + "self_attn.");
+    description.networkNorm =
+        rmsNorm(decoder, prefix + "post_attention_layernorm.weight", decoder.hiddenSize);
+    MOERT_RETURN_IF_ERROR(fillLayer(layer, prefix, description));
+    experts += description.moe ? description.moe->experts.size() : 0;
+    if (experts > kMaxTotalExperts)
+      return config.mismatch("num_hidden_layers", strCat("at most ", kMaxTotalExperts,
+                                                         " experts in all layers together"));
+  }
+  if (experts == 0)
+    return config.mismatch("num_hidden_layers", "at least one layer with routed experts");
+  return Status();
+}
+
+} // namespace
+
 Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model) {
   const uint32_t last = model.vocabularySize - 1;
   const auto holderOf = [&](std::string_view key, bool isGenerationFirst) -> const ConfigObject & {
@@ -122,8 +131,6 @@ Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model
   return Status();
 }
 
-/// The stored tensors decide, not the config's flag, as in transformers 5: if both are stored and
-/// differ, the head is not tied; if only one is stored, it serves as both.
 Status describeHead(const ArchitectureInput &input, const DecoderConfig &decoder,
                     ModelDescription &model) {
   model.head =
@@ -151,29 +158,17 @@ Status describeHead(const ArchitectureInput &input, const DecoderConfig &decoder
   return Status();
 }
 
-Status describeLayers(const DecoderConfig &decoder, const FillLayer &fillLayer,
-                      const ConfigObject &config, ModelDescription &model) {
-  uint64_t experts = 0;
-  for (uint32_t layer = 0; layer < decoder.layerCount; ++layer) {
-    const std::string prefix = strCat(decoder.prefix, "layers.", layer, ".");
-    LayerDescription &description = model.layers.emplace_back();
-    description.attentionNorm =
-        rmsNorm(decoder, prefix + "input_layernorm.weight", decoder.hiddenSize);
-    description.attention = describeAttention(decoder, prefix + "self_attn.");
-    description.networkNorm =
-        rmsNorm(decoder, prefix + "post_attention_layernorm.weight", decoder.hiddenSize);
-    MOERT_RETURN_IF_ERROR(fillLayer(layer, prefix, description));
-    experts += description.moe ? description.moe->experts.size() : 0;
-    if (experts > kMaxTotalExperts)
-      return config.mismatch("num_hidden_layers", strCat("at most ", kMaxTotalExperts,
-                                                         " experts in all layers together"));
+Status checkDataTypes(const ConfigObject &config) {
+  for (const std::string_view key : {"torch_dtype", "dtype"}) {
+    if (!config.has(key))
+      continue;
+    MOERT_ASSIGN_OR_RETURN(const std::string type, config.string(key));
+    constexpr std::array<std::string_view, 3> kKnown = {"bfloat16", "float16", "float32"};
+    if (std::find(kKnown.begin(), kKnown.end(), type) == kKnown.end())
+      return config.mismatch(key, "bfloat16, float16 or float32");
   }
-  if (experts == 0)
-    return config.mismatch("num_hidden_layers", "at least one layer with routed experts");
   return Status();
 }
-
-} // namespace
 
 NormDescription rmsNorm(const DecoderConfig &decoder, std::string tensor, uint32_t width) {
   NormDescription norm;
@@ -181,6 +176,11 @@ NormDescription rmsNorm(const DecoderConfig &decoder, std::string tensor, uint32
   norm.weight = vectorSource(std::move(tensor), width);
   norm.weight.addsOne = decoder.normsAddOne;
   return norm;
+}
+
+NormDescription layerNorm(const std::string &module, uint32_t width, float epsilon) {
+  return {NormKind::kLayer, epsilon, vectorSource(module + "weight", width),
+          vectorSource(module + "bias", width)};
 }
 
 void addHeadNorms(const DecoderConfig &decoder, const std::string &query, const std::string &key,
@@ -357,7 +357,7 @@ Result<DecoderConfig> readDecoderConfig(const ConfigObject &config, std::string_
 
 Result<DecoderConfig> readDecoderWithoutHeads(const ConfigObject &config,
                                               std::string_view epsilonKey) {
-  MOERT_RETURN_IF_ERROR(checkCommonKeys(config));
+  MOERT_RETURN_IF_ERROR(checkDataTypes(config));
   DecoderConfig decoder;
   MOERT_ASSIGN_OR_RETURN(decoder.activation, readActivation(config));
   MOERT_ASSIGN_OR_RETURN(decoder.vocabularySize, config.integer("vocab_size", 1, kMaxWidth));

@@ -44,6 +44,9 @@ struct DecoderConfig {
   std::vector<RopeDescription> ropes;
 };
 
+/// Refuses data types other than bfloat16, float16 and float32.
+moert::Status checkDataTypes(const ConfigObject &config);
+
 /// Limits of dimensions: far above any model, low enough that products of two fit 32 bits.
 inline constexpr uint32_t kMaxLayers = 1024;
 inline constexpr uint32_t kMaxWidth = 1 << 24;
@@ -51,6 +54,7 @@ inline constexpr uint32_t kMaxHeads = 1 << 14;
 inline constexpr uint32_t kMaxHeadDim = 1 << 14;
 inline constexpr uint32_t kMaxExperts = 1 << 16;
 inline constexpr uint32_t kMaxWindow = 1u << 30;
+inline constexpr uint32_t kMaxPositions = 1u << 30;
 inline constexpr uint32_t kMaxLayerNumber = 1u << 20;
 inline constexpr uint32_t kMaxSharedExperts = 1024;
 /// Published convolutions have 4 taps, published states 2^19 elements.
@@ -105,8 +109,22 @@ moert::Result<ModelDescription> describeDecoder(const ArchitectureInput &input,
                                                 const DecoderConfig &decoder,
                                                 const FillLayer &fillLayer);
 
+/// Reads BOS and end tokens. End tokens are those of both files, generation_config.json's first,
+/// since the model's authors generate with it. A default of the class that the vocabulary lacks is
+/// never generated.
+moert::Status readSpecialTokens(const ArchitectureInput &input, ModelDescription &model);
+
+/// Describes the head, as "lm_head" or the embedding. The stored tensors decide, not the config's
+/// flag, as in transformers 5: if both are stored and differ, the head is not tied; if only one is
+/// stored, it serves as both.
+moert::Status describeHead(const ArchitectureInput &input, const DecoderConfig &decoder,
+                           ModelDescription &model);
+
 /// An RMS norm of the decoder's epsilon over `width` elements.
 NormDescription rmsNorm(const DecoderConfig &decoder, std::string tensor, uint32_t width);
+
+/// A layer norm whose tensors begin with `module` ("model.norm.").
+NormDescription layerNorm(const std::string &module, uint32_t width, float epsilon);
 
 /// Elements that a norm of queries or keys covers together.
 enum class NormExtent { kHead, kAllHeads };

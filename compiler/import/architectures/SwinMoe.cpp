@@ -103,6 +103,7 @@ struct SwinConfig {
   std::optional<double> scale;             // Factor on scores; absent: the head's width ^ -0.5.
   bool hasInputBias = false, hasPatchNorm = false, hasOutputBias = false, isCosine = false;
   RouterDescription router;
+  std::optional<CapacityDescription> capacity; // Absent: experts take all tokens.
   uint32_t routerWidth = 0, experts = 0; // Experts of a config without weights.
 };
 
@@ -118,7 +119,7 @@ Status readRouter(const ConfigObject &swin, SwinConfig &config) {
   config.router.renormalize = divides && factor == 0;
   if (factor == 0) // All tokens are taken.
     return {};
-  moert::CapacityRule &rule = config.router.capacity.emplace();
+  moert::CapacityRule &rule = config.capacity.emplace().rule;
   rule.kind = moert::CapacityKind::kEvenSplit;
   rule.capacity = static_cast<float>(std::abs(factor));
   rule.byPriority = byPriority;
@@ -239,6 +240,7 @@ Result<MoeDescription> describeExperts(const ArchitectureInput &input, const Blo
   const uint32_t width = block.width(), hidden = block.networkWidth();
   MoeDescription moe;
   MOERT_ASSIGN_OR_RETURN(const uint32_t experts, describeRouter(input, block, moe.router));
+  moe.capacity = block.config.capacity;
   if (experts < moe.router.topK)
     return moert::invalidInput(input.config.fileName(), ": key 'MODEL.SWIN_MOE.TOP_VALUE': found ",
                                moe.router.topK, ", expected at most the ", experts,

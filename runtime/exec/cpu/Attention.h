@@ -168,13 +168,16 @@ inline void scoreKeys(const float *query, uint32_t heads, const HeadRows &keys, 
   }
 }
 
-/// Replaces each score, the dot product times `scale`, by e^(score - largest score). Returns the
-/// same for the sink, which is a score too; 0 without one.
-inline float exponentials(float *scores, uint32_t count, float scale, const float *sink) {
+/// Replaces each score, the dot product times `scale` plus its bias if there are any, by e^(score -
+/// largest score). Returns the same for the sink, which is a score too; 0 without one.
+inline float exponentials(float *scores, uint32_t count, float scale, const float *sink,
+                          const float *biases) {
   Lanes factor = splat(scale);
   forLanes(count, [&](uint64_t i, uint32_t n) {
     storeUpTo(scores + i, multiply(loadUpTo(scores + i, n), factor), n);
   });
+  for (uint32_t i = 0; biases && i < count; ++i)
+    scores[i] = scores[i] + biases[i];
   float most = largestOf(scores, count);
   most = sink && *sink > most ? *sink : most;
   Lanes largest = splat(most);
@@ -264,17 +267,18 @@ template <KvKind kKind>
 constexpr decltype(&addRows<kKind, 1>) kAddRows[kAttendHeads] = {
     addRows<kKind, 1>, addRows<kKind, 2>, addRows<kKind, 3>, addRows<kKind, 4>};
 
-/// A group: up to kAttendHeads heads that share a key head.
+/// A group: up to kAttendHeads heads that share a key head, from firstHead on of those computed.
 template <KvKind kKind>
 void attendGroup(const float *query, const KvView &kv, uint32_t kvHead, uint32_t heads,
-                 const Scores &scores, float scale, const float *sinks, float *out) {
+                 const Scores &scores, float scale, const float *sinks, uint32_t firstHead,
+                 float *out) {
   const uint64_t firstRow = kvHead * kv.headRows;
   scoreKeys<kKind>(query, heads, {kv.keyBlocks, firstRow * kv.keyStep(), kv.keyStep(), kv.chosen},
                    kv.keyDim, scores, scores.of(heads));
   float sinkPowers[kAttendHeads] = {};
   for (uint32_t h = 0; h < heads; ++h)
-    sinkPowers[h] =
-        exponentials(scores.of(h), scores.end - scores.begin, scale, sinks ? sinks + h : nullptr);
+    sinkPowers[h] = exponentials(scores.of(h), scores.end - scores.begin, scale,
+                                 sinks ? sinks + h : nullptr, kv.biasesOf(firstHead + h));
 
   const HeadRows values = {kv.valueRows(), firstRow * kv.valueStep(), kv.valueStep(), kv.chosen};
   float sums[kAttendHeads] = {};
@@ -310,7 +314,7 @@ void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headB
     count = count < kAttendHeads ? count : kAttendHeads;
     kAttendGroup[int(kv.kind)](query + uint64_t(head) * kv.keyDim, kv, kvHead, count,
                                {begin, end, scratch}, scale, sinks ? sinks + head : nullptr,
-                               out + uint64_t(head) * kv.valueDim);
+                               head - headBegin, out + uint64_t(head) * kv.valueDim);
     head += count;
   }
 }

@@ -129,8 +129,12 @@ void apply(RowFunction function, const float *x, const float *factor, const floa
       values = whereLess(values, zeroLanes(), zeroLanes(), multiply(values, values));
     else if (function == RowFunction::kGelu)
       values = gelu(values);
+    else if (function == RowFunction::kRelu)
+      values = whereLess(values, zeroLanes(), zeroLanes(), values);
     storeUpTo(y + i, values, count);
   });
+  if (function == RowFunction::kTanh)
+    softCap(1, size, y);
 }
 
 /// Adds key[i] * update to the faded state of one row in lanes, and the row to the result's sums.

@@ -83,11 +83,14 @@ static float dot(const float *a, const StoredRow &b, uint32_t count) {
 // probabilities[j - begin] = exponential(score - largest score), for keys j of [begin, end). The
 // result is the same for the sink, which is a score too; 0 without one.
 static float scoreKeys(const float *query, const KvView &kv, uint32_t kvHead, uint32_t begin,
-                       uint32_t end, float scale, const float *sink, float *probabilities) {
+                       uint32_t end, float scale, const float *sink, const float *biases,
+                       float *probabilities) {
   float largest = -std::numeric_limits<float>::infinity();
   for (uint32_t j = begin; j < end; ++j) {
     const StoredRow key = rowOf(kv, kv.keyBlocks, j, kvHead, kv.keyDim);
     float score = dot(query, key, kv.keyDim) * scale;
+    if (biases)
+      score = score + biases[j - begin];
     probabilities[j - begin] = score;
     if (score > largest)
       largest = score;
@@ -100,10 +103,12 @@ static float scoreKeys(const float *query, const KvView &kv, uint32_t kvHead, ui
 }
 
 static void attendHead(const float *query, const KvView &kv, uint32_t kvHead, uint32_t begin,
-                       uint32_t end, float scale, const float *sink, float *out, float *scratch) {
+                       uint32_t end, float scale, const float *sink, const float *biases,
+                       float *out, float *scratch) {
   float *probabilities = scratch;
   float *block = scratch + (uint64_t(end - begin) + 15) / 16 * 16;
-  const float sinkPower = scoreKeys(query, kv, kvHead, begin, end, scale, sink, probabilities);
+  const float sinkPower =
+      scoreKeys(query, kv, kvHead, begin, end, scale, sink, biases, probabilities);
 
   float sum = 0;
   std::fill(out, out + kv.valueDim, 0.0f);
@@ -134,7 +139,8 @@ void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headB
             float *out, float *scratch) {
   for (uint32_t head = headBegin; head < headEnd; ++head)
     attendHead(query + uint64_t(head) * kv.keyDim, kv, head / (heads / kv.kvHeads), begin, end,
-               scale, sinks ? sinks + head : nullptr, out + uint64_t(head) * kv.valueDim, scratch);
+               scale, sinks ? sinks + head : nullptr, kv.biasesOf(head - headBegin),
+               out + uint64_t(head) * kv.valueDim, scratch);
 }
 
 void scoreIndex(const float *query, const KvView &kv, const float *weights, uint32_t heads,

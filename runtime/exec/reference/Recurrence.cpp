@@ -115,6 +115,11 @@ static float applied(RowFunction function, float x) {
   }
   case RowFunction::kGelu:
     return gelu(x);
+  case RowFunction::kRelu:
+    return x < 0 ? 0.0f : x;
+  case RowFunction::kTanh:
+    softCap(1, 1, &x);
+    return x;
   }
   return x;
 }

@@ -157,6 +157,8 @@ module attributes {
   moe.program @instructions {
     // CHECK-NEXT: %[[H:.*]] = moe.embed weight @embedding scale 2.000000e+00 : () -> !f32x64
     %h = moe.embed weight @embedding scale 2.0 : () -> !f32x64
+    // CHECK-NEXT: moe.embed_position weight @embedding : () -> !f32x64
+    %ep = moe.embed_position weight @embedding : () -> !f32x64
     // CHECK-NEXT: %[[N:.*]] = moe.norm %[[H]] weight @norm bias @norm kind layer epsilon 9.99999974E-6 segment 64 {moe.layer = 1 : i32} : (!f32x64) -> !f32x64
     %n = moe.norm %h weight @norm bias @norm kind layer epsilon 1.0e-5 segment 64 {moe.layer = 1 : i32} : (!f32x64) -> !f32x64
     // CHECK-NEXT: moe.norm %[[N]] epsilon 9.99999997E-7 segment 16 : (!f32x64) -> !f32x64
@@ -179,6 +181,8 @@ module attributes {
     %at = moe.attend %c slot @kv heads 4 window 0 scale 0.25 : (!f32x64) -> !f32x64
     // CHECK-NEXT: moe.attend %{{.*}} slot @kv heads 4 window 128 scale 2.500000e-01 sinks @sinks chunked : (!f32x64) -> !f32x64
     %ac = moe.attend %c slot @kv heads 4 window 128 scale 0.25 sinks @sinks chunked : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.attend_range %{{.*}} slot @kv heads 4 range input scale 2.500000e-01 : (!f32x64) -> !f32x64
+    %ai = moe.attend_range %c slot @kv heads 4 range input scale 0.25 : (!f32x64) -> !f32x64
     // CHECK-NEXT: moe.gate %{{.*}}, %{{.*}} : (!f32x64, !f32x64) -> !f32x64
     %ga = moe.gate %at, %ac kind sigmoid : (!f32x64, !f32x64) -> !f32x64
     // CHECK-NEXT: moe.gate %{{.*}}, %{{.*}} kind linear : (!f32x64, !f32x64) -> !f32x64

@@ -36,6 +36,20 @@ static CapacityInstruction capacity(float tokens) {
   return {B::kExperts, B::kWeights, B::kScores, 0, CapacityKind::kTokens, tokens};
 }
 
+/// Replaces the first attention by one over a range, with a position bias of 16 buckets.
+static AttendRangeInstruction &attendRange(Artifact &a) {
+  for (Instruction &instruction : decode(a).instructions)
+    if (const auto *attend = std::get_if<AttendInstruction>(&instruction))
+      return instruction.emplace<AttendRangeInstruction>(
+          AttendRangeInstruction{attend->query, attend->dst, attend->slot, attend->heads,
+                                 AttendedRange::kEarlier, 1, W::kNorm, 16, 32});
+  return std::get<AttendRangeInstruction>(decode(a).instructions.front());
+}
+
+static CapacityInstruction capacity(float tokens) {
+  return {B::kExperts, B::kWeights, B::kScores, 0, CapacityKind::kTokens, tokens};
+}
+
 TEST_CASE("broken buffers and lists of programs are refused") {
   checkAllRefused({
       {"only one program", [](Artifact &a) { a.programs.pop_back(); },
@@ -162,6 +176,16 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
       {"a query of another width",
        [](Artifact &a) { firstOf<AttendInstruction>(decode(a)).heads = 1; },
        "query has width 32, expected 16"},
+      {"buckets that are no multiple of 4", [](Artifact &a) { attendRange(a).buckets = 6; },
+       "(attend_range): 6 buckets of positions, expected a multiple of 4 from 4 to 256"},
+      {"buckets without a bias", [](Artifact &a) { attendRange(a).positionBias = kNone; },
+       "(attend_range): 16 buckets of positions"},
+      {"a largest distance within the single buckets",
+       [](Artifact &a) { attendRange(a).maxDistance = 8; },
+       "(attend_range): a largest distance of 8 positions, expected more than 8"},
+      {"a position bias of another width",
+       [](Artifact &a) { attendRange(a).positionBias = W::kHeadNorm; },
+       "(attend_range): positionBias is a 1 x"},
       {"an unknown activation",
        [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(5); },
        "unknown activation 5, this reads 0 to 4"},
@@ -289,6 +313,12 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
          insertStep(decode(a), 2, ScaleInstruction{B::kNormed, B::kScores, kNone, 1});
        },
        "(scale): dst has width 4, expected 32"},
+      {"a capacity beside a miss rule",
+       [](Artifact &a) {
+         insertStep(decode(a), 2, capacity(1));
+         a.plans[0].miss.action = MissAction::kSkip;
+       },
+       "has a miss rule, expected none with experts of limited capacity"},
       {"a capacity of nothing", [](Artifact &a) { insertStep(decode(a), 2, capacity(0)); },
        "(capacity): capacity is 0, expected more than 0"},
       {"weights that are normalized before and after dropping",

@@ -189,8 +189,8 @@ TEST_CASE("state spaces and selective scans that do not fit are refused") {
        {"a bias of another width", [](Artifact &a) { ofDecode<ApplyInstruction>(a).bias = kSkips; },
         "(apply): bias is a 1 x 32 matrix of f32, expected 1 x 2"},
        {"an unknown function",
-        [](Artifact &a) { ofDecode<ApplyInstruction>(a).function = RowFunction(5); },
-        "unknown function 5"}},
+        [](Artifact &a) { ofDecode<ApplyInstruction>(a).function = RowFunction(8); },
+        "unknown function 8"}},
       artifactWithStates());
 }
 

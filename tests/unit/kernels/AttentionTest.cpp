@@ -340,6 +340,38 @@ TEST_CASE("attend with sinks gives the reference's bytes") {
   }
 }
 
+TEST_CASE("biases are added to the scores of their heads, also of a part of the heads") {
+  Random random(21);
+  for (const Case &c : kCases) {
+    CAPTURE(c.keyDim);
+    CAPTURE(c.end);
+    RandomCache cache(random, c.end, c.kvHeads, c.keyDim, c.valueDim, Order::kByHead);
+    FloatRows query(1, c.heads * c.keyDim);
+    query.fill(random, -1, 1);
+    const uint64_t stride = roundUp(c.end - c.begin, 16);
+    std::vector<float> biases(c.heads * stride);
+    for (float &bias : biases)
+      bias = random.between(-9, 9);
+    KvView view = cache.view;
+    view.biasStride = stride;
+    view.biases = biases.data();
+    FloatRows plain(1, c.heads * c.valueDim), expected(1, c.heads * c.valueDim);
+    run(referenceKernels(), c, query, cache.view, plain);
+    run(referenceKernels(), c, query, view, expected);
+    CHECK(plain.isSameAs(expected) == (c.end - c.begin == 1)); // One key has all the weight.
+    checkVersions(c, query, view);
+    const uint32_t first = c.heads / c.kvHeads * (c.kvHeads / 2); // The first of a key head.
+    view.biases = biases.data() + first * stride;
+    forEachVersion([&](const KernelTable &kernels) {
+      FloatRows scratch(1, static_cast<uint32_t>(scratchFloats(c))), out(1, c.heads * c.valueDim);
+      kernels.attend(query.data(), view, c.heads, first, c.heads, c.begin, c.end, 0.3f, nullptr,
+                     out.data(), scratch.data());
+      for (uint32_t i = first * c.valueDim; i < c.heads * c.valueDim; ++i)
+        CHECK(out.at(0, i) == expected.at(0, i));
+    });
+  }
+}
+
 TEST_CASE("each head of a part of the heads has its own sink") {
   Random random(7);
   const Case c = {12, 2, 24, 40, 5, 70};

@@ -288,6 +288,8 @@ TEST_CASE("apply gives the reference's bytes for all functions, in place too") {
         const double exact = function == RowFunction::kSilu          ? of / (1 + std::exp(-of))
                              : function == RowFunction::kSoftplus    ? std::log1p(std::exp(of))
                              : function == RowFunction::kSquaredRelu ? (of > 0 ? of * of : 0)
+                             : function == RowFunction::kRelu        ? (of > 0 ? of : 0)
+                             : function == RowFunction::kTanh        ? std::tanh(of)
                              : function == RowFunction::kGelu
                                  ? of * std::erfc(-of / std::sqrt(2)) / 2
                                  : of;
