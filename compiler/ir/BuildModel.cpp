@@ -427,12 +427,11 @@ OwningOpRef<ModuleOp> ModelBuilder::build(StringRef checkpointDirectory) {
   declareSymbols();
   if (hasFailed)
     return nullptr;
-  if (model.patches) {
+  if (model.patches)
     buildProgram(moert::programs::kClassify);
-    return;
-  }
   for (std::string_view program : {moert::programs::kDecode, moert::programs::kPrefill})
-    buildProgram(program);
+    if (!model.patches)
+      buildProgram(program);
   if (model.encoderLayers > 0)
     buildProgram(moert::programs::kEncode);
   if (failed(verify(*module)))

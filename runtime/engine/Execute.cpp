@@ -316,36 +316,6 @@ void Executor::execute(Step &step, const CapacityInstruction &limit) {
     reportRoute(step, *step.routed, row);
 }
 
-void Executor::reportRoute(const Step &step, const RouteInstruction &route, uint32_t row) const {
-  const uint32_t ranks = ranksOf(step, row, step.bufferInfo(route.experts).width);
-  step.observer->onRoute(*step.batch[row].session, route.moeLayer, step.batch[row].position,
-                         {step.buffer(route.experts).integers(row), ranks},
-                         {step.buffer(route.weights).floats(row), ranks});
-}
-
-void Executor::execute(Step &step, const CapacityInstruction &limit) {
-  const Rows experts = step.buffer(limit.experts), weights = step.buffer(limit.weights),
-             passed = step.buffer(limit.passed);
-  const CapacityRule rule = {limit.kind,
-                             limit.capacity,
-                             limit.byPriority,
-                             limit.normalizesBefore,
-                             limit.normalizesAfter,
-                             limit.weightScale};
-  const size_t expertCount = parts.artifact.moeLayers[limit.moeLayer].experts.size();
-  // The rows of a sequence follow each other. The pairs of experts are not grouped yet.
-  for (uint32_t row = 0, end = 0; row < step.rows(); row = end) {
-    while (end < step.rows() && step.batch[end].session == step.batch[row].session)
-      ++end;
-    applyCapacity(rule,
-                  {end - row, step.bufferInfo(limit.experts).width, experts.integers(row),
-                   weights.floats(row), passed.floats(row), weights.stride(), passed.stride()},
-                  std::span(places).first(expertCount), step.expertRows);
-  }
-  for (uint32_t row = 0; row < step.rows(); ++row)
-    reportRoute(step, *step.routed, row);
-}
-
 // Runs of consecutive rows whose logits are requested, at most the step's rows of logits at a time.
 Status Executor::execute(Step &step, const HeadInstruction &head) {
   const uint32_t vocabulary = parts.weights.weight(head.weight).shape.rows;

@@ -214,9 +214,9 @@ void Executor::execute(Step &step, const PoolInstruction &pool) {
     float *state = step.batch[row].session->memory.states[pool.slot] + i;
     PoolSums sums{state, width}, next{state + 3 * uint64_t(width), width};
     const uint32_t position = step.batch[row].position, place = position % pool.poolTokens;
-    const float *places = bias ? bias + uint64_t(place) * (own + width) : nullptr;
+    const float *biases = bias ? bias + uint64_t(place) * (own + width) : nullptr;
     const auto add = [&](PoolSums to, uint32_t at) {
-      to.add(gate.floats(row)[at] + (places ? places[at] : 0), value.floats(row)[at]);
+      to.add(gate.floats(row)[at] + (biases ? biases[at] : 0), value.floats(row)[at]);
     };
     if (position == 0)
       for (uint32_t at = 0; at < slot.rows; ++at)

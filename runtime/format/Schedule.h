@@ -67,16 +67,6 @@ constexpr std::string_view kEncode = "encode";     // The whole input, to the ke
 constexpr std::string_view kClassify = "classify"; // The whole input, to the logits of classes.
 } // namespace programs
 
-/// The functions that a model consists of: "decode" and "prefill" of a decoder, in any order, with
-/// "encode" if it attends to the output of an encoder; or "classify" alone.
-namespace programs {
-constexpr std::string_view kDecode = "decode";     // A step of one token per sequence, to logits.
-constexpr std::string_view kPrefill = "prefill";   // A chunk of a prompt, to logits.
-constexpr std::string_view kEncode = "encode";     // The whole input, to the keys and values that
-                                                   // the decoder attends to. Has no head.
-constexpr std::string_view kClassify = "classify"; // The whole input, to the logits of classes.
-} // namespace programs
-
 struct Program {
   std::string name; // One of `programs`.
   uint64_t arenaBytesPerToken = 0;

@@ -200,13 +200,18 @@ private:
       return g / (1.0f + exponentialOf(-(g * std::fma(kGeluCubic, g * g, kGeluLinear)))) * u;
     case Activation::kSquaredRelu:
       return u * (u > 0 ? u : 0);
+    case Activation::kRelu:
+      return u < 0 ? 0.0f : u;
+    case Activation::kGelu: // Only of a vision model, which devices refuse.
     case Activation::kClampedSwiglu:
+    case Activation::kClampedSilu:
       break;
     }
     const float limit = activation.limit;
     g = limit < g ? limit : g;
     u = limit < u ? limit : u < -limit ? -limit : u;
-    return g / (1.0f + exponentialOf(-(activation.alpha * g))) * (u + 1.0f);
+    const float shift = activation.kind == Activation::kClampedSwiglu ? 1.0f : 0.0f;
+    return g / (1.0f + exponentialOf(-(activation.alpha * g))) * (u + shift);
   }
 };
 
