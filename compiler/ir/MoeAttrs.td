@@ -265,13 +265,13 @@ def Moe_RowType : TypeDef<Moe_Dialect, "Row"> {
     !moe.row<f32, 64>
     !moe.row<quantized, 64, group = 32>
     !moe.row<hadamard, 64, group = 32>
-    !moe.row<f32, 64, rows = 256>
+    !moe.row<f32, 64 rows = 256>
     ```
   }];
   let parameters = (ins EnumParameter<Moe_BufferKind>:$kind, "uint32_t":$width,
                         DefaultValuedParameter<"uint32_t", "0">:$group,
                         DefaultValuedParameter<"uint32_t", "1">:$rows);
-  let assemblyFormat = "`<` $kind `,` $width (`,` `group` `=` $group^)? (`,` `rows` `=` $rows^)? `>`";
+  let assemblyFormat = "`<` $kind `,` $width (`,` `group` `=` $group^)? (`rows` `=` $rows^)? `>`";
   let genVerifyDecl = 1;
 }
 

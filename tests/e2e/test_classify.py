@@ -115,6 +115,12 @@ class ClassifyTest(E2eTest):
             got = read_safetensors(self.computed(path, self.write_pixels(golden["images"])))["logits"]
             self.same_logits(got, golden["logits"], 0.5)
 
+    def test_a_saved_module_of_a_vision_model_gives_the_same_artifact(self):
+        whole, module, emitted = (self.scratch / name for name in ("m.moe", "m.mlir", "e.moe"))
+        self.expect(DONE, "moec", "compile", DATA / "golden/swin_moe", "-o", whole, "--bits", "8", "--no-calibration", "--save-module", module)
+        self.expect(DONE, "moec", "emit", module, "-o", emitted)
+        self.assertEqual(whole.read_bytes(), emitted.read_bytes())
+
     def test_images_are_listed_with_their_best_classes(self):
         image = DATA / "golden/swin_moe/golden/image.png"
         done = self.expect(DONE, "moert", "classify", model("swin_moe"), image, image, "--top", "2", "--json")

@@ -195,12 +195,13 @@ WindowAttentionDescription describeAttention(const Block &block) {
   const uint32_t width = block.width(), span = 2 * stage.window - 1;
   WindowAttentionDescription attention;
   attention.heads = block.config.heads[block.stage];
+  const uint32_t headDim = width / attention.heads;
   attention.side = stage.side;
   attention.window = stage.window;
   attention.shift = stage.shifts && block.number % 2 == 1 ? stage.window / 2 : 0;
   // Division and square root are correctly rounded on every machine.
-  attention.scale = static_cast<float>(
-      block.config.scale.value_or(1 / std::sqrt(static_cast<double>(width / attention.heads))));
+  attention.scale =
+      static_cast<float>(block.config.scale.value_or(1 / std::sqrt(static_cast<double>(headDim))));
   uint32_t firstRow = 0;
   for (LinearDescription *linear : {&attention.query, &attention.key, &attention.value}) {
     *linear = linearLayer(prefix + "qkv.", width, width);

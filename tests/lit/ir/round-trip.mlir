@@ -30,8 +30,8 @@
 !i32x12 = !moe.row<i32, 12>
 !i32x16 = !moe.row<i32, 16>
 !quantizedx64g32 = !moe.row<quantized, 64, group = 32>
-!f32x64r16 = !moe.row<f32, 64, rows = 16>
-!f32x256r4 = !moe.row<f32, 256, rows = 4>
+!f32x64r16 = !moe.row<f32, 64 rows = 16>
+!f32x256r4 = !moe.row<f32, 256 rows = 4>
 !f32x256 = !moe.row<f32, 256>
 module attributes {
   moe.quantizer = #moe.quantizer<method = per_channel, group = 96, offsets = true, hadamard = true, nested = true,

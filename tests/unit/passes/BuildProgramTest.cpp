@@ -79,7 +79,7 @@ private:
   template <typename T>
   void addField(OpBuilder &builder, OperationState &state, FieldRole role, const char *name,
                 T &field) {
-    auto row = moe::RowType::get(&context, moe::BufferKind::kF32, 64, 0);
+    auto row = moe::RowType::get(&context, moe::BufferKind::kF32, 64, 0, 1);
     if (role == FieldRole::kWrite || role == FieldRole::kUpdate)
       state.addTypes(row);
     if (role == FieldRole::kRead || role == FieldRole::kReadInPlace || role == FieldRole::kUpdate) {

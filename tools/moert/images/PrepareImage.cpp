@@ -30,7 +30,8 @@ Taps tapsOf(uint32_t output, uint32_t from, uint32_t to) {
   const double scale = double(from) / to, filterScale = std::max(scale, 1.0);
   const double support = 2 * filterScale, center = (output + 0.5) * scale;
   const auto first = static_cast<int64_t>(std::max(center - support + 0.5, 0.0));
-  const auto end = std::min<int64_t>(static_cast<int64_t>(center + support + 0.5), from);
+  const double last = center + support + 0.5; // Cut off, as Pillow does.
+  const auto end = std::min<int64_t>(static_cast<int64_t>(last), from);
   std::vector<double> weights;
   double sum = 0;
   for (int64_t i = first; i < end; ++i)
