@@ -288,7 +288,9 @@ TEST_CASE("apply gives the reference's bytes for all functions, in place too") {
         const double exact = function == RowFunction::kSilu          ? of / (1 + std::exp(-of))
                              : function == RowFunction::kSoftplus    ? std::log1p(std::exp(of))
                              : function == RowFunction::kSquaredRelu ? (of > 0 ? of * of : 0)
-                                                                     : of;
+                             : function == RowFunction::kSignedRoot
+                                 ? std::copysign(std::sqrt(std::max(std::fabs(of), 1e-6)), of)
+                                 : of;
         CHECK(std::fabs(expected[i] - exact) <= 3e-7 * std::fabs(exact));
       }
       forEachVersion([&](const KernelTable &kernels) {
