@@ -195,13 +195,16 @@ void Executor::execute(Step &step, const AttendInstruction &attend) {
 
 template <class Attend>
 void Executor::attendListed(const Step &step, const Attend &attend, const KvSlot &slot,
-                            const float *sinks) const {
+                            uint32_t keysPerToken, const float *sinks) const {
   const uint32_t most = step.bufferInfo(attend.chosen).width;
   const Rows chosen = step.buffer(attend.chosen);
-  const uint64_t longest = std::min<uint64_t>(2 * longestOf(step), most);
+  const uint64_t longest = std::min<uint64_t>(keysPerToken * longestOf(step), most);
   attendRows(step, attend, slot, longest, sinks, nullptr, [&](uint64_t row) {
+    // Another buffer than that of a choice may hold any numbers: the list ends at one of no key.
     const int32_t *first = chosen.integers(row);
-    const int32_t *end = std::find(first, first + most, kNone);
+    const auto keys = static_cast<int32_t>(keysPerToken * (step.batch[row].position + 1));
+    const int32_t *end =
+        std::find_if(first, first + most, [&](int32_t key) { return key < 0 || key >= keys; });
     return AttendedKeys{first, 0, static_cast<uint32_t>(end - first)};
   });
 }
@@ -227,13 +230,13 @@ void Executor::execute(Step &step, const AttendRangeInstruction &attend) {
 }
 
 void Executor::execute(Step &step, const AttendChosenInstruction &attend) {
-  attendListed(step, attend, parts.artifact.kvSlots[attend.slot], nullptr);
+  attendListed(step, attend, parts.artifact.kvSlots[attend.slot], 1, nullptr);
 }
 
 void Executor::execute(Step &step, const AttendPoolsInstruction &attend) {
   KvSlot slot = parts.artifact.kvSlots[attend.slot];
   slot.kvHeads = 1; // The list has rows of both heads.
-  attendListed(step, attend, slot, vector(attend.sinks));
+  attendListed(step, attend, slot, 2, vector(attend.sinks));
 }
 
 /// The numbers of the `best.size()` largest of `count` scores, ascending; of equal ones the lowest,

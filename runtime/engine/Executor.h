@@ -190,7 +190,7 @@ private:
   /// Attends to the keys of the row's list in `chosen`.
   template <class Attend>
   void attendListed(const Step &step, const Attend &attend, const KvSlot &slot,
-                    const float *sinks) const;
+                    uint32_t keysPerToken, const float *sinks) const;
   template <class Choose, class KeysOf, class Finish>
   void chooseRows(const Step &step, const Choose &choose, uint32_t most, KeysOf keysOf,
                   Finish finish) const;

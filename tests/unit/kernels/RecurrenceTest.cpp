@@ -290,6 +290,8 @@ TEST_CASE("apply gives the reference's bytes for all functions, in place too") {
                              : function == RowFunction::kSquaredRelu ? (of > 0 ? of * of : 0)
                              : function == RowFunction::kRelu        ? (of > 0 ? of : 0)
                              : function == RowFunction::kTanh        ? std::tanh(of)
+                             : function == RowFunction::kSignedRoot
+                                 ? std::copysign(std::sqrt(std::max(std::fabs(of), 1e-6)), of)
                              : function == RowFunction::kGelu
                                  ? of * std::erfc(-of / std::sqrt(2)) / 2
                                  : of;
