@@ -11,10 +11,10 @@ constexpr uint64_t kTextBytesPerToken = 16;
 constexpr size_t kPieceBytes = 4096;
 
 TextStream::TextStream(const Tokenizer *tokenizer, StopText stopText, uint32_t maxTokens,
-                       Write writeText)
+                       Write writeText, std::vector<int32_t> shownTokens)
     : write(std::move(writeText)) {
   if (tokenizer)
-    generated.emplace(*tokenizer, std::move(stopText));
+    generated.emplace(*tokenizer, std::move(stopText), std::move(shownTokens));
   piece.reserve(kPieceBytes);
   if (!write)
     kept.reserve(maxTokens * kTextBytesPerToken);

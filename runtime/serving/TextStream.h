@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moert {
 
@@ -20,8 +21,10 @@ public:
   using Write = std::function<Status(std::string_view text)>;
 
   /// tokenizer: must outlive the stream; without one the text is the ids, separated by spaces, and
-  /// stop texts are never found. Without `write` the text is kept for text().
-  TextStream(const Tokenizer *tokenizer, StopText stopText, uint32_t maxTokens, Write write);
+  /// stop texts are never found. Without `write` the text is kept for text(). shownTokens: special
+  /// tokens that are text.
+  TextStream(const Tokenizer *tokenizer, StopText stopText, uint32_t maxTokens, Write write,
+             std::vector<int32_t> shownTokens = {});
 
   /// The maximum bytes of a stream of `maxTokens` tokens.
   static uint64_t memoryBytes(uint32_t maxTokens);

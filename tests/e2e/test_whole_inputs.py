@@ -1,5 +1,8 @@
 """Models that compute an input as a whole: encoders with a decoder, and prefixes whose tokens attend to each other. The logits are those of the
 reference implementation, and so are the router's choices, the tokens that capacity drops, and the greedy continuation."""
+import json
+import shutil
+
 from support import DATA, DONE, E2eTest, artifact, read_safetensors
 from test_golden import LOGITS_TOLERANCE, WEIGHTS_TOLERANCE, largest_difference, part
 
@@ -101,6 +104,44 @@ class EncoderTest(WholeInputTest):
         decoder = artifact(DATA / "golden/mixtral_tied", "--bits", "source", "--resident-bits", "source")
         self.refused("moert", "logits", decoder, "--ids", ids, "--decoder-ids", ids, "-o", output, mention="has no encoder")
         self.refused("moert", "run", decoder, "--ids", ids, "--target-lang", "7", mention="has no encoder")
+
+
+    def test_a_text_is_encoded_with_its_end_and_the_spans_of_the_answer_are_named(self):
+        checkpoint = self.scratch / "switch"
+        shutil.copytree(DATA / "golden" / ENCODERS[0], checkpoint)
+        (checkpoint / "tokenizer.json").write_text(json.dumps(small_t5()))
+        path = self.scratch / "switch.moe"
+        self.expect(DONE, "moec", "compile", checkpoint, "-o", path, "--bits", "source")
+        ids = self.expect(DONE, "moert", "tokenize", path, "-f", "-", stdin="ab<extra_id_0>").out.split()
+        self.assertEqual(ids, ["4", "5", "319", "1"])
+        answers = []
+        for source in (("-p", "ab<extra_id_0>"), ("--ids", self.write_ids(ids))):
+            done = self.expect(DONE, "moert", "run", path, *source, "-n", 12, "--temp", 1, "--seed", 1, "--ignore-eos", "--json")
+            answers.append(json.loads(done.out))
+        self.assertEqual(answers[0]["text"], answers[1]["text"])
+        spans = [token for token in answers[0]["ids"] if token >= 220]
+        self.assertGreater(len(spans), 0, "no answer with a span")
+        for token in spans:
+            self.assertIn(f"<extra_id_{319 - token}>", answers[0]["text"])
+        self.refused("moert", "run", path, "-p", "ab", "--source-lang", "eng_Latn", mention="no such token")
+
+
+def small_t5():
+    """T5's tokenizer with few pieces: 220, and the 100 tokens of spans."""
+    special = lambda number, content: {"id": number, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
+                                       "normalized": False, "special": True}
+    spans = [f"<extra_id_{99 - place}>" for place in range(100)]
+    pieces = ["<pad>", "</s>", "<unk>", "\u2581", "a", "b"] + [f"x{number}" for number in range(214)] + spans
+    end = [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}]
+    return {
+        "version": "1.0", "truncation": None, "padding": None, "normalizer": None,
+        "added_tokens": [special(number, pieces[number]) for number in (0, 1, 2, *range(220, 320))],
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": False},
+        "post_processor": {"type": "TemplateProcessing", "single": end, "pair": end + [{"Sequence": {"id": "B", "type_id": 0}}],
+                           "special_tokens": {"</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}}},
+        "decoder": {"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": False},
+        "model": {"type": "Unigram", "unk_id": 2, "vocab": [[piece, -3.0] for piece in pieces]},
+    }
 
 
 class PrefixTest(WholeInputTest):

@@ -98,6 +98,16 @@ Result<std::vector<int32_t>> takeInput(const InputFlags &flags, const Model &mod
   return input;
 }
 
+std::vector<int32_t> spanTokens(const Model &model) {
+  std::vector<int32_t> tokens;
+  if (!hasEncoder(model) || !model.tokenizer())
+    return tokens;
+  while (const std::optional<int32_t> token =
+             model.tokenizer()->idOf(strCat("<extra_id_", tokens.size(), ">")))
+    tokens.push_back(*token);
+  return tokens;
+}
+
 namespace {
 
 /// For steps of which no logits are wanted.

@@ -33,6 +33,10 @@ Status checkInputFlags(const InputFlags &flags, const Model &model, bool hasProf
 Result<std::vector<int32_t>> takeInput(const InputFlags &flags, const Model &model, bool areIds,
                                        std::vector<int32_t> &prompt);
 
+/// The special tokens <extra_id_0>, <extra_id_1>, ... that T5's tokenizer has, which separate the
+/// spans of an answer and so are text; none without an encoder.
+std::vector<int32_t> spanTokens(const Model &model);
+
 /// Computes the input of the encoder, and the prompt's tokens but the last, each by itself, as they
 /// are when they are generated. Without an encoder it only sets the prefix.
 Status computeInput(const InputFlags &flags, std::span<const int32_t> input,

@@ -338,7 +338,7 @@ Status runModel(const RunOptions &options) {
                      0,
                      0};
   TextStream text(run.tokenizer, std::move(run.stops), run.length.maxTokens,
-                  options.asJson ? TextStream::Write{} : writeOutput);
+                  options.asJson ? TextStream::Write{} : writeOutput, spanTokens(*loaded.model));
   MOERT_ASSIGN_OR_RETURN(const uint64_t smallest, smallestBudget(*loaded.model, engine));
   BudgetFollower follower(*loaded.engine, smallest);
   Generation::PrepareStep follow;
