@@ -98,8 +98,9 @@ TEST_CASE("an expert that stays on the device is copied once, until the cache be
     return copied;
   };
   const Copied first = prefill(), second = prefill();
-  CHECK(first.misses > 0);
-  CHECK(first.bytes - second.bytes >= first.bytesRead);
+  // At least an expert of each layer.
+  CHECK(first.bytes - second.bytes >=
+        kLayers * recordBytesOf(loaded.model->artifact().moeLayers.front()).front());
   CHECK(second.bytesRead == 0);
   CHECK(second.misses == 0);
   REQUIRE(loaded.engine->restartCache().isOk());
