@@ -18,7 +18,7 @@ constexpr int32_t kPooled = 17, kChosen = 18, kAll = 19, kAttended = 20, kStream
                   kMix = 23, kUpdated = 24, kWeights = 25, kDot = 26, kNgrams = 27;
 
 void addBuffer(Program &program, BufferKind kind, uint32_t width) {
-  const uint64_t bytes = bufferBytesPerToken(kind, width, 0);
+  const uint64_t bytes = bufferBytesPerRow(kind, width, 0);
   program.buffers.push_back({kind, width, 0, program.arenaBytesPerToken, bytes});
   program.arenaBytesPerToken += bytes;
 }

@@ -32,10 +32,6 @@ static void setGroup(Buffer &buffer, uint32_t group) {
   buffer.bytesPerToken = bufferBytesPerRow(buffer.kind, buffer.width, group);
 }
 
-static CapacityInstruction capacity(float tokens) {
-  return {B::kExperts, B::kWeights, B::kScores, 0, CapacityKind::kTokens, tokens};
-}
-
 /// Replaces the first attention by one over a range, with a position bias of 16 buckets.
 static AttendRangeInstruction &attendRange(Artifact &a) {
   for (Instruction &instruction : decode(a).instructions)

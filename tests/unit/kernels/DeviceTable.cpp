@@ -145,9 +145,10 @@ static void geluTanhMultiply(const float *gate, const float *up, uint32_t rows, 
   activateAs({Activation::kGeluTanh}, gate, up, rows, cols, stride, y);
 }
 
-static void clampedSwiglu(float alpha, float limit, const float *gate, const float *up,
+static void clampedSwiglu(float alpha, float limit, float shift, const float *gate, const float *up,
                           uint32_t rows, uint32_t cols, uint64_t stride, float *y) {
-  activateAs({Activation::kClampedSwiglu, alpha, limit}, gate, up, rows, cols, stride, y);
+  const Activation kind = shift == 0 ? Activation::kClampedSilu : Activation::kClampedSwiglu;
+  activateAs({kind, alpha, limit}, gate, up, rows, cols, stride, y);
 }
 
 static void apply(RowFunction function, const float *x, const float *factor, const float *bias,
