@@ -279,7 +279,7 @@ moe.rope_table @r half factor 1.0 frequencies []
 // -----
 
 // A row has elements.
-// expected-error@+1 {{a row of width 0}}
+// expected-error@+1 {{1 rows of width 0}}
 module attributes {x.y = !moe.row<f32, 0>} {}
 
 // -----

@@ -183,8 +183,8 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { attendRange(a).positionBias = W::kHeadNorm; },
        "(attend_range): positionBias is a 1 x"},
       {"an unknown activation",
-       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(5); },
-       "unknown activation 5, this reads 0 to 4"},
+       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(7); },
+       "unknown activation 7, this reads 0 to 6"},
       {"an activation without its numbers",
        [](Artifact &a) {
          firstOf<ActivateInstruction>(decode(a)).activation = Activation::kClampedSwiglu;

@@ -102,10 +102,13 @@ static std::vector<std::byte> sessionOf(const KvView &kv, uint32_t keys) {
   return memory;
 }
 
-/// With more blocks than are used, or one that takes all heads.
+/// With more blocks than are used, or one that takes all heads. Devices have no biases of scores.
 static void attend(const float *query, const KvView &kv, uint32_t heads, uint32_t headBegin,
                    uint32_t headEnd, uint32_t begin, uint32_t end, float scale, const float *sinks,
-                   float *out, float *) {
+                   float *out, float *hostScratch) {
+  if (kv.biases)
+    return referenceKernels().attend(query, kv, heads, headBegin, headEnd, begin, end, scale, sinks,
+                                     out, hostScratch);
   std::vector<std::byte> memory = sessionOf(kv, end);
   const uint64_t scratchFloats = AttendRows::scratchFloats(end - begin, kv.valueDim);
   const uint32_t blocks = end % 2 == 0 ? 1 : heads + 1;
