@@ -142,22 +142,6 @@ static std::string firstBytesOf(const std::string &path) {
   return bytes;
 }
 
-/// Names what a folder without config.json holds instead.
-static Status checkHasConfig(const std::string &path) {
-  MOERT_ASSIGN_OR_RETURN(const bool isThere, hasEntry(path + "/config.json"));
-  if (isThere)
-    return {};
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
-       entry.increment(error))
-    if (entry->path().extension() == ".gguf")
-      return invalidInput(path, ": found ", entry->path().filename().string(),
-                          " and no config.json, expected a checkpoint's folder; to read the file, "
-                          "give its own path");
-  return invalidInput(path, ": found no config.json, expected the folder of a checkpoint, with "
-                            "config.json and model.safetensors, or a GGUF file");
-}
-
 Status Checkpoint::Impl::openGgufFile(const std::string &path) {
   MOERT_ASSIGN_OR_RETURN(GgufCheckpoint file, openGguf(path));
   config = std::move(file.config);
@@ -507,25 +491,6 @@ std::vector<std::string> Checkpoint::shardPaths() const {
 Status Checkpoint::readBytes(const TensorLocation &location, uint64_t offset,
                              std::span<std::byte> out) const {
   return impl->store->stored().read(location, offset, out);
-}
-
-std::vector<WeightSource> tensorsOf(const WeightSource &source) {
-  const size_t place = source.tensor.find('*');
-  if (place == std::string::npos)
-    return {source};
-  std::vector<WeightSource> singles;
-  for (uint32_t i = 0; source.shards > 1 && i < source.shards; ++i)
-    singles.push_back(source.shard(i));
-  if (!singles.empty())
-    return singles;
-  singles.resize(source.stackedVectors);
-  for (size_t i = 0; i < singles.size(); ++i) {
-    singles[i].tensor = source.tensor;
-    singles[i].tensor.replace(place, 1, moert::strCat(i));
-    singles[i].rows = 1;
-    singles[i].cols = source.cols / source.stackedVectors;
-  }
-  return singles;
 }
 
 Result<StoredType> Checkpoint::storedType(const WeightSource &source) const {

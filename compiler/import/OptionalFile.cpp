@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <climits>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,6 +84,21 @@ Result<std::vector<std::string_view>> otherTokenizerFiles(const std::string &dir
       found.push_back(name);
   }
   return found;
+}
+
+Status checkHasConfig(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(const bool isThere, hasEntry(path + "/config.json"));
+  if (isThere)
+    return {};
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error))
+    if (entry->path().extension() == ".gguf")
+      return invalidInput(path, ": found ", entry->path().filename().string(),
+                          " and no config.json, expected a checkpoint's folder; to read the file, "
+                          "give its own path");
+  return invalidInput(path, ": found no config.json, expected the folder of a checkpoint, with "
+                            "config.json and model.safetensors, or a GGUF file");
 }
 
 } // namespace moec

@@ -14,6 +14,9 @@ namespace moec {
 /// system cannot determine it.
 moert::Result<bool> hasEntry(const std::string &path);
 
+/// An error that names what a checkpoint's folder without config.json holds instead.
+moert::Status checkHasConfig(const std::string &path);
+
 /// True for a regular file that this process may read, directly or through links; false if no entry
 /// has the name. Anything else is an error that names it: a broken or circular link, a directory, a
 /// pipe, a file without permission.

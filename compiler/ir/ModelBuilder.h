@@ -17,6 +17,10 @@ namespace ir = mlir::moe;
 /// Whether the weights become resident or belong to experts.
 enum class SourceOf { kResident, kExpert };
 
+inline uint32_t widthOf(mlir::Value value) {
+  return mlir::cast<RowType>(value.getType()).getWidth();
+}
+
 /// Builds one module. Errors are emitted at once and recorded; a module with an error is discarded
 /// as a whole. Symbols are declared first; programs refer to them by the same names.
 class ModelBuilder {

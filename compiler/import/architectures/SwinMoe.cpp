@@ -104,7 +104,7 @@ struct SwinConfig {
   bool hasInputBias = false, hasPatchNorm = false, hasOutputBias = false, isCosine = false;
   RouterDescription router;
   std::optional<CapacityDescription> capacity; // Absent: experts take all tokens.
-  uint32_t routerWidth = 0, experts = 0; // Experts of a config without weights.
+  uint32_t routerWidth = 0, experts = 0;       // Experts of a config without weights.
 };
 
 Status readRouter(const ConfigObject &swin, SwinConfig &config) {
