@@ -200,11 +200,13 @@ void Executor::attendListed(const Step &step, const Attend &attend, const KvSlot
   const Rows chosen = step.buffer(attend.chosen);
   const uint64_t longest = std::min<uint64_t>(keysPerToken * longestOf(step), most);
   attendRows(step, attend, slot, longest, sinks, nullptr, [&](uint64_t row) {
-    // Another buffer than that of a choice may hold any numbers: the list ends at one of no key.
+    // Another buffer than that of a choice may hold any numbers: the list ends at one beyond the
+    // sequence's memory.
     const int32_t *first = chosen.integers(row);
-    const auto keys = static_cast<int32_t>(keysPerToken * (step.batch[row].position + 1));
-    const int32_t *end =
-        std::find_if(first, first + most, [&](int32_t key) { return key < 0 || key >= keys; });
+    const uint64_t keys = uint64_t{keysPerToken} * step.batch[row].session->memory.capacity;
+    const int32_t *end = std::find_if(first, first + most, [&](int32_t key) {
+      return key < 0 || static_cast<uint64_t>(key) >= keys;
+    });
     return AttendedKeys{first, 0, static_cast<uint32_t>(end - first)};
   });
 }

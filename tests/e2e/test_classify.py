@@ -179,7 +179,7 @@ class ClassifyTest(E2eTest):
         text = self.write("text.txt", b"a text\n")
         for words in (("--calibration-text", text), ("--self-text", "90"), ("--accuracy-loss", "2%", "--self-text", "90")):
             with self.subTest(words=words):
-                self.refused("moec", "compile", case, "-o", output, *words, mention="vision model .*--no-calibration")
+                self.refused("moec", "compile", case, "-o", output, *words, mention="computes an input as a whole .*--no-calibration")
         self.assertFalse(output.exists())
 
     def test_a_broken_artifact_is_refused(self):
