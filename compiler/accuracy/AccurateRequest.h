@@ -67,7 +67,7 @@ bool isPossibleTarget(double target, moert::LossMetric metric);
 /// Refuses a metric of items, and numbers out of range.
 moert::Status checkQuantileTarget(const moert::QuantileLoss &target, moert::LossMetric metric);
 
-/// Whether a step executes the checkpoint; with a profile alone none does.
+/// True if a step executes the checkpoint; with a profile alone none does.
 bool hasReference(const AccurateCompileRequest &request);
 /// Whether the artifact gets a quick loss. With a profile alone moec emit has to write the same
 /// bytes.

@@ -37,7 +37,7 @@ struct WeightSource {
   uint32_t blocks = 1, blockStep = 0;
   bool addsOne = false;  // 1 is added to every element: a norm's that multiplies by 1 + weight.
   bool integers = false; // Stored as I32 or I64: numbers below 2^24, as those of experts.
-  uint32_t shards = 1;   // So many tensors of rows / shards rows: `*` in the name is the number.
+  uint32_t shards = 1;   // Tensors of rows / shards rows each; `*` in the name is their number.
 
   /// The part in one of the shards.
   WeightSource shard(uint32_t number) const {

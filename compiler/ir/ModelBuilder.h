@@ -142,7 +142,7 @@ private:
     return applied(ir::RowFunction::kSoftplus, input, "", layer + ".step_bias");
   }
   Value rotated(const std::optional<uint32_t> &rope, Value input, uint32_t heads, uint32_t headDim);
-  /// The same from an element of each head on, and of a pool's key as its first token.
+  /// Rotates each head from an element on, and a pool's key as its first token.
   Value rotatedPart(const std::optional<uint32_t> &rope, Value input, uint32_t heads,
                     uint32_t headDim, uint32_t first, uint32_t poolTokens, bool inverse = false);
   Value gated(Value input, Value gate, ir::GateKind kind);

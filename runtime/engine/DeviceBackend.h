@@ -50,7 +50,7 @@ constexpr const char *kOpenDeviceName = "moertOpenDevice";
 
 /// Differs where a class that both use does.
 constexpr uint64_t kBackendVersion = [] {
-  uint64_t version = 1; // That of the interface above.
+  uint64_t version = 1; // The interface above has this one.
   for (size_t size : {sizeof(Executor), sizeof(ExecutorParts), sizeof(Step), sizeof(ExpertStore),
                       sizeof(ExpertCache), sizeof(ResidentWeights), sizeof(SequenceMemory),
                       sizeof(EngineOptions), sizeof(MemoryAccount), sizeof(Artifact), sizeof(Plan),

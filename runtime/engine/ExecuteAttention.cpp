@@ -162,7 +162,7 @@ void Executor::attendRows(const Step &step, const Attend &attend, const KvSlot &
       KvView view = viewOf(slot, valueDim, step.batch[row].session->memory, attend.slot);
       const AttendedKeys keys = keysOf(row);
       view.chosen = keys.chosen;
-      if (bias) { // Those of the run's heads, after the kernel's memory.
+      if (bias) { // Biases of the run's heads lie after the kernel's memory.
         view.biases = own + step.kernelScratchFloats();
         view.biasStride = roundUp(keys.last, 16);
         for (uint32_t head = firstHead(run); head < firstHead(runEnd); ++head)

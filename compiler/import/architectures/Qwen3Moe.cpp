@@ -112,7 +112,7 @@ Result<Qwen3MoeConfig> readQwen3Moe(const ConfigObject &config, uint32_t layers)
   return qwen;
 }
 
-/// That of all layers, unlike in Qwen2-MoE; 0: none.
+/// The window of all layers, unlike in Qwen2-MoE; 0: none.
 Result<uint32_t> readWindow(const ConfigObject &config) {
   MOERT_ASSIGN_OR_RETURN(const bool useWindow, config.boolean("use_sliding_window"));
   const bool isNull = config.contains("sliding_window") && !config.has("sliding_window");

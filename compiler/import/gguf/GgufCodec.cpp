@@ -144,8 +144,9 @@ private:
       flatten(order == LineOrder::kTaps ? codes.tensor->shape.back() : 0, weight);
       return Status();
     }
-    if (codes.tensor->shape.size() > 3)
-      return refuse("up to 3 dimensions");
+    for (const RowView::Piece &piece : weight.view->pieces)
+      if (piece.location.tensor->shape.size() > 3)
+        return refuse("up to 3 dimensions");
     if (order != LineOrder::kSame && std::max(weight.rows, weight.cols) > kMostLines)
       return refuse(strCat("at most ", kMostLines, " rows and columns"));
     switch (order) {
@@ -178,9 +179,9 @@ private:
     const uint64_t count =
         std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
     weight.matrices.reset();
-    weight.cols = piece.cols = cols == 0 ? count : cols;
-    weight.rows = piece.rows = count / weight.cols;
     weight.isVector = cols == 0;
+    weight.cols = piece.cols = weight.isVector ? count : cols;
+    weight.rows = piece.rows = weight.isVector ? 1 : count / cols;
   }
 
   /// gate and up in one tensor. Interleaved vectors of all experts are interleaved themselves.
