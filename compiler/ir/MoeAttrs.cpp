@@ -57,9 +57,9 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
                        << " inputs, expected a multiple of " << moert::floatFormat(kind).group;
   if (index < kAbsent || index > UINT32_MAX)
     return emitError() << "a source with index " << index;
-  if (shards == 0 || rows % shards != 0)
-    return emitError() << "a source of " << rows << " rows in " << shards
-                       << " shards, expected a divisor";
+  if (shards == 0 || (rows > 1 ? rows : cols) % shards != 0)
+    return emitError() << "a source of " << rows << " x " << cols << " in " << shards
+                       << " shards, expected a divisor of its rows, or of a vector's elements";
   if (rowStep == 0)
     return emitError() << "a source with a row step of 0";
   if (blocks == 0 || rows % blocks != 0)

@@ -179,7 +179,7 @@ MoeDescription routed(const NllbConfig &config, const GluKind &kind, const std::
   const auto biases = [&](const char *name, uint32_t width) {
     WeightSource all =
         vectorSource(strCat(module, "experts.expert_*.", name, ".bias"), config.experts * width);
-    all.stackedVectors = config.experts;
+    all.shards = config.experts;
     return all;
   };
   moe.upBias = biases("fc1", kind.width);
