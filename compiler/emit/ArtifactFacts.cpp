@@ -124,7 +124,7 @@ public:
 
 private:
   /// Over at most `most` positions; 0: over all.
-  template <typename Attend> void addAttention(const Attend &attend, uint32_t most) {
+  void addAttention(const AttentionOperands &attend, uint32_t most) {
     const KvSlot &slot = artifact.kvSlots[attend.slot];
     operations.push_back(
         AttentionStep{{attend.heads, slot.kvHeads, slot.keyDim, valueDimOf(slot, program, attend),

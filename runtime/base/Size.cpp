@@ -2,6 +2,7 @@
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Excerpt.h"
+#include "runtime/base/Utf8.h"
 
 #include <algorithm>
 #include <array>
@@ -40,10 +41,6 @@ constexpr size_t kMaxFractionDigits = 6;
 
 } // namespace
 
-static bool isDigit(char character) {
-  return character >= '0' && character <= '9';
-}
-
 static bool isSameUnit(std::string_view one, std::string_view other) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; };
   return std::equal(one.begin(), one.end(), other.begin(), other.end(),
@@ -58,9 +55,9 @@ static Status refuse(std::string_view text, std::string_view why) {
 // Takes the number off the front of rest.
 static Result<Decimal> takeDecimal(std::string_view text, std::string_view &rest) {
   Decimal number;
-  if (rest.empty() || !isDigit(rest.front()))
+  if (rest.empty() || !isAsciiDigit(rest.front()))
     return refuse(text, "it does not begin with a number");
-  for (; !rest.empty() && isDigit(rest.front()); rest.remove_prefix(1)) {
+  for (; !rest.empty() && isAsciiDigit(rest.front()); rest.remove_prefix(1)) {
     auto tens = checkedMultiply(number.whole, 10);
     auto sum = tens ? checkedAdd(*tens, uint64_t(rest.front() - '0')) : std::nullopt;
     if (!sum)
@@ -71,7 +68,7 @@ static Result<Decimal> takeDecimal(std::string_view text, std::string_view &rest
     return number;
   rest.remove_prefix(1);
   size_t digits = 0;
-  for (; !rest.empty() && isDigit(rest.front()); rest.remove_prefix(1), ++digits) {
+  for (; !rest.empty() && isAsciiDigit(rest.front()); rest.remove_prefix(1), ++digits) {
     if (digits == kMaxFractionDigits)
       return refuse(text, "more than six digits follow the point");
     number.fraction = number.fraction * 10 + uint64_t(rest.front() - '0');

@@ -1,5 +1,6 @@
 #include "runtime/base/Utf8.h"
 
+#include <charconv>
 #include <cstring>
 
 namespace moert {
@@ -92,6 +93,16 @@ CodePoint firstCodePoint(std::string_view text) {
   for (uint32_t i = 1; i < length; ++i)
     value = value << 6 | (byteAt(i) & 0x3F);
   return {value, length};
+}
+
+std::optional<uint32_t> codePointOf(std::string_view hexadecimal) {
+  uint32_t value = 0;
+  const char *const last = hexadecimal.data() + hexadecimal.size();
+  const auto [end, fault] = std::from_chars(hexadecimal.data(), last, value, 16);
+  if (fault != std::errc() || end != last || value > kLastCodePoint ||
+      (value >= 0xD800 && value <= 0xDFFF))
+    return {};
+  return value;
 }
 
 void appendCodePoint(uint32_t value, std::string &out) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -45,6 +46,40 @@ struct CodePoint {
 CodePoint firstCodePoint(std::string_view text);
 
 void appendCodePoint(uint32_t value, std::string &out);
+
+constexpr uint32_t kLastCodePoint = 0x10FFFF;
+
+/// The character that an escape's hexadecimal digits, all of them, are; absent: none.
+std::optional<uint32_t> codePointOf(std::string_view hexadecimal);
+
+constexpr bool isAsciiDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+constexpr bool isAsciiLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/// A place in valid UTF-8 that is read from its beginning.
+class TextReader {
+protected:
+  explicit TextReader(std::string_view whole) : text(whole) {}
+
+  bool atEnd() const { return position == text.size(); }
+  bool next(std::string_view wanted) const { return text.substr(position).starts_with(wanted); }
+  bool accept(std::string_view wanted) {
+    const bool isNext = next(wanted);
+    position += isNext ? wanted.size() : 0;
+    return isNext;
+  }
+  CodePoint takeCharacter() {
+    const CodePoint character = firstCodePoint(text.substr(position));
+    position += character.length;
+    return character;
+  }
+
+  std::string_view text;
+  size_t position = 0; // The next byte to read.
+};
 
 /// The length in bytes of the character that starts with this byte of valid UTF-8.
 inline uint32_t utf8Length(char lead) {

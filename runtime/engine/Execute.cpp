@@ -153,10 +153,9 @@ void Executor::execute(Step &step, const LinearHeadsInstruction &linear) {
 void Executor::execute(Step &step, const ActivateInstruction &activate) {
   const Rows gate = step.buffer(activate.gate), up = step.buffer(activate.up),
              dst = step.buffer(activate.dst);
-  const GluActivation activation = {activate.activation, activate.alpha, activate.limit};
   const uint32_t width = step.bufferInfo(activate.gate).width;
   forRows(step, width * 16, [&](uint64_t row, uint32_t count) {
-    moert::activate(parts.kernels, activation, gate.floats(row), up.floats(row), count, width,
+    moert::activate(parts.kernels, activate, gate.floats(row), up.floats(row), count, width,
                     gate.stride(), dst.floats(row));
   });
 }
@@ -188,9 +187,7 @@ void Executor::execute(Step &step, const ScaleByPositionInstruction &scale) {
     const uint64_t periods = (uint64_t(step.batch[row].position) + 1) / scale.period;
     const auto factor = static_cast<float>(
         1 + double(scale.scale) * deterministicLog(1 + static_cast<double>(periods)));
-    const std::span<float> values(x.floats(row), step.bufferInfo(scale.buffer).width);
-    for (float &value : values)
-      value *= factor;
+    parts.kernels.scale(x.floats(row), factor, step.bufferInfo(scale.buffer).width, x.floats(row));
   }
 }
 
@@ -199,8 +196,7 @@ void Executor::execute(Step &step, const ScaleInputInstruction &scale) {
              weights = step.buffer(scale.weights);
   for (uint32_t row = 0; row < step.rows(); ++row) {
     const float factor = std::exchange(*weights.floats(row), 1.0f);
-    std::transform(src.floats(row), src.floats(row) + step.bufferInfo(scale.src).width,
-                   dst.floats(row), [&](float value) { return factor * value; });
+    parts.kernels.scale(src.floats(row), factor, step.bufferInfo(scale.src).width, dst.floats(row));
   }
 }
 
@@ -296,18 +292,12 @@ void Executor::reportRoute(const Step &step, const RouteInstruction &route, uint
 void Executor::execute(Step &step, const CapacityInstruction &limit) {
   const Rows experts = step.buffer(limit.experts), weights = step.buffer(limit.weights),
              passed = step.buffer(limit.passed);
-  const CapacityRule rule = {limit.kind,
-                             limit.capacity,
-                             limit.byPriority,
-                             limit.normalizesBefore,
-                             limit.normalizesAfter,
-                             limit.weightScale};
   const size_t expertCount = parts.artifact.moeLayers[limit.moeLayer].experts.size();
   // The rows of a sequence follow each other. The pairs of experts are not grouped yet.
   for (uint32_t row = 0, end = 0; row < step.rows(); row = end) {
     while (end < step.rows() && step.tokenOf(end).session == step.tokenOf(row).session)
       ++end;
-    applyCapacity(rule,
+    applyCapacity(limit,
                   {end - row, step.bufferInfo(limit.experts).width, experts.integers(row),
                    weights.floats(row), passed.floats(row), weights.stride(), passed.stride()},
                   std::span(places).first(expertCount), step.expertRows);
@@ -336,8 +326,7 @@ Status Executor::execute(Step &step, const HeadInstruction &head) {
     for (uint32_t i = 0; i < count; ++i) {
       float *values = step.logitsRow(i);
       if (head.scale != 1)
-        std::transform(values, values + vocabulary, values,
-                       [&](float v) { return v * head.scale; });
+        parts.kernels.scale(values, head.scale, vocabulary, values);
       if (head.softCap > 0)
         parts.kernels.softCap(head.softCap, vocabulary, values);
       const BatchRow &of = step.batch[row + i];

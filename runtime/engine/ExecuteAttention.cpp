@@ -140,8 +140,8 @@ void Executor::execute(Step &step, const StoreKvInstruction &store) {
   }
 }
 
-template <class Attend, class KeysOf>
-void Executor::attendRows(const Step &step, const Attend &attend, const KvSlot &slot,
+template <class KeysOf>
+void Executor::attendRows(const Step &step, const AttentionOperands &attend, const KvSlot &slot,
                           uint64_t longest, const float *sinks, const PositionBias *bias,
                           KeysOf keysOf) const {
   Rows query = step.buffer(attend.query), dst = step.buffer(attend.dst);
@@ -193,8 +193,7 @@ void Executor::execute(Step &step, const AttendInstruction &attend) {
   });
 }
 
-template <class Attend>
-void Executor::attendListed(const Step &step, const Attend &attend, const KvSlot &slot,
+void Executor::attendListed(const Step &step, const ListedAttention &attend, const KvSlot &slot,
                             uint32_t keysPerToken, const float *sinks) const {
   const uint32_t most = step.bufferInfo(attend.chosen).width;
   const Rows chosen = step.buffer(attend.chosen);
@@ -255,9 +254,9 @@ static void chooseLargest(float *scores, uint32_t count, int32_t *order, std::sp
   std::sort(best.begin(), best.end());
 }
 
-template <class Choose, class KeysOf, class Finish>
-void Executor::chooseRows(const Step &step, const Choose &choose, uint32_t most, KeysOf keysOf,
-                          Finish finish) const {
+template <class KeysOf, class Finish>
+void Executor::chooseRows(const Step &step, const ChoiceOperands &choose, uint32_t most,
+                          KeysOf keysOf, Finish finish) const {
   const KvSlot &slot = parts.artifact.kvSlots[choose.slot];
   const Rows query = step.buffer(choose.query), weights = step.buffer(choose.weights),
              dst = step.buffer(choose.dst);

@@ -47,7 +47,7 @@ void Executor::execute(Step &step, const UnitNormInstruction &norm) {
   });
 }
 
-void Executor::decayRows(Step &step, const DecayInstruction &decay, float bound) {
+void Executor::decayRows(Step &step, const DecayOperands &decay, float bound) {
   Rows src = step.buffer(decay.src), dst = step.buffer(decay.dst);
   const float *logRate = vector(decay.logRate), *bias = vector(decay.bias);
   const uint32_t rates = parts.artifact.residents[size_t(decay.logRate)].shape.cols;
@@ -63,29 +63,55 @@ void Executor::decayRows(Step &step, const DecayInstruction &decay, float bound)
                     });
 }
 
+template <class Work>
+void Executor::forColumns(const Step &step, uint32_t slot, uint64_t operations, Work work) const {
+  const uint32_t width = parts.artifact.stateSlots[slot].width,
+                 rows = parts.artifact.stateSlots[slot].rows;
+  parts.threads.run(divideUp(width, kPanelRows), grainFor(kPanelRows * operations * step.rows()),
+                    [&](uint64_t begin, uint64_t end, uint32_t) {
+                      const auto first = static_cast<uint32_t>(begin * kPanelRows);
+                      const auto last =
+                          static_cast<uint32_t>(std::min<uint64_t>(end * kPanelRows, width));
+                      for (uint32_t row = 0; row < step.rows(); ++row) {
+                        float *state = step.batch[row].session->memory.states[slot];
+                        if (step.batch[row].position == 0)
+                          for (uint64_t i = 0; i < rows; ++i)
+                            std::fill(state + i * width + first, state + i * width + last, 0.0f);
+                        work(row, first, last, state);
+                      }
+                    });
+}
+
+template <class Work>
+void Executor::forHeads(const Step &step, uint32_t slot, uint32_t heads, uint32_t passes,
+                        Work work) const {
+  const StateSlot &matrices = parts.artifact.stateSlots[slot];
+  const uint64_t elements = uint64_t(matrices.rows / heads) * matrices.width;
+  parts.threads.run(heads, grainFor(passes * elements * step.rows()),
+                    [&](uint64_t begin, uint64_t end, uint32_t) {
+                      for (uint64_t head = begin; head < end; ++head)
+                        for (uint32_t row = 0; row < step.rows(); ++row) {
+                          float *state = step.batch[row].session->memory.states[slot];
+                          state += head * elements;
+                          if (step.batch[row].position == 0)
+                            std::fill(state, state + elements, 0.0f);
+                          work(row, static_cast<uint32_t>(head), state);
+                        }
+                    });
+}
+
 void Executor::execute(Step &step, const ConvolveInstruction &convolve) {
   const StateSlot &slot = parts.artifact.stateSlots[convolve.slot];
-  const uint32_t width = slot.width,
-                 taps = parts.artifact.residents[size_t(convolve.weight)].shape.cols,
+  const uint32_t taps = parts.artifact.residents[size_t(convolve.weight)].shape.cols,
                  apart = slot.rows / (taps - 1);
-  Rows src = step.buffer(convolve.src), dst = step.buffer(convolve.dst);
-  parts.threads.run(
-      divideUp(width, kPanelRows), grainFor(uint64_t(kPanelRows) * taps * step.rows()),
-      [&](uint64_t begin, uint64_t end, uint32_t) {
-        const auto first = static_cast<uint32_t>(begin * kPanelRows);
-        const auto last = static_cast<uint32_t>(std::min<uint64_t>(end * kPanelRows, width));
-        for (uint32_t row = 0; row < step.rows(); ++row) {
-          float *tail = step.batch[row].session->memory.states[convolve.slot];
-          const uint32_t position = step.batch[row].position;
-          if (position == 0)
-            for (uint32_t tap = 0; tap < slot.rows; ++tap)
-              std::fill(tail + uint64_t(tap) * width + first, tail + uint64_t(tap) * width + last,
-                        0.0f);
-          // Every d-th token is a sequence of its own.
-          parts.kernels.convolve(src.floats(row), parts.weights.vector(convolve.weight), taps,
-                                 tail + uint64_t(position % apart) * (taps - 1) * width, width,
-                                 position / apart, convolve.silu, first, last, dst.floats(row));
-        }
+  const Rows src = step.buffer(convolve.src), dst = step.buffer(convolve.dst);
+  forColumns(
+      step, convolve.slot, taps, [&](uint32_t row, uint32_t first, uint32_t last, float *tail) {
+        const uint32_t position = step.batch[row].position;
+        // Every d-th token is a sequence of its own.
+        tail += uint64_t(position % apart) * (taps - 1) * slot.width;
+        parts.kernels.convolve(src.floats(row), vector(convolve.weight), taps, tail, slot.width,
+                               position / apart, convolve.silu, first, last, dst.floats(row));
       });
 }
 
@@ -93,85 +119,49 @@ void Executor::execute(Step &step, const DeltaRuleInstruction &rule) {
   const uint32_t headsPerKey = rule.heads / rule.keyHeads;
   const uint32_t keyDim = step.bufferInfo(rule.key).width / rule.keyHeads;
   const uint32_t valueDim = step.bufferInfo(rule.value).width / rule.heads;
-  const uint64_t elements = uint64_t(keyDim) * valueDim;
   const uint32_t decays = step.bufferInfo(rule.decay).width / rule.heads; // 1 or keyDim.
-  Rows query = step.buffer(rule.query), key = step.buffer(rule.key),
-       value = step.buffer(rule.value);
-  Rows decay = step.buffer(rule.decay), write = step.buffer(rule.write),
-       dst = step.buffer(rule.dst);
-  // Head by head: its state stays in the processor's cache over all rows.
-  auto computeHead = [&](uint32_t head) {
+  const Rows query = step.buffer(rule.query), key = step.buffer(rule.key),
+             value = step.buffer(rule.value), decay = step.buffer(rule.decay),
+             write = step.buffer(rule.write), dst = step.buffer(rule.dst);
+  forHeads(step, rule.slot, rule.heads, 4, [&](uint32_t row, uint32_t head, float *state) {
     const uint64_t keyAt = uint64_t(head / headsPerKey) * keyDim, at = uint64_t(head) * valueDim;
-    for (uint32_t row = 0; row < step.rows(); ++row) {
-      float *state = step.batch[row].session->memory.states[rule.slot] + head * elements;
-      if (step.batch[row].position == 0)
-        std::fill(state, state + elements, 0.0f);
-      float factor = 0;
-      parts.kernels.sigmoid(write.floats(row) + head, 1, &factor);
-      parts.kernels.deltaRule(query.floats(row) + keyAt, key.floats(row) + keyAt,
-                              value.floats(row) + at, decay.floats(row) + head * decays, decays > 1,
-                              factor, rule.scale, keyDim, valueDim, state, dst.floats(row) + at);
-    }
-  };
-  parts.threads.run(rule.heads, grainFor(4 * elements * step.rows()),
-                    [&](uint64_t begin, uint64_t end, uint32_t) {
-                      for (uint64_t head = begin; head < end; ++head)
-                        computeHead(static_cast<uint32_t>(head));
-                    });
+    float factor = 0;
+    parts.kernels.sigmoid(write.floats(row) + head, 1, &factor);
+    parts.kernels.deltaRule(query.floats(row) + keyAt, key.floats(row) + keyAt,
+                            value.floats(row) + at, decay.floats(row) + head * decays, decays > 1,
+                            factor, rule.scale, keyDim, valueDim, state, dst.floats(row) + at);
+  });
 }
 
 void Executor::execute(Step &step, const StateSpaceInstruction &space) {
   const StateSlot &slot = parts.artifact.stateSlots[space.slot];
   const uint32_t keyDim = slot.rows / space.heads, valueDim = slot.width;
   const uint32_t headsPerKey = space.heads / space.keyHeads;
-  const uint64_t elements = uint64_t(keyDim) * valueDim;
-  Rows query = step.buffer(space.query), key = step.buffer(space.key),
-       value = step.buffer(space.value);
-  Rows steps = step.buffer(space.step), dst = step.buffer(space.dst);
-  auto computeHead = [&](uint32_t head) {
+  const Rows query = step.buffer(space.query), key = step.buffer(space.key),
+             value = step.buffer(space.value), steps = step.buffer(space.step),
+             dst = step.buffer(space.dst);
+  forHeads(step, space.slot, space.heads, 3, [&](uint32_t row, uint32_t head, float *state) {
     const uint64_t keyAt = uint64_t(head / headsPerKey) * keyDim, at = uint64_t(head) * valueDim;
-    const float rate = exponential(parts.weights.vector(space.logRate)[head]);
-    for (uint32_t row = 0; row < step.rows(); ++row) {
-      float *state = step.batch[row].session->memory.states[space.slot] + head * elements;
-      if (step.batch[row].position == 0)
-        std::fill(state, state + elements, 0.0f);
-      const float size = steps.floats(row)[head];
-      parts.kernels.stateSpace(query.floats(row) + keyAt, key.floats(row) + keyAt,
-                               value.floats(row) + at, exponential(-(rate * size)), size,
-                               parts.weights.vector(space.skip)[head], keyDim, valueDim, state,
-                               dst.floats(row) + at);
-    }
-  };
-  parts.threads.run(space.heads, grainFor(3 * elements * step.rows()),
-                    [&](uint64_t begin, uint64_t end, uint32_t) {
-                      for (uint64_t head = begin; head < end; ++head)
-                        computeHead(static_cast<uint32_t>(head));
-                    });
+    const float rate = exponential(vector(space.logRate)[head]), size = steps.floats(row)[head];
+    parts.kernels.stateSpace(query.floats(row) + keyAt, key.floats(row) + keyAt,
+                             value.floats(row) + at, exponential(-(rate * size)), size,
+                             vector(space.skip)[head], keyDim, valueDim, state,
+                             dst.floats(row) + at);
+  });
 }
 
 void Executor::execute(Step &step, const SelectiveScanInstruction &scan) {
   const StateSlot &slot = parts.artifact.stateSlots[scan.slot];
-  const uint32_t keyDim = slot.rows, width = slot.width;
-  Rows query = step.buffer(scan.query), key = step.buffer(scan.key),
-       value = step.buffer(scan.value);
-  Rows steps = step.buffer(scan.step), dst = step.buffer(scan.dst);
-  parts.threads.run(
-      divideUp(width, kPanelRows), grainFor(uint64_t(kPanelRows) * keyDim * 32 * step.rows()),
-      [&](uint64_t begin, uint64_t end, uint32_t) {
-        const auto first = static_cast<uint32_t>(begin * kPanelRows);
-        const auto last = static_cast<uint32_t>(std::min<uint64_t>(end * kPanelRows, width));
-        for (uint32_t row = 0; row < step.rows(); ++row) {
-          float *state = step.batch[row].session->memory.states[scan.slot];
-          if (step.batch[row].position == 0)
-            for (uint32_t i = 0; i < keyDim; ++i)
-              std::fill(state + uint64_t(i) * width + first, state + uint64_t(i) * width + last,
-                        0.0f);
-          parts.kernels.selectiveScan(query.floats(row), key.floats(row), value.floats(row),
-                                      steps.floats(row), parts.weights.vector(scan.logRate),
-                                      parts.weights.vector(scan.skip), keyDim, width, first, last,
-                                      state, dst.floats(row));
-        }
-      });
+  const Rows query = step.buffer(scan.query), key = step.buffer(scan.key),
+             value = step.buffer(scan.value), steps = step.buffer(scan.step),
+             dst = step.buffer(scan.dst);
+  forColumns(step, scan.slot, uint64_t{32} * slot.rows,
+             [&](uint32_t row, uint32_t first, uint32_t last, float *state) {
+               parts.kernels.selectiveScan(query.floats(row), key.floats(row), value.floats(row),
+                                           steps.floats(row), vector(scan.logRate),
+                                           vector(scan.skip), slot.rows, slot.width, first, last,
+                                           state, dst.floats(row));
+             });
 }
 
 namespace {
@@ -205,22 +195,18 @@ struct PoolSums {
 } // namespace
 
 void Executor::execute(Step &step, const PoolInstruction &pool) {
-  const StateSlot &slot = parts.artifact.stateSlots[pool.slot];
-  const uint32_t width = slot.width, own = pool.overlapping ? width : 0; // Where own values begin.
+  const uint32_t width = parts.artifact.stateSlots[pool.slot].width,
+                 own = pool.overlapping ? width : 0; // Where own values begin.
   const Rows value = step.buffer(pool.value), gate = step.buffer(pool.gate),
              dst = step.buffer(pool.dst);
   const float *bias = vector(pool.bias);
-  const auto addElement = [&](uint64_t row, uint32_t i) {
-    float *state = step.batch[row].session->memory.states[pool.slot] + i;
+  const auto addElement = [&](uint32_t row, uint32_t i, float *state) {
     PoolSums sums{state, width}, next{state + 3 * uint64_t(width), width};
     const uint32_t position = step.batch[row].position, place = position % pool.poolTokens;
     const float *biases = bias ? bias + uint64_t(place) * (own + width) : nullptr;
     const auto add = [&](PoolSums to, uint32_t at) {
       to.add(gate.floats(row)[at] + (biases ? biases[at] : 0), value.floats(row)[at]);
     };
-    if (position == 0)
-      for (uint32_t at = 0; at < slot.rows; ++at)
-        state[uint64_t(at) * width] = 0;
     add(sums, own + i);
     if (pool.overlapping)
       add(next, i);
@@ -231,13 +217,10 @@ void Executor::execute(Step &step, const PoolInstruction &pool) {
     else if (ends)
       sums.clear();
   };
-  parts.threads.run(divideUp(width, kPanelRows), grainFor(uint64_t(kPanelRows) * 64 * step.rows()),
-                    [&](uint64_t begin, uint64_t end, uint32_t) {
-                      const auto last = std::min<uint64_t>(end * kPanelRows, width);
-                      for (uint32_t row = 0; row < step.rows(); ++row)
-                        for (uint64_t i = begin * kPanelRows; i < last; ++i)
-                          addElement(row, static_cast<uint32_t>(i));
-                    });
+  forColumns(step, pool.slot, 64, [&](uint32_t row, uint32_t first, uint32_t last, float *state) {
+    for (uint32_t i = first; i < last; ++i)
+      addElement(row, i, state + i);
+  });
 }
 
 void Executor::execute(Step &step, const EmbedNgramsInstruction &embed) {

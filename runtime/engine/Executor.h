@@ -153,13 +153,21 @@ private:
   void execute(Step &step, const UnitNormInstruction &norm);
   void execute(Step &step, const DecayInstruction &decay) { decayRows(step, decay, 0); }
   void execute(Step &step, const BoundedDecayInstruction &decay) {
-    decayRows(step, {decay.src, decay.dst, decay.logRate, decay.bias}, decay.bound);
+    decayRows(step, decay, decay.bound);
   }
-  void decayRows(Step &step, const DecayInstruction &decay, float bound);
+  void decayRows(Step &step, const DecayOperands &decay, float bound);
   void execute(Step &step, const ConvolveInstruction &convolve);
   void execute(Step &step, const DeltaRuleInstruction &rule);
   void execute(Step &step, const PoolInstruction &pool);
   void execute(Step &step, const EmbedNgramsInstruction &embed);
+  /// Calls work(row, first, last, state) for the elements [first, last) of the rows of a state,
+  /// which are 0 before the first token.
+  template <class Work>
+  void forColumns(const Step &step, uint32_t slot, uint64_t operations, Work work) const;
+  /// Calls work(row, head, state) for the matrices of a state, `passes` over each. Head by head: it
+  /// stays in the processor's cache over all rows.
+  template <class Work>
+  void forHeads(const Step &step, uint32_t slot, uint32_t heads, uint32_t passes, Work work) const;
   // ExecuteStreams.cpp
   void execute(Step &step, const RepeatRowInstruction &repeat);
   void execute(Step &step, const MeanStreamsInstruction &mean);
@@ -184,15 +192,15 @@ private:
   void execute(Step &step, const ChoosePoolsInstruction &choose);
   void execute(Step &step, const ListPoolsInstruction &list);
   void execute(Step &step, const AttendPoolsInstruction &attend);
-  template <class Attend, class KeysOf>
-  void attendRows(const Step &step, const Attend &attend, const KvSlot &slot, uint64_t longest,
-                  const float *sinks, const PositionBias *bias, KeysOf keysOf) const;
+  template <class KeysOf>
+  void attendRows(const Step &step, const AttentionOperands &attend, const KvSlot &slot,
+                  uint64_t longest, const float *sinks, const PositionBias *bias,
+                  KeysOf keysOf) const;
   /// Attends to the keys of the row's list in `chosen`.
-  template <class Attend>
-  void attendListed(const Step &step, const Attend &attend, const KvSlot &slot,
+  void attendListed(const Step &step, const ListedAttention &attend, const KvSlot &slot,
                     uint32_t keysPerToken, const float *sinks) const;
-  template <class Choose, class KeysOf, class Finish>
-  void chooseRows(const Step &step, const Choose &choose, uint32_t most, KeysOf keysOf,
+  template <class KeysOf, class Finish>
+  void chooseRows(const Step &step, const ChoiceOperands &choose, uint32_t most, KeysOf keysOf,
                   Finish finish) const;
   // ExecuteImages.cpp
   void execute(Step &step, const PatchesInstruction &patches);

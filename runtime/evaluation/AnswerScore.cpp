@@ -1,5 +1,7 @@
 #include "runtime/evaluation/AnswerScore.h"
 
+#include "runtime/base/Utf8.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -7,10 +9,6 @@
 #include <vector>
 
 namespace moert {
-
-static bool isDigit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 static char lowered(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -21,7 +19,7 @@ static std::vector<std::string> wordsOf(std::string_view text) {
   bool isInside = false;
   for (char c : text) {
     c = lowered(c);
-    const bool isPart = isDigit(c) || (c >= 'a' && c <= 'z');
+    const bool isPart = isAsciiDigit(c) || (c >= 'a' && c <= 'z');
     if (isPart && !isInside)
       words.emplace_back();
     if (isPart)
@@ -68,8 +66,8 @@ std::string normalizedAnswer(std::string_view text, std::string_view answerAfter
   std::string normalized;
   for (size_t i = 0; i < text.size(); ++i) {
     const bool isSpace = kWhiteSpace.find(text[i]) != std::string_view::npos;
-    const bool isGroupComma = text[i] == ',' && i > 0 && isDigit(text[i - 1]) &&
-                              i + 1 < text.size() && isDigit(text[i + 1]);
+    const bool isGroupComma = text[i] == ',' && i > 0 && isAsciiDigit(text[i - 1]) &&
+                              i + 1 < text.size() && isAsciiDigit(text[i + 1]);
     if (isGroupComma || (isSpace && (normalized.empty() || normalized.back() == ' ')))
       continue;
     normalized += isSpace ? ' ' : lowered(text[i]);

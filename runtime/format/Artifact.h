@@ -29,7 +29,7 @@ struct ResidentWeight {
   WeightFormat format;
   uint64_t offset = 0;
   uint64_t bytes = 0; // layoutOf(shape, format).bytes
-  friend bool operator==(const ResidentWeight &, const ResidentWeight &) = default;
+  bool operator==(const ResidentWeight &) const = default;
 };
 
 constexpr uint64_t kResidentAlignment = kRegionAlignment;
@@ -43,7 +43,7 @@ struct Slice {
   uint64_t bytes = 0;        // With padding; a multiple of kSliceAlignment.
   uint64_t payloadBytes = 0; // Without padding: where the layer's matrices end.
   uint64_t checksum = 0;     // XXH3-64 of the payload.
-  friend bool operator==(const Slice &, const Slice &) = default;
+  bool operator==(const Slice &) const = default;
 };
 
 constexpr uint64_t kSliceAlignment = 4096;
@@ -54,7 +54,7 @@ struct Expert {
   uint64_t fileOffset = 0; // From the file's first byte; a multiple of kSliceAlignment.
   uint64_t bytes = 0;      // The sum of its slices.
   std::vector<Slice> slices;
-  friend bool operator==(const Expert &, const Expert &) = default;
+  bool operator==(const Expert &) const = default;
 };
 
 /// The formats of its slices, in their order.
@@ -89,7 +89,7 @@ std::vector<WeightFormat> formatsOf(std::span<const Slice> slices, ExpertPart pa
 struct ExpertMatrix {
   ExpertPart part = ExpertPart::kGate;
   MatrixShape shape;
-  friend bool operator==(const ExpertMatrix &, const ExpertMatrix &) = default;
+  bool operator==(const ExpertMatrix &) const = default;
 };
 
 /// A layer with routed experts, all of one shape.
@@ -99,7 +99,7 @@ struct MoeLayer {
   uint32_t topK = 1; // Experts that a token uses, in every program.
   std::vector<ExpertMatrix> matrices;
   std::vector<Expert> experts;
-  friend bool operator==(const MoeLayer &, const MoeLayer &) = default;
+  bool operator==(const MoeLayer &) const = default;
 };
 
 /// Keys and values of one attention, per token and head. With valueDim 0, values are kept in keys:
@@ -114,7 +114,7 @@ struct KvSlot {
   uint64_t valueRowBytes() const { return kvRowBytes(kind, valueDim); }
   /// One token takes so many.
   uint64_t bytes() const { return kvHeads * (keyRowBytes() + valueRowBytes()); }
-  friend bool operator==(const KvSlot &, const KvSlot &) = default;
+  bool operator==(const KvSlot &) const = default;
 };
 
 /// A matrix of f32 that a sequence carries from token to token, whatever the context's length: the
@@ -127,12 +127,12 @@ struct StateSlot {
     visit("rows"_field, slot.rows);
     visit("width"_field, slot.width);
   }
-  friend bool operator==(const StateSlot &, const StateSlot &) = default;
+  bool operator==(const StateSlot &) const = default;
 };
 
 /// Elements of a value, which are those of a head's result.
-template <typename Attend>
-uint32_t valueDimOf(const KvSlot &slot, const Program &program, const Attend &attend) {
+inline uint32_t valueDimOf(const KvSlot &slot, const Program &program,
+                           const AttentionOperands &attend) {
   return slot.valueDim != 0 ? slot.valueDim
                             : program.buffers[size_t(attend.dst)].width / attend.heads;
 }
@@ -148,7 +148,7 @@ struct Rope {
   uint32_t originalPositions = 0; // 0: all sequences have the same rotation.
   float longAttentionFactor = 0;
   std::vector<float> longInverseFrequencies;
-  friend bool operator==(const Rope &, const Rope &) = default;
+  bool operator==(const Rope &) const = default;
 };
 
 struct ModelInfo {
@@ -170,7 +170,7 @@ struct ModelInfo {
     visit("bos_token"_field, model.bosToken);
     visit("eos_tokens"_field, model.eosTokens);
   }
-  friend bool operator==(const ModelInfo &, const ModelInfo &) = default;
+  bool operator==(const ModelInfo &) const = default;
 };
 
 /// A text that was used when the widths were chosen.
@@ -201,7 +201,7 @@ struct MeasuredText {
     visit("units"_field, text.units, kAny.sparse());
     visit("unit_spread"_field, text.unitSpread, kAtLeast0);
   }
-  friend bool operator==(const MeasuredText &, const MeasuredText &) = default;
+  bool operator==(const MeasuredText &) const = default;
 };
 
 /// A width assignment that the search measured as a whole, on its own text.
@@ -224,7 +224,7 @@ struct MeasuredCandidate {
     visit("token_ns"_field, candidate.tokenNs, kAtLeast0);
     visit("is_chosen"_field, candidate.isChosen);
   }
-  friend bool operator==(const MeasuredCandidate &, const MeasuredCandidate &) = default;
+  bool operator==(const MeasuredCandidate &) const = default;
 };
 
 /// Measurements made when the experts' widths were chosen: the artifact against its reference, the
@@ -285,7 +285,7 @@ struct Measured {
     visit("candidates"_field, measured.candidates, kAny.optional());
     visit("quantile"_field, measured.quantile);
   }
-  friend bool operator==(const Measured &, const Measured &) = default;
+  bool operator==(const Measured &) const = default;
 };
 
 /// What the artifact lost on a few windows that the checkpoint wrote itself: a hint for people,
@@ -303,7 +303,7 @@ struct QuickLoss {
     visit("windows"_field, quick.windows, within(1, UINT32_MAX));
     visit("window_tokens"_field, quick.windowTokens, within(2, kMaxContextTokens));
   }
-  friend bool operator==(const QuickLoss &, const QuickLoss &) = default;
+  bool operator==(const QuickLoss &) const = default;
 };
 
 /// Memory that it takes; it stays resident with the rest of an artifact's description.
@@ -318,7 +318,7 @@ struct NamedTemplate {
     visit("name"_field, named.name);
     visit("text"_field, named.text);
   }
-  friend bool operator==(const NamedTemplate &, const NamedTemplate &) = default;
+  bool operator==(const NamedTemplate &) const = default;
 };
 
 /// How the checkpoint's authors have conversations rendered.
@@ -331,7 +331,7 @@ struct Chat {
     visit("templates"_field, chat.templates);
     visit("special_tokens"_field, chat.specialTokens);
   }
-  friend bool operator==(const Chat &, const Chat &) = default;
+  bool operator==(const Chat &) const = default;
 };
 
 constexpr float kMaxDefaultTemperature = 100;
@@ -351,10 +351,25 @@ struct SamplingDefaults {
     visit("min_p"_field, sampling.minP, kFraction);
     visit("repetition_penalty"_field, sampling.repetitionPenalty, within(0.01f, 100));
   }
-  friend bool operator==(const SamplingDefaults &, const SamplingDefaults &) = default;
+  bool operator==(const SamplingDefaults &) const = default;
 };
 
-struct Artifact {
+/// Offsets and sizes of the raw sections in the file; 0 bytes: absent. Checksums are XXH3-64 of the
+/// section.
+struct ArtifactSections {
+  uint64_t residentOffset = 0, residentBytes = 0, residentChecksum = 0;
+  uint64_t tokenizerOffset = 0, tokenizerBytes = 0, tokenizerChecksum = 0;
+  /// What plans are made from; a run does not read it (compiler/profile/TraceSection.h).
+  uint64_t traceOffset = 0, traceBytes = 0, traceChecksum = 0;
+  /// The activation-path tables of all MoE layers (runtime/experts/PathTable.h).
+  uint64_t pathsOffset = 0, pathsBytes = 0, pathsChecksum = 0;
+  uint64_t recordsOffset = 0, recordsBytes = 0;
+  uint64_t manifestOffset = 0, manifestBytes = 0; // Set by the reader only.
+  uint64_t fileBytes = 0;
+  bool operator==(const ArtifactSections &) const = default;
+};
+
+struct Artifact : ArtifactSections {
   uint16_t majorVersion = 0;
   uint16_t minorVersion = 0;
   ModelInfo model;
@@ -371,19 +386,7 @@ struct Artifact {
   std::optional<QuickLoss> quickLoss;
   std::optional<Chat> chat;
   std::optional<SamplingDefaults> sampling;
-
-  // Offsets and sizes of the raw sections in the file; 0 bytes: absent. Checksums are XXH3-64 of
-  // the section.
-  uint64_t residentOffset = 0, residentBytes = 0, residentChecksum = 0;
-  uint64_t tokenizerOffset = 0, tokenizerBytes = 0, tokenizerChecksum = 0;
-  /// What plans are made from; a run does not read it (compiler/profile/TraceSection.h).
-  uint64_t traceOffset = 0, traceBytes = 0, traceChecksum = 0;
-  /// The activation-path tables of all MoE layers (runtime/experts/PathTable.h).
-  uint64_t pathsOffset = 0, pathsBytes = 0, pathsChecksum = 0;
-  uint64_t recordsOffset = 0, recordsBytes = 0;
-  uint64_t manifestOffset = 0, manifestBytes = 0; // Set by the reader only.
-  uint64_t fileBytes = 0;
-  friend bool operator==(const Artifact &, const Artifact &) = default;
+  bool operator==(const Artifact &) const = default;
 };
 
 /// Bytes of the payloads that full precision reads, without low copies: the "expert bytes" to which

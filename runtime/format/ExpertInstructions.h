@@ -58,7 +58,7 @@ struct RouteInstruction {
     visit(FieldRole::kOptionalVector, "weightFactors", i.weightFactors);
     visit(FieldRole::kNumber, "tolerance", i.tolerance);
   }
-  friend bool operator==(const RouteInstruction &, const RouteInstruction &) = default;
+  bool operator==(const RouteInstruction &) const = default;
 };
 
 /// dst[h] = sum over ranks of weights[rank] * expert(src), ranks ascending; a rank whose expert is
@@ -94,7 +94,7 @@ struct ExpertsInstruction {
     visit(FieldRole::kOptionalVector, "upBias", i.upBias);
     visit(FieldRole::kOptionalVector, "downBias", i.downBias);
   }
-  friend bool operator==(const ExpertsInstruction &, const ExpertsInstruction &) = default;
+  bool operator==(const ExpertsInstruction &) const = default;
 };
 
 /// Predicts the experts of a later MoE layer, if the plan has a rule for that layer with this
@@ -124,7 +124,7 @@ struct PredictInstruction {
     visit(FieldRole::kNumber, "joined", i.joined);
     visit(FieldRole::kNumber, "beginsReads", i.beginsReads);
   }
-  friend bool operator==(const PredictInstruction &, const PredictInstruction &) = default;
+  bool operator==(const PredictInstruction &) const = default;
 };
 
 /// dst = weights[1] * src; then weights = 1: an expert's weight moves from its output to its input.
@@ -138,7 +138,7 @@ struct ScaleInputInstruction {
     visit(FieldRole::kUpdate, "weights", i.weights);
     visit(FieldRole::kWrite, "dst", i.dst);
   }
-  friend bool operator==(const ScaleInputInstruction &, const ScaleInputInstruction &) = default;
+  bool operator==(const ScaleInputInstruction &) const = default;
 };
 
 /// scores[experts] of every expert but those in row `token` of table become the least f32, so that
@@ -153,20 +153,16 @@ struct MaskExpertsInstruction {
     visit(FieldRole::kUpdate, "scores", i.scores);
     visit(FieldRole::kTable, "table", i.table);
   }
-  friend bool operator==(const MaskExpertsInstruction &, const MaskExpertsInstruction &) = default;
+  bool operator==(const MaskExpertsInstruction &) const = default;
 };
 
 /// Drops the choices of the last route beyond the capacity of their experts, as applyCapacity()
 /// (Capacity.h) does with these numbers: experts[topK] become -1 and weights[topK] 0 there;
 /// passed[1]. A call is all tokens of a sequence in the step, so its tokens are computed in one.
 /// `beginsReads`: as for the route.
-struct CapacityInstruction {
+struct CapacityInstruction : CapacityRule {
   int32_t experts, weights, passed;
   uint32_t moeLayer;
-  CapacityKind kind;
-  float capacity;
-  bool byPriority = false, normalizesBefore = false, normalizesAfter = false;
-  float weightScale = 1;
   bool beginsReads = false;
 
   static constexpr const char *kName = "capacity";
@@ -184,7 +180,7 @@ struct CapacityInstruction {
     visit(FieldRole::kNumber, "weightScale", i.weightScale);
     visit(FieldRole::kNumber, "beginsReads", i.beginsReads);
   }
-  friend bool operator==(const CapacityInstruction &, const CapacityInstruction &) = default;
+  bool operator==(const CapacityInstruction &) const = default;
 };
 
 } // namespace moert

@@ -20,7 +20,7 @@ struct PatchesInstruction {
     visit(FieldRole::kNumber, "side", i.side);
     visit(FieldRole::kNumber, "patch", i.patch);
   }
-  friend bool operator==(const PatchesInstruction &, const PatchesInstruction &) = default;
+  bool operator==(const PatchesInstruction &) const = default;
 };
 
 /// Attention within windows of `window` * `window` rows of a grid of `side` * `side` (Swin, Liu et
@@ -47,39 +47,28 @@ struct AttendWindowsInstruction {
     visit(FieldRole::kNumber, "shift", i.shift);
     visit(FieldRole::kNumber, "scale", i.scale);
   }
-  friend bool operator==(const AttendWindowsInstruction &,
-                         const AttendWindowsInstruction &) = default;
+  bool operator==(const AttendWindowsInstruction &) const = default;
 };
 
 /// dst[4w] at (y, x) of a grid of side / 2: the rows src[w] at (2y, 2x), (2y + 1, 2x), (2y, 2x + 1)
 /// and (2y + 1, 2x + 1) of a grid of `side`, one after the other. From here on a token has a
 /// quarter of the rows.
-struct MergePatchesInstruction {
-  int32_t src, dst;
+struct MergePatchesInstruction : RowOperands {
   uint32_t side;
 
   static constexpr const char *kName = "merge_patches";
   static constexpr StepPart kPart = StepPart::kDense;
   template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kRead, "src", i.src);
-    visit(FieldRole::kWrite, "dst", i.dst);
+    RowOperands::describe(i, visit);
     visit(FieldRole::kNumber, "side", i.side);
   }
-  friend bool operator==(const MergePatchesInstruction &,
-                         const MergePatchesInstruction &) = default;
+  bool operator==(const MergePatchesInstruction &) const = default;
 };
 
 /// dst[w] = the mean of a token's rows of src[w]. From here on a token has one row.
-struct MeanRowsInstruction {
-  int32_t src, dst;
-
+struct MeanRowsInstruction : RowOperands {
   static constexpr const char *kName = "mean_rows";
   static constexpr StepPart kPart = StepPart::kSums;
-  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kRead, "src", i.src);
-    visit(FieldRole::kWrite, "dst", i.dst);
-  }
-  friend bool operator==(const MeanRowsInstruction &, const MeanRowsInstruction &) = default;
 };
 
 } // namespace moert

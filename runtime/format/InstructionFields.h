@@ -38,6 +38,18 @@ constexpr bool isOptional(FieldRole role) {
   return role == FieldRole::kOptionalScratch || role == FieldRole::kOptionalVector;
 }
 
+/// The operands of an instruction that makes one row of another. Such operands are a base of the
+/// kinds that share them, and no kind of their own, so that none is taken for another.
+struct RowOperands {
+  int32_t src, dst;
+
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+  }
+  bool operator==(const RowOperands &) const = default;
+};
+
 /// What a step's time is spent on: the parts of docs/run-profile.md.
 enum class StepPart : uint8_t {
   kEmbedding,

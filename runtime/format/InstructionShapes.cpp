@@ -1,9 +1,10 @@
 // What an instruction needs beyond its declaration: the shapes of its operands, and ranges of its
 // numbers.
-#include "runtime/format/ProgramCheck.h"
+#include "runtime/format/ShapeChecks.h"
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/format/NgramRows.h"
+#include "runtime/format/ProgramCheck.h"
 #include "runtime/policy/PositionBuckets.h"
 
 #include <cmath>
@@ -13,44 +14,22 @@ namespace moert {
 
 namespace {
 
-Shape f32(uint64_t width) {
-  return {BufferKind::kF32, width};
-}
-
-/// With so many rows of a token.
-Shape rowsOf(Shape shape, uint64_t rows) {
-  shape.rows = rows;
-  return shape;
-}
-
 /// Pixels, or rows and columns of a grid of patches.
 constexpr uint32_t kMaxImageSide = 4096;
 
-/// The input that a matrix of this format needs.
-Shape inputOf(const WeightFormat &format, uint64_t width) {
-  if (isQuantized(format.kind))
-    return {format.hasHadamard ? BufferKind::kHadamard : BufferKind::kQuantized, width,
-            format.activationGroup};
-  return f32(width);
-}
-
 /// Finds the shapes of one instruction's buffers and vectors, in the order of its declaration.
 /// Every index in it has been checked.
-class ShapeRules {
+class ShapeRules : public ShapeChecks {
 public:
-  ShapeRules(const Artifact &whole, const Program &checked) : artifact(whole), program(checked) {}
+  using ShapeChecks::ShapeChecks;
 
   Status operator()(const EmbedInstruction &i) {
-    if (weight(i.weight).format.hasHadamard)
-      return invalidInput("the weight has the Hadamard transform, expected rows without it");
+    MOERT_RETURN_IF_ERROR(checkTable(weight(i.weight)));
     return expect({f32(weight(i.weight).shape.cols)});
   }
   Status operator()(const NormInstruction &i) {
     const uint64_t width = buffer(i.src).width;
-    if (i.epsilon < 0)
-      return invalidInput("epsilon is ", i.epsilon, ", expected at least 0");
-    if (i.segment == 0 || width % i.segment != 0)
-      return invalidInput("segment ", i.segment, ", expected a divisor of the width ", width);
+    MOERT_RETURN_IF_ERROR(checkSegments(i.epsilon, i.segment, width));
     if (i.kind == NormKind::kLayer && i.weight == kNone)
       return invalidInput("a layer norm without a weight, which only an RMS norm may lack");
     return expect({f32(width), f32(width), f32(i.segment), f32(i.segment)});
@@ -111,8 +90,7 @@ public:
                    f32(uint64_t(i.buckets) * i.heads)});
   }
   Status operator()(const EmbedPositionInstruction &i) {
-    if (weight(i.weight).format.hasHadamard)
-      return invalidInput("the weight has the Hadamard transform, expected rows without it");
+    MOERT_RETURN_IF_ERROR(checkTable(weight(i.weight)));
     return expect({f32(weight(i.weight).shape.cols)});
   }
   Status operator()(const AddPositionInstruction &i) {
@@ -154,9 +132,7 @@ public:
   }
   Status operator()(const StoreKeyInstruction &i) {
     const KvSlot &kv = artifact.kvSlots[i.slot];
-    if (kv.kvHeads > 2 || kv.valueDim != 0)
-      return invalidInput("the slot has ", kv.kvHeads, " heads with values of ", kv.valueDim,
-                          " elements, expected one or two heads without values");
+    MOERT_RETURN_IF_ERROR(checkKeySlot(kv, kv.kvHeads <= 2, "one or two heads"));
     return expect({f32(kv.keyDim)});
   }
   Status operator()(const ChoosePoolsInstruction &i) {
@@ -184,9 +160,7 @@ public:
   }
   Status operator()(const AttendPoolsInstruction &i) {
     const KvSlot &kv = artifact.kvSlots[i.slot];
-    if (kv.kvHeads != 2 || kv.valueDim != 0)
-      return invalidInput("the slot has ", kv.kvHeads, " heads with values of ", kv.valueDim,
-                          " elements, expected two heads without values");
+    MOERT_RETURN_IF_ERROR(checkKeySlot(kv, kv.kvHeads == 2, "two heads"));
     if (i.heads == 0)
       return invalidInput("0 heads, expected at least 1");
     const Shape row = f32(uint64_t(i.heads) * kv.keyDim);
@@ -239,8 +213,7 @@ public:
                           i.leastRows, " rows in table ", i.number, ", expected 2 to ",
                           kMaxNgramTokens, " tokens and at most ", kMaxNgramHeads, " heads");
     const ResidentWeight &table = weight(i.weight);
-    if (table.format.hasHadamard)
-      return invalidInput("the weight has the Hadamard transform, expected rows without it");
+    MOERT_RETURN_IF_ERROR(checkTable(table));
     if (const uint64_t rows = NgramRows(i, artifact.model.vocabularySize).total();
         table.shape.rows < rows)
       return invalidInput("a table of ", table.shape.rows, " rows, expected at least ", rows);
@@ -249,8 +222,7 @@ public:
   }
   Status operator()(const MaskExpertsInstruction &i) {
     const ResidentWeight &table = weight(i.table);
-    if (table.format.kind != WeightKind::kF32)
-      return invalidInput("the table is ", nameOf(table.format.kind), ", expected f32");
+    MOERT_RETURN_IF_ERROR(checkF32("the table is ", table));
     if (table.shape.cols > buffer(i.scores).width)
       return invalidInput("rows of ", table.shape.cols, " of ", buffer(i.scores).width, " experts");
     return expect({f32(buffer(i.scores).width)});
@@ -258,8 +230,7 @@ public:
   Status operator()(const LinearHeadsInstruction &i) {
     const ResidentWeight &matrix = weight(i.weight);
     const uint32_t rows = matrix.shape.rows, cols = matrix.shape.cols;
-    if (isQuantized(matrix.format.kind))
-      return invalidInput("the weight is ", nameOf(matrix.format.kind), ", expected floats");
+    MOERT_RETURN_IF_ERROR(checkFloat(matrix));
     if (i.heads == 0 || rows % i.heads != 0)
       return invalidInput("the weight has ", rows, " rows for ", i.heads,
                           " heads, expected a multiple");
@@ -267,8 +238,8 @@ public:
                    f32(uint64_t(i.heads) * (uint64_t(rows / i.heads) + i.kept))});
   }
   Status operator()(const ActivateInstruction &i) {
-    MOERT_RETURN_IF_ERROR(checkActivation({i.activation, i.alpha, i.limit}));
-    if (!hasGate(i.activation))
+    MOERT_RETURN_IF_ERROR(checkActivation(i));
+    if (!hasGate(i.kind))
       return invalidInput("the activation has no gate, expected one with a gate");
     const Shape row = f32(buffer(i.gate).width);
     return expect({row, row, row});
@@ -319,8 +290,7 @@ public:
   Status operator()(const PredictInstruction &i) {
     const ResidentWeight &matrix = weight(i.weight);
     const size_t experts = artifact.moeLayers[i.moeLayer].experts.size();
-    if (isQuantized(matrix.format.kind))
-      return invalidInput("the weight is ", nameOf(matrix.format.kind), ", expected floats");
+    MOERT_RETURN_IF_ERROR(checkFloat(matrix));
     if (matrix.shape.rows != experts)
       return invalidInput("the weight has ", matrix.shape.rows, " rows, expected one for each of ",
                           experts, " experts");
@@ -344,8 +314,7 @@ public:
     const ResidentWeight &matrix = weight(i.weight);
     const StateSlot &slot = artifact.stateSlots[i.slot];
     const uint32_t width = matrix.shape.rows, taps = matrix.shape.cols;
-    if (matrix.format.kind != WeightKind::kF32)
-      return invalidInput("the weight is ", nameOf(matrix.format.kind), ", expected f32");
+    MOERT_RETURN_IF_ERROR(checkF32("the weight is ", matrix));
     if (width < kPanelRows || taps < 2)
       return invalidInput("the weight is ", width, " x ", taps, ", expected at least ", kPanelRows,
                           " elements with at least 2 taps");
@@ -355,10 +324,7 @@ public:
   }
   Status operator()(const UnitNormInstruction &i) {
     const uint64_t width = buffer(i.buffer).width;
-    if (i.epsilon < 0)
-      return invalidInput("epsilon is ", i.epsilon, ", expected at least 0");
-    if (i.segment == 0 || width % i.segment != 0)
-      return invalidInput("segment ", i.segment, ", expected a divisor of the width ", width);
+    MOERT_RETURN_IF_ERROR(checkSegments(i.epsilon, i.segment, width));
     return expect({f32(width)});
   }
   Status operator()(const DecayInstruction &i) { return checkDecay(i); }
@@ -368,12 +334,8 @@ public:
     return checkDecay(i);
   }
   Status operator()(const DeltaRuleInstruction &i) {
-    MOERT_ASSIGN_OR_RETURN(const HeadWidths widths,
-                           headWidths(i.heads, i.keyHeads, i.key, i.value));
+    MOERT_ASSIGN_OR_RETURN(const uint64_t channels, headRows(i));
     const uint64_t keys = buffer(i.key).width, values = buffer(i.value).width;
-    MOERT_RETURN_IF_ERROR(
-        checkState(artifact.stateSlots[i.slot], i.heads * widths.key, widths.value));
-    const uint64_t channels = i.heads * widths.key;
     const bool isPerChannel = buffer(i.decay).width == channels;
     return expect({f32(keys), f32(keys), f32(values), f32(isPerChannel ? channels : i.heads),
                    f32(i.heads), f32(values)});
@@ -383,18 +345,14 @@ public:
     return expect({row, row, row, row});
   }
   Status operator()(const StateSpaceInstruction &i) {
-    MOERT_ASSIGN_OR_RETURN(const HeadWidths widths,
-                           headWidths(i.heads, i.keyHeads, i.key, i.value));
-    MOERT_RETURN_IF_ERROR(
-        checkState(artifact.stateSlots[i.slot], i.heads * widths.key, widths.value));
+    MOERT_RETURN_IF_ERROR(headRows(i).status());
     const Shape keys = f32(buffer(i.key).width), values = f32(buffer(i.value).width);
     return expect({keys, keys, values, f32(i.heads), values, f32(i.heads), f32(i.heads)});
   }
   Status operator()(const SelectiveScanInstruction &i) {
     const ResidentWeight &matrix = weight(i.logRate);
     const uint32_t width = matrix.shape.rows, keys = matrix.shape.cols;
-    if (matrix.format.kind != WeightKind::kF32)
-      return invalidInput("the rates are ", nameOf(matrix.format.kind), ", expected f32");
+    MOERT_RETURN_IF_ERROR(checkF32("the rates are ", matrix));
     if (width < kPanelRows)
       return invalidInput("rates of ", width, " elements, expected at least ", kPanelRows);
     MOERT_RETURN_IF_ERROR(checkState(artifact.stateSlots[i.slot], keys, width));
@@ -460,102 +418,6 @@ public:
     const ResidentWeight &matrix = weight(i.weight);
     return expect({inputOf(matrix.format, matrix.shape.cols), f32(matrix.shape.rows)});
   }
-
-  std::vector<Shape> shapes;
-
-private:
-  const ResidentWeight &weight(int32_t index) const { return artifact.residents[size_t(index)]; }
-  const Buffer &buffer(int32_t index) const { return program.buffers[size_t(index)]; }
-
-  struct HeadWidths {
-    uint64_t key, value;
-  };
-  /// The widths of one head's keys and values, of a recurrence with a state per head.
-  Result<HeadWidths> headWidths(uint32_t heads, uint32_t keyHeads, int32_t key,
-                                int32_t value) const {
-    if (keyHeads == 0 || heads == 0 || heads % keyHeads != 0)
-      return invalidInput(heads, " heads over ", keyHeads, " key heads, expected a multiple");
-    const uint64_t keys = buffer(key).width, values = buffer(value).width;
-    if (keys % keyHeads != 0 || values % heads != 0)
-      return invalidInput("keys of ", keys, " and values of ", values, " elements for ", keyHeads,
-                          " and ", heads, " heads, expected multiples");
-    return HeadWidths{keys / keyHeads, values / heads};
-  }
-
-  template <typename Decay> Status checkDecay(const Decay &i) {
-    const uint32_t width = buffer(i.src).width, rates = weight(i.logRate).shape.cols;
-    if (rates == 0 || width % rates != 0)
-      return invalidInput(rates, " rates, expected a divisor of the width ", width);
-    const Shape row = f32(width);
-    return expect({row, row, f32(rates), row});
-  }
-
-  static Status checkPools(uint32_t poolTokens) {
-    if (poolTokens == 0)
-      return invalidInput("pools of 0 tokens, expected at least 1");
-    return {};
-  }
-
-  template <typename Choose> Status checkIndexSlot(const Choose &i) const {
-    const KvSlot &kv = artifact.kvSlots[i.slot];
-    if (kv.kvHeads != 1 || kv.valueDim != 0)
-      return invalidInput("the slot has ", kv.kvHeads, " heads with values of ", kv.valueDim,
-                          " elements, expected one head without values");
-    if (i.heads == 0)
-      return invalidInput("0 heads, expected at least 1");
-    return {};
-  }
-
-  /// How many streams of the width of `one` `all` has.
-  Result<uint64_t> streamsOf(int32_t all, int32_t one) const {
-    const uint64_t width = buffer(all).width, each = buffer(one).width;
-    if (each == 0 || width % each != 0 || width / each > kMaxStreams)
-      return invalidInput("streams of ", width, " elements, one of ", each,
-                          ", expected a multiple of at most ", kMaxStreams);
-    return width / each;
-  }
-
-  /// Elements of a value that a head of an attention reads.
-  template <typename Attend> Result<uint32_t> attendedDim(const KvSlot &kv, const Attend &i) const {
-    if (i.heads == 0 || i.heads % kv.kvHeads != 0)
-      return invalidInput(i.heads, " heads, expected a multiple of the slot's ", kv.kvHeads);
-    const uint32_t valueDim = valueDimOf(kv, program, i);
-    if (valueDim == 0 || (kv.valueDim == 0 && valueDim > kv.keyDim))
-      return invalidInput("values of ", valueDim, " elements, expected 1 to the ", kv.keyDim,
-                          " of a key, which holds them");
-    return valueDim;
-  }
-
-  static Status checkState(const StateSlot &slot, uint64_t rows, uint64_t width) {
-    if (slot.rows != rows || slot.width != width)
-      return invalidInput("the state slot is ", slot.rows, " x ", slot.width, ", expected ", rows,
-                          " x ", width);
-    return {};
-  }
-
-  // Sparsemixer and the choice by scores define weights that nothing else changes.
-  static Status checkScoring(const RouteInstruction &i, uint32_t topK) {
-    const bool isSparsemixer = i.scoring == RouterScoring::kSparsemixer;
-    if (i.tolerance < 0 || (!isSparsemixer && i.tolerance != 0))
-      return invalidInput("tolerance is ", i.tolerance,
-                          ", expected at least 0 for Sparsemixer and 0 otherwise");
-    if (!isSparsemixer && i.scoring != RouterScoring::kTopKThenSigmoid)
-      return {};
-    if (isSparsemixer && topK != 2)
-      return invalidInput("top ", topK, " with Sparsemixer, which chooses 2 experts");
-    if (i.renormalize || i.weightScale != 1 || i.choiceBias != kNone || i.groups != 1)
-      return invalidInput("Sparsemixer, or a choice by scores, with weights that are renormalized "
-                          "or scaled, a bias or groups, expected none of them");
-    return {};
-  }
-
-  Status expect(std::initializer_list<Shape> list) {
-    shapes = list;
-    return {};
-  }
-
-  const Artifact &artifact;
-  const Program &program;
 };
 
 } // namespace

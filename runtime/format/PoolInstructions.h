@@ -2,7 +2,7 @@
 // first of which begins at position 0, with one key each. The notation is Instruction.h's.
 #pragma once
 
-#include "runtime/format/InstructionFields.h"
+#include "runtime/format/SequenceInstructions.h"
 
 namespace moert {
 
@@ -28,7 +28,7 @@ struct PoolInstruction {
     visit(FieldRole::kNumber, "poolTokens", i.poolTokens);
     visit(FieldRole::kNumber, "overlapping", i.overlapping);
   }
-  friend bool operator==(const PoolInstruction &, const PoolInstruction &) = default;
+  bool operator==(const PoolInstruction &) const = default;
 };
 
 /// Frequencies of a rotation of parts at most.
@@ -53,7 +53,7 @@ struct RopePartInstruction {
     visit(FieldRole::kNumber, "poolTokens", i.poolTokens);
     visit(FieldRole::kNumber, "inverse", i.inverse);
   }
-  friend bool operator==(const RopePartInstruction &, const RopePartInstruction &) = default;
+  bool operator==(const RopePartInstruction &) const = default;
 };
 
 /// Stores key in a slot without values. With poolTokens of 0, at the token's position in the slot's
@@ -70,7 +70,7 @@ struct StoreKeyInstruction {
     visit(FieldRole::kSlot, "slot", i.slot);
     visit(FieldRole::kNumber, "poolTokens", i.poolTokens);
   }
-  friend bool operator==(const StoreKeyInstruction &, const StoreKeyInstruction &) = default;
+  bool operator==(const StoreKeyInstruction &) const = default;
 };
 
 /// As choose_keys, but of the pools that end at or before the token: stores key, at a token that
@@ -80,23 +80,17 @@ struct StoreKeyInstruction {
 ///    chosen pools, then of those after the last pool;
 ///  - otherwise, [window + most]: the last `window` positions, then the chosen pools for
 ///    attend_pools.
-struct ChoosePoolsInstruction {
-  int32_t query, key, weights, dst;
-  uint32_t slot, heads, poolTokens, window;
+struct ChoosePoolsInstruction : ChoiceOperands {
+  uint32_t poolTokens, window;
 
   static constexpr const char *kName = "choose_pools";
   static constexpr StepPart kPart = StepPart::kAttention;
   template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kRead, "query", i.query);
-    visit(FieldRole::kRead, "key", i.key);
-    visit(FieldRole::kRead, "weights", i.weights);
-    visit(FieldRole::kWrite, "dst", i.dst);
-    visit(FieldRole::kSlot, "slot", i.slot);
-    visit(FieldRole::kNumber, "heads", i.heads);
+    ChoiceOperands::describe(i, visit);
     visit(FieldRole::kNumber, "poolTokens", i.poolTokens);
     visit(FieldRole::kNumber, "window", i.window);
   }
-  friend bool operator==(const ChoosePoolsInstruction &, const ChoosePoolsInstruction &) = default;
+  bool operator==(const ChoosePoolsInstruction &) const = default;
 };
 
 /// dst[window + the pools of maxPositions] as choose_pools writes it with a window, with all pools
@@ -112,30 +106,22 @@ struct ListPoolsInstruction {
     visit(FieldRole::kNumber, "poolTokens", i.poolTokens);
     visit(FieldRole::kNumber, "window", i.window);
   }
-  friend bool operator==(const ListPoolsInstruction &, const ListPoolsInstruction &) = default;
+  bool operator==(const ListPoolsInstruction &) const = default;
 };
 
 /// dst[heads * keyDim] = attention of query over the `chosen` keys (choose_pools, list_pools) of a
 /// slot that has tokens' keys in its first head and pools' keys in its second, which are their own
 /// values. sinks as for attend.
-struct AttendPoolsInstruction {
-  int32_t query, chosen, dst;
-  uint32_t slot, heads;
-  float scale;
+struct AttendPoolsInstruction : ListedAttention {
   int32_t sinks = kNone;
 
   static constexpr const char *kName = "attend_pools";
   static constexpr StepPart kPart = StepPart::kAttention;
   template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kRead, "query", i.query);
-    visit(FieldRole::kRead, "chosen", i.chosen);
-    visit(FieldRole::kWrite, "dst", i.dst);
-    visit(FieldRole::kSlot, "slot", i.slot);
-    visit(FieldRole::kNumber, "heads", i.heads);
-    visit(FieldRole::kNumber, "scale", i.scale);
+    ListedAttention::describe(i, visit);
     visit(FieldRole::kOptionalVector, "sinks", i.sinks);
   }
-  friend bool operator==(const AttendPoolsInstruction &, const AttendPoolsInstruction &) = default;
+  bool operator==(const AttendPoolsInstruction &) const = default;
 };
 
 } // namespace moert

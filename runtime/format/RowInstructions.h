@@ -20,7 +20,7 @@ struct EmbedInstruction {
     visit(FieldRole::kTable, "weight", i.weight);
     visit(FieldRole::kNumber, "scale", i.scale);
   }
-  friend bool operator==(const EmbedInstruction &, const EmbedInstruction &) = default;
+  bool operator==(const EmbedInstruction &) const = default;
 };
 
 enum class NormKind : uint8_t { kRms = 0, kLayer = 1 };
@@ -45,21 +45,14 @@ struct NormInstruction {
     visit(FieldRole::kNumber, "epsilon", i.epsilon);
     visit(FieldRole::kNumber, "segment", i.segment);
   }
-  friend bool operator==(const NormInstruction &, const NormInstruction &) = default;
+  bool operator==(const NormInstruction &) const = default;
 };
 
 /// dst = src, or its Hadamard transform if dst is kHadamard, as int8 with a scale per group
 /// (docs/numbers.md).
-struct QuantizeInstruction {
-  int32_t src, dst;
-
+struct QuantizeInstruction : RowOperands {
   static constexpr const char *kName = "quantize";
   static constexpr StepPart kPart = StepPart::kQuantizing;
-  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kRead, "src", i.src);
-    visit(FieldRole::kWrite, "dst", i.dst);
-  }
-  friend bool operator==(const QuantizeInstruction &, const QuantizeInstruction &) = default;
 };
 
 /// What a product is for. It affects the breakdown of a step's time and the cost of predictions.
@@ -83,7 +76,7 @@ struct LinearInstruction {
     visit(FieldRole::kNumber, "role", i.role);
     visit(FieldRole::kNumber, "joined", i.joined);
   }
-  friend bool operator==(const LinearInstruction &, const LinearInstruction &) = default;
+  bool operator==(const LinearInstruction &) const = default;
 };
 
 enum class Activation : uint8_t {
@@ -106,14 +99,12 @@ constexpr bool isClamped(Activation activation) {
 struct GluActivation {
   Activation kind = Activation::kSilu;
   float alpha = 0, limit = 0; // Where it is clamped; 0 otherwise. kClampedSilu has alpha 1.
-  friend bool operator==(const GluActivation &, const GluActivation &) = default;
+  bool operator==(const GluActivation &) const = default;
 };
 
 /// dst = activation(gate, up), as GluActivation says. dst may be gate or up.
-struct ActivateInstruction {
+struct ActivateInstruction : GluActivation {
   int32_t gate, up, dst;
-  Activation activation;
-  float alpha = 0, limit = 0;
 
   static constexpr const char *kName = "activate";
   static constexpr StepPart kPart = StepPart::kDense;
@@ -121,11 +112,11 @@ struct ActivateInstruction {
     visit(FieldRole::kReadInPlace, "gate", i.gate);
     visit(FieldRole::kReadInPlace, "up", i.up);
     visit(FieldRole::kWrite, "dst", i.dst);
-    visit(FieldRole::kNumber, "activation", i.activation);
+    visit(FieldRole::kNumber, "activation", i.kind);
     visit(FieldRole::kNumber, "alpha", i.alpha);
     visit(FieldRole::kNumber, "limit", i.limit);
   }
-  friend bool operator==(const ActivateInstruction &, const ActivateInstruction &) = default;
+  bool operator==(const ActivateInstruction &) const = default;
 };
 
 /// dst = a + scale * b. dst may be a or b.
@@ -141,7 +132,7 @@ struct AddInstruction {
     visit(FieldRole::kWrite, "dst", i.dst);
     visit(FieldRole::kNumber, "scale", i.scale);
   }
-  friend bool operator==(const AddInstruction &, const AddInstruction &) = default;
+  bool operator==(const AddInstruction &) const = default;
 };
 
 /// dst = sigmoid(gate) * src. gate is one number, or one for each head: runs of src of equal width.
@@ -156,7 +147,7 @@ struct GateRowsInstruction {
     visit(FieldRole::kRead, "gate", i.gate);
     visit(FieldRole::kWrite, "dst", i.dst);
   }
-  friend bool operator==(const GateRowsInstruction &, const GateRowsInstruction &) = default;
+  bool operator==(const GateRowsInstruction &) const = default;
 };
 
 /// buffer = buffer clamped to [-limit, limit].
@@ -170,7 +161,7 @@ struct ClampInstruction {
     visit(FieldRole::kUpdate, "buffer", i.buffer);
     visit(FieldRole::kNumber, "limit", i.limit);
   }
-  friend bool operator==(const ClampInstruction &, const ClampInstruction &) = default;
+  bool operator==(const ClampInstruction &) const = default;
 };
 
 enum class GateKind : uint8_t { kSigmoid = 0, kLinear = 1 };
@@ -189,7 +180,7 @@ struct GateInstruction {
     visit(FieldRole::kWrite, "dst", i.dst);
     visit(FieldRole::kNumber, "kind", i.kind);
   }
-  friend bool operator==(const GateInstruction &, const GateInstruction &) = default;
+  bool operator==(const GateInstruction &) const = default;
 };
 
 enum class RowFunction : uint8_t {
@@ -234,7 +225,7 @@ struct ApplyInstruction {
     visit(FieldRole::kOptionalVector, "factor", i.factor);
     visit(FieldRole::kOptionalVector, "bias", i.bias);
   }
-  friend bool operator==(const ApplyInstruction &, const ApplyInstruction &) = default;
+  bool operator==(const ApplyInstruction &) const = default;
 };
 
 /// dst = factor * weight[0] * src; factor * src without a weight. dst may be src.
@@ -250,7 +241,7 @@ struct ScaleInstruction {
     visit(FieldRole::kOptionalVector, "weight", i.weight);
     visit(FieldRole::kNumber, "factor", i.factor);
   }
-  friend bool operator==(const ScaleInstruction &, const ScaleInstruction &) = default;
+  bool operator==(const ScaleInstruction &) const = default;
 };
 
 /// Logits of the tokens whose logits are requested: scale * (weight * src + bias), then, with a
@@ -269,7 +260,7 @@ struct HeadInstruction {
     visit(FieldRole::kNumber, "scale", i.scale);
     visit(FieldRole::kNumber, "softCap", i.softCap);
   }
-  friend bool operator==(const HeadInstruction &, const HeadInstruction &) = default;
+  bool operator==(const HeadInstruction &) const = default;
 };
 
 } // namespace moert

@@ -43,7 +43,7 @@ struct Buffer {
   uint64_t bytesPerRow() const;
   /// That a token has.
   uint32_t rows() const { return uint32_t(bytesPerToken / bytesPerRow()); }
-  friend bool operator==(const Buffer &, const Buffer &) = default;
+  bool operator==(const Buffer &) const = default;
 };
 
 constexpr uint64_t kBufferAlignment = 64;
@@ -73,7 +73,7 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
   std::vector<int32_t> layers; // Parallel to instructions: the model's layer, kNone outside any.
-  friend bool operator==(const Program &, const Program &) = default;
+  bool operator==(const Program &) const = default;
 };
 
 /// The program of that name; null: the model has none.

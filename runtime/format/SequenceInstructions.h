@@ -20,7 +20,7 @@ struct RopeInstruction {
     visit(FieldRole::kNumber, "headDim", i.headDim);
     visit(FieldRole::kRope, "rope", i.rope);
   }
-  friend bool operator==(const RopeInstruction &, const RopeInstruction &) = default;
+  bool operator==(const RopeInstruction &) const = default;
 };
 
 /// Writes the keys and values of the batch into a slot of the KV cache at the tokens' positions. In
@@ -36,17 +36,24 @@ struct StoreKvInstruction {
     visit(FieldRole::kRead, "value", i.value);
     visit(FieldRole::kSlot, "slot", i.slot);
   }
-  friend bool operator==(const StoreKvInstruction &, const StoreKvInstruction &) = default;
+  bool operator==(const StoreKvInstruction &) const = default;
+};
+
+/// The fields of every attention to a slot: dst[heads * valueHeadDim] = attention of query.
+struct AttentionOperands {
+  int32_t query, dst;
+  uint32_t slot, heads;
+  float scale;
+
+  bool operator==(const AttentionOperands &) const = default;
 };
 
 /// dst[heads * valueHeadDim] = attention of query over the slot's positions up to the token's own;
 /// over the last `window` of them if that is not 0, or, if `chunked`, over those of the token's own
 /// chunk: positions are divided into chunks of `window`. sinks[heads] are scores without a value:
 /// e^sink of a head is added to the sum that its result is divided by.
-struct AttendInstruction {
-  int32_t query, dst;
-  uint32_t slot, heads, window;
-  float scale;
+struct AttendInstruction : AttentionOperands {
+  uint32_t window;
   int32_t sinks = kNone;
   bool chunked = false;
 
@@ -62,20 +69,14 @@ struct AttendInstruction {
     visit(FieldRole::kOptionalVector, "sinks", i.sinks);
     visit(FieldRole::kNumber, "chunked", i.chunked);
   }
-  friend bool operator==(const AttendInstruction &, const AttendInstruction &) = default;
+  bool operator==(const AttendInstruction &) const = default;
 };
 
-/// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1). Stores key in
-/// the slot, whose one head has no values. dst[most]: the positions that the token's attention
-/// reads, ascending, then kNone: all up to the token's own if there are at most `most`, otherwise
-/// the `most` of them with the largest scores, the lowest of equal ones:
-///   score(s) = sum over heads h of weights[h] * max(0, query[h] . key(s))
-struct ChooseKeysInstruction {
+/// The fields of a choice of keys by scores.
+struct ChoiceOperands {
   int32_t query, key, weights, dst;
   uint32_t slot, heads;
 
-  static constexpr const char *kName = "choose_keys";
-  static constexpr StepPart kPart = StepPart::kAttention;
   template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
     visit(FieldRole::kRead, "query", i.query);
     visit(FieldRole::kRead, "key", i.key);
@@ -84,18 +85,23 @@ struct ChooseKeysInstruction {
     visit(FieldRole::kSlot, "slot", i.slot);
     visit(FieldRole::kNumber, "heads", i.heads);
   }
-  friend bool operator==(const ChooseKeysInstruction &, const ChooseKeysInstruction &) = default;
+  bool operator==(const ChoiceOperands &) const = default;
 };
 
-/// dst[heads * valueHeadDim] = attention of query over the slot's positions in `chosen`, in which
-/// kNone ends the list.
-struct AttendChosenInstruction {
-  int32_t query, chosen, dst;
-  uint32_t slot, heads;
-  float scale;
-
-  static constexpr const char *kName = "attend_chosen";
+/// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1). Stores key in
+/// the slot, whose one head has no values. dst[most]: the positions that the token's attention
+/// reads, ascending, then kNone: all up to the token's own if there are at most `most`, otherwise
+/// the `most` of them with the largest scores, the lowest of equal ones:
+///   score(s) = sum over heads h of weights[h] * max(0, query[h] . key(s))
+struct ChooseKeysInstruction : ChoiceOperands {
+  static constexpr const char *kName = "choose_keys";
   static constexpr StepPart kPart = StepPart::kAttention;
+};
+
+/// The fields of an attention to the keys in the list `chosen`, which kNone ends.
+struct ListedAttention : AttentionOperands {
+  int32_t chosen;
+
   template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
     visit(FieldRole::kRead, "query", i.query);
     visit(FieldRole::kRead, "chosen", i.chosen);
@@ -104,8 +110,13 @@ struct AttendChosenInstruction {
     visit(FieldRole::kNumber, "heads", i.heads);
     visit(FieldRole::kNumber, "scale", i.scale);
   }
-  friend bool operator==(const AttendChosenInstruction &,
-                         const AttendChosenInstruction &) = default;
+  bool operator==(const ListedAttention &) const = default;
+};
+
+/// Attention to the positions in `chosen`.
+struct AttendChosenInstruction : ListedAttention {
+  static constexpr const char *kName = "attend_chosen";
+  static constexpr StepPart kPart = StepPart::kAttention;
 };
 
 /// A product per head: dst[h] = the last `kept` elements of src[h], then weight[h] * the elements
@@ -123,7 +134,7 @@ struct LinearHeadsInstruction {
     visit(FieldRole::kNumber, "heads", i.heads);
     visit(FieldRole::kNumber, "kept", i.kept);
   }
-  friend bool operator==(const LinearHeadsInstruction &, const LinearHeadsInstruction &) = default;
+  bool operator==(const LinearHeadsInstruction &) const = default;
 };
 
 /// dst = the causal convolution of src along the tokens, each element with its own taps: at token
@@ -146,7 +157,7 @@ struct ConvolveInstruction {
     visit(FieldRole::kStateSlot, "slot", i.slot);
     visit(FieldRole::kNumber, "silu", i.silu);
   }
-  friend bool operator==(const ConvolveInstruction &, const ConvolveInstruction &) = default;
+  bool operator==(const ConvolveInstruction &) const = default;
 };
 
 /// dst = the rows of weight that the last tokens name, one after the other: `heads` for the token
@@ -170,7 +181,7 @@ struct EmbedNgramsInstruction {
     visit(FieldRole::kNumber, "seed", i.seed);
     visit(FieldRole::kNumber, "endToken", i.endToken);
   }
-  friend bool operator==(const EmbedNgramsInstruction &, const EmbedNgramsInstruction &) = default;
+  bool operator==(const EmbedNgramsInstruction &) const = default;
 };
 
 /// Each run of `segment` elements of buffer, in place, is divided by sqrt(the sum of its squares +
@@ -187,43 +198,42 @@ struct UnitNormInstruction {
     visit(FieldRole::kNumber, "epsilon", i.epsilon);
     visit(FieldRole::kNumber, "segment", i.segment);
   }
-  friend bool operator==(const UnitNormInstruction &, const UnitNormInstruction &) = default;
+  bool operator==(const UnitNormInstruction &) const = default;
+};
+
+/// The operands of a decay.
+struct DecayOperands {
+  int32_t src, dst, logRate, bias;
+
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(FieldRole::kVector, "logRate", i.logRate);
+    visit(FieldRole::kVector, "bias", i.bias);
+  }
+  bool operator==(const DecayOperands &) const = default;
 };
 
 /// dst = exp(-exp(logRate) * softplus(src + bias)), elementwise: the factor from 0 to 1 by which a
 /// head forgets, or each element of its keys. logRate has one element for each, or one for as many
 /// consecutive ones as its width goes into that of src. dst may be src.
-struct DecayInstruction {
-  int32_t src, dst, logRate, bias;
-
+struct DecayInstruction : DecayOperands {
   static constexpr const char *kName = "decay";
   static constexpr StepPart kPart = StepPart::kAttention;
-  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kReadInPlace, "src", i.src);
-    visit(FieldRole::kWrite, "dst", i.dst);
-    visit(FieldRole::kVector, "logRate", i.logRate);
-    visit(FieldRole::kVector, "bias", i.bias);
-  }
-  friend bool operator==(const DecayInstruction &, const DecayInstruction &) = default;
 };
 
 /// As decay, but not below exp(bound): dst = exp(bound * sigmoid(exp(logRate) * (src + bias))),
 /// with bound < 0.
-struct BoundedDecayInstruction {
-  int32_t src, dst, logRate, bias;
+struct BoundedDecayInstruction : DecayOperands {
   float bound;
 
   static constexpr const char *kName = "bounded_decay";
   static constexpr StepPart kPart = StepPart::kAttention;
   template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kReadInPlace, "src", i.src);
-    visit(FieldRole::kWrite, "dst", i.dst);
-    visit(FieldRole::kVector, "logRate", i.logRate);
-    visit(FieldRole::kVector, "bias", i.bias);
+    DecayOperands::describe(i, visit);
     visit(FieldRole::kNumber, "bound", i.bound);
   }
-  friend bool operator==(const BoundedDecayInstruction &,
-                         const BoundedDecayInstruction &) = default;
+  bool operator==(const BoundedDecayInstruction &) const = default;
 };
 
 /// The gated delta rule (Yang et al. 2024, arXiv 2412.06464), token by token. For head h and its
@@ -252,7 +262,25 @@ struct DeltaRuleInstruction {
     visit(FieldRole::kNumber, "heads", i.heads);
     visit(FieldRole::kNumber, "scale", i.scale);
   }
-  friend bool operator==(const DeltaRuleInstruction &, const DeltaRuleInstruction &) = default;
+  bool operator==(const DeltaRuleInstruction &) const = default;
+};
+
+/// The fields of a selective recurrence. logRate has the role kRates of its kind.
+struct SelectiveOperands {
+  int32_t query, key, value, step, dst, logRate, skip;
+  uint32_t slot;
+
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kRead, "query", i.query);
+    visit(FieldRole::kRead, "key", i.key);
+    visit(FieldRole::kRead, "value", i.value);
+    visit(FieldRole::kRead, "step", i.step);
+    visit(FieldRole::kWrite, "dst", i.dst);
+    visit(Self::kRates, "logRate", i.logRate);
+    visit(FieldRole::kVector, "skip", i.skip);
+    visit(FieldRole::kStateSlot, "slot", i.slot);
+  }
+  bool operator==(const SelectiveOperands &) const = default;
 };
 
 /// The state space of Mamba-2 (Dao and Gu 2024, arXiv 2405.21060), token by token. For head h and
@@ -261,25 +289,18 @@ struct DeltaRuleInstruction {
 ///   dst[h] = S^T query + skip[h] * value[h]
 /// Query and key (C and B of the paper) are those of key head h / (heads / keyHeads). The state
 /// slot [heads * keyDim, valueDim] keeps S.
-struct StateSpaceInstruction {
-  int32_t query, key, value, step, dst, logRate, skip;
-  uint32_t slot, keyHeads, heads;
+struct StateSpaceInstruction : SelectiveOperands {
+  uint32_t keyHeads, heads;
 
   static constexpr const char *kName = "state_space";
   static constexpr StepPart kPart = StepPart::kAttention;
+  static constexpr FieldRole kRates = FieldRole::kVector;
   template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kRead, "query", i.query);
-    visit(FieldRole::kRead, "key", i.key);
-    visit(FieldRole::kRead, "value", i.value);
-    visit(FieldRole::kRead, "step", i.step);
-    visit(FieldRole::kWrite, "dst", i.dst);
-    visit(FieldRole::kVector, "logRate", i.logRate);
-    visit(FieldRole::kVector, "skip", i.skip);
-    visit(FieldRole::kStateSlot, "slot", i.slot);
+    SelectiveOperands::describe(i, visit);
     visit(FieldRole::kNumber, "keyHeads", i.keyHeads);
     visit(FieldRole::kNumber, "heads", i.heads);
   }
-  friend bool operator==(const StateSpaceInstruction &, const StateSpaceInstruction &) = default;
+  bool operator==(const StateSpaceInstruction &) const = default;
 };
 
 /// The selective scan of Mamba-1 (Gu and Dao 2023, arXiv 2312.00752), token by token: a state of
@@ -288,24 +309,10 @@ struct StateSpaceInstruction {
 ///   S[i][d] = exp(-exp(logRate[d][i]) * step[d]) * S[i][d] + key[i] * step[d] * value[d]
 ///   dst[d] = sum over i of query[i] * S[i][d] + skip[d] * value[d]
 /// Query and key are C and B of the paper. The state slot [keyDim, width] keeps S.
-struct SelectiveScanInstruction {
-  int32_t query, key, value, step, dst, logRate, skip;
-  uint32_t slot;
-
+struct SelectiveScanInstruction : SelectiveOperands {
   static constexpr const char *kName = "selective_scan";
   static constexpr StepPart kPart = StepPart::kAttention;
-  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kRead, "query", i.query);
-    visit(FieldRole::kRead, "key", i.key);
-    visit(FieldRole::kRead, "value", i.value);
-    visit(FieldRole::kRead, "step", i.step);
-    visit(FieldRole::kWrite, "dst", i.dst);
-    visit(FieldRole::kMatrix, "logRate", i.logRate);
-    visit(FieldRole::kVector, "skip", i.skip);
-    visit(FieldRole::kStateSlot, "slot", i.slot);
-  }
-  friend bool operator==(const SelectiveScanInstruction &,
-                         const SelectiveScanInstruction &) = default;
+  static constexpr FieldRole kRates = FieldRole::kMatrix;
 };
 
 /// buffer = buffer * (1 + scale * ln(1 + floor((position + 1) / period))), computed in double and
@@ -322,8 +329,7 @@ struct ScaleByPositionInstruction {
     visit(FieldRole::kNumber, "scale", i.scale);
     visit(FieldRole::kNumber, "period", i.period);
   }
-  friend bool operator==(const ScaleByPositionInstruction &,
-                         const ScaleByPositionInstruction &) = default;
+  bool operator==(const ScaleByPositionInstruction &) const = default;
 };
 
 /// The positions that a token's attention reads. The input of a sequence is what its encoder
@@ -340,11 +346,8 @@ template <> inline constexpr AttendedRange kLast<AttendedRange> = AttendedRange:
 /// positionBias[b * heads + h] is added to the score of head h for a key whose position relative to
 /// the token's own is in bucket b (PositionBuckets.h, with maxDistance): of later positions too
 /// unless the range is kEarlier.
-struct AttendRangeInstruction {
-  int32_t query, dst;
-  uint32_t slot, heads;
+struct AttendRangeInstruction : AttentionOperands {
   AttendedRange range;
-  float scale;
   int32_t positionBias = kNone;
   uint32_t buckets = 0, maxDistance = 0;
 
@@ -361,7 +364,7 @@ struct AttendRangeInstruction {
     visit(FieldRole::kNumber, "buckets", i.buckets);
     visit(FieldRole::kNumber, "maxDistance", i.maxDistance);
   }
-  friend bool operator==(const AttendRangeInstruction &, const AttendRangeInstruction &) = default;
+  bool operator==(const AttendRangeInstruction &) const = default;
 };
 
 /// dst[h] = row `position` of weight; positions beyond its last row have that one.
@@ -374,8 +377,7 @@ struct EmbedPositionInstruction {
     visit(FieldRole::kWrite, "dst", i.dst);
     visit(FieldRole::kTable, "weight", i.weight);
   }
-  friend bool operator==(const EmbedPositionInstruction &,
-                         const EmbedPositionInstruction &) = default;
+  bool operator==(const EmbedPositionInstruction &) const = default;
 };
 
 /// buffer = buffer + [sines | cosines] of the rope's angles at position + offset.
@@ -390,7 +392,7 @@ struct AddPositionInstruction {
     visit(FieldRole::kRope, "rope", i.rope);
     visit(FieldRole::kNumber, "offset", i.offset);
   }
-  friend bool operator==(const AddPositionInstruction &, const AddPositionInstruction &) = default;
+  bool operator==(const AddPositionInstruction &) const = default;
 };
 
 } // namespace moert

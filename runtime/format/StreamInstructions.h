@@ -9,29 +9,15 @@ namespace moert {
 constexpr uint32_t kMaxStreams = 16;
 
 /// dst[streams * w]: each stream is src[w].
-struct RepeatRowInstruction {
-  int32_t src, dst;
-
+struct RepeatRowInstruction : RowOperands {
   static constexpr const char *kName = "repeat_row";
   static constexpr StepPart kPart = StepPart::kSums;
-  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kRead, "src", i.src);
-    visit(FieldRole::kWrite, "dst", i.dst);
-  }
-  friend bool operator==(const RepeatRowInstruction &, const RepeatRowInstruction &) = default;
 };
 
 /// dst[w] = the mean of the streams of src.
-struct MeanStreamsInstruction {
-  int32_t src, dst;
-
+struct MeanStreamsInstruction : RowOperands {
   static constexpr const char *kName = "mean_streams";
   static constexpr StepPart kPart = StepPart::kSums;
-  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
-    visit(FieldRole::kRead, "src", i.src);
-    visit(FieldRole::kWrite, "dst", i.dst);
-  }
-  friend bool operator==(const MeanStreamsInstruction &, const MeanStreamsInstruction &) = default;
 };
 
 /// The weights of hyper-connections (Xie et al. 2025, arXiv 2512.24880), from products src:
@@ -56,8 +42,7 @@ struct StreamWeightsInstruction {
     visit(FieldRole::kNumber, "iterations", i.iterations);
     visit(FieldRole::kNumber, "epsilon", i.epsilon);
   }
-  friend bool operator==(const StreamWeightsInstruction &,
-                         const StreamWeightsInstruction &) = default;
+  bool operator==(const StreamWeightsInstruction &) const = default;
 };
 
 /// dst[w] = sum over the streams i of src of in[i] * src[i]; weights begin with in
@@ -72,8 +57,7 @@ struct MergeStreamsInstruction {
     visit(FieldRole::kRead, "weights", i.weights);
     visit(FieldRole::kWrite, "dst", i.dst);
   }
-  friend bool operator==(const MergeStreamsInstruction &,
-                         const MergeStreamsInstruction &) = default;
+  bool operator==(const MergeStreamsInstruction &) const = default;
 };
 
 /// dst[j] = out[j] * branch + sum over the streams i of src of C[i][j] * src[i], for each stream j;
@@ -89,8 +73,7 @@ struct UpdateStreamsInstruction {
     visit(FieldRole::kRead, "weights", i.weights);
     visit(FieldRole::kWrite, "dst", i.dst);
   }
-  friend bool operator==(const UpdateStreamsInstruction &,
-                         const UpdateStreamsInstruction &) = default;
+  bool operator==(const UpdateStreamsInstruction &) const = default;
 };
 
 /// dst[i] = factor * the product of the streams i of a and of b, summed over their elements.
@@ -106,7 +89,7 @@ struct DotStreamsInstruction {
     visit(FieldRole::kWrite, "dst", i.dst);
     visit(FieldRole::kNumber, "factor", i.factor);
   }
-  friend bool operator==(const DotStreamsInstruction &, const DotStreamsInstruction &) = default;
+  bool operator==(const DotStreamsInstruction &) const = default;
 };
 
 } // namespace moert

@@ -172,7 +172,7 @@ struct WeightFormat {
   bool hasByteScales = false; // Signed bytes, multiples of one bf16 per row.
   bool hasHadamard = false;   // Rows are transformed, and inputs have to be.
 
-  friend bool operator==(const WeightFormat &, const WeightFormat &) = default;
+  bool operator==(const WeightFormat &) const = default;
 };
 
 /// The format of a float kind.
@@ -198,7 +198,7 @@ struct ExpertFormat {
   uint32_t activationGroup() const { return gateUp.activationGroup; }
   bool refines() const { return gateUp.refines; }
   bool hasOneFormat() const { return gateUp == down; }
-  friend bool operator==(const ExpertFormat &, const ExpertFormat &) = default;
+  bool operator==(const ExpertFormat &) const = default;
 };
 
 /// Bits of one weight of each matrix together: of gate, up and down, which have equally many.
@@ -209,7 +209,7 @@ struct MatrixShape {
   uint32_t rows = 0;
   uint32_t cols = 0;
 
-  friend bool operator==(const MatrixShape &, const MatrixShape &) = default;
+  bool operator==(const MatrixShape &) const = default;
 };
 
 /// Byte offsets inside a stored matrix, from its first byte.

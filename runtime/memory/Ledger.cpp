@@ -21,13 +21,13 @@ Reservation &Reservation::operator=(Reservation &&other) noexcept {
 
 Reservation::~Reservation() {
   if (size > 0 && !ledger->onlyCounts())
-    ledger->usedBytes -= size;
+    ledger->giveBack(size);
 }
 
 Status Reservation::resize(uint64_t bytes) {
   if (bytes == size)
     return {};
-  MOERT_RETURN_IF_ERROR(ledger->take(owner, size, bytes));
+  MOERT_RETURN_IF_ERROR(ledger->exchange(owner, size, bytes));
   size = bytes;
   return {};
 }
@@ -43,9 +43,9 @@ Result<Reservation> Ledger::reserve(const char *owner, uint64_t bytes) {
   return made;
 }
 
-Status Ledger::take(const char *owner, uint64_t before, uint64_t bytes) {
+Status Ledger::exchange(const char *owner, uint64_t before, uint64_t bytes) {
   if (bytes <= before) {
-    usedBytes -= before - bytes;
+    giveBack(before - bytes);
     return {};
   }
   const uint64_t more = bytes - before;

@@ -29,6 +29,8 @@ class Ledger;
 class Reservation {
 public:
   Reservation() = default; // Without a ledger only resize(0) is possible.
+  /// Of 0 bytes. owner: a literal, or a string that outlives the reservation.
+  Reservation(Ledger &of, const char *name) : ledger(&of), owner(name) {}
   Reservation(Reservation &&other) noexcept;
   Reservation &operator=(Reservation &&other) noexcept;
   ~Reservation();
@@ -38,9 +40,6 @@ public:
   Status resize(uint64_t bytes);
 
 private:
-  friend class Ledger;
-  Reservation(Ledger &of, const char *name) : ledger(&of), owner(name) {}
-
   Ledger *ledger = nullptr;
   const char *owner = "";
   uint64_t size = 0;
@@ -57,8 +56,10 @@ public:
   Ledger(const Ledger &) = delete;
   Ledger &operator=(const Ledger &) = delete;
 
-  /// owner: a literal, or a string that outlives the reservation.
   Result<Reservation> reserve(const char *owner, uint64_t bytes);
+  /// A claim of `before` bytes becomes one of `bytes`: for Reservation, which keeps the sum.
+  Status exchange(const char *owner, uint64_t before, uint64_t bytes);
+  void giveBack(uint64_t bytes) { usedBytes -= bytes; }
 
   bool onlyCounts() const { return items != nullptr; }
   uint64_t capacity() const { return capacityBytes.load(std::memory_order_relaxed); }
@@ -67,9 +68,6 @@ public:
   void setCapacity(uint64_t capacity) { capacityBytes = capacity; }
 
 private:
-  friend class Reservation;
-  Status take(const char *owner, uint64_t before, uint64_t bytes);
-
   std::atomic<uint64_t> capacityBytes, usedBytes = 0;
   std::vector<MemoryItem> *items = nullptr;
 };

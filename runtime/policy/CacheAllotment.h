@@ -32,7 +32,7 @@ struct CacheAllotment {
   std::vector<uint32_t> quotaPages; // Per layer: what it keeps between its passes.
 
   uint64_t totalPages() const;
-  friend bool operator==(const CacheAllotment &, const CacheAllotment &) = default;
+  bool operator==(const CacheAllotment &) const = default;
 };
 
 /// Pages below which nothing can be executed: the largest record.

@@ -42,7 +42,7 @@ struct CacheCounts {
     promoted += other.promoted;
     return *this;
   }
-  friend bool operator==(const CacheCounts &, const CacheCounts &) = default;
+  bool operator==(const CacheCounts &) const = default;
 };
 
 } // namespace moert

@@ -51,7 +51,7 @@ struct CacheRules {
     visit("base_slices"_derived, rules.baseSlices);
     visit("upper_part"_field, rules.upperPart, kFixedPoint);
   }
-  friend bool operator==(const CacheRules &, const CacheRules &) = default;
+  bool operator==(const CacheRules &) const = default;
 };
 
 } // namespace moert

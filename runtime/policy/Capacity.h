@@ -25,6 +25,8 @@ struct CapacityRule {
   /// kept; at most one of both.
   bool normalizesBefore = false, normalizesAfter = false;
   float weightScale = 1; // Multiplied into the weights, last of all.
+
+  bool operator==(const CapacityRule &) const = default;
 };
 
 /// The choices of a call: token t has experts[t * stride + rank] and weights[t * stride + rank] for

@@ -71,7 +71,7 @@ struct EvictionWeights {
     visit("full_frequency"_field, weights.fullFrequency, kFixedPoint);
     visit("nearness"_field, weights.nearness, kFixedPoint);
   }
-  friend bool operator==(const EvictionWeights &, const EvictionWeights &) = default;
+  bool operator==(const EvictionWeights &) const = default;
 };
 
 /// What a plan holds for a score, beyond its number.

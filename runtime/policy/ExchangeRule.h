@@ -25,7 +25,7 @@ struct ExchangeRule {
     visit("after_tokens"_field, rule.afterTokens);
     visit("fade_shift"_field, rule.fadeShift, within(1, kMostFadeShift));
   }
-  friend bool operator==(const ExchangeRule &, const ExchangeRule &) = default;
+  bool operator==(const ExchangeRule &) const = default;
 
   bool exchanges() const { return everyTokens > 0; }
 };

@@ -44,7 +44,7 @@ struct MissRule {
     visit("skip_beyond"_field, rule.skipBeyond, kFixedPoint);
     visit("substitute_within"_field, rule.substituteWithin, kFixedPoint);
   }
-  friend bool operator==(const MissRule &, const MissRule &) = default;
+  bool operator==(const MissRule &) const = default;
 
   bool isLossy() const { return action != MissAction::kWait; }
   bool changesPrompts() const { return action == MissAction::kLowerPrompts; }

@@ -34,7 +34,7 @@ struct PlanReason {
     visit("reason"_field, reason.reason);
     visit("origin"_field, reason.origin);
   }
-  friend bool operator==(const PlanReason &, const PlanReason &) = default;
+  bool operator==(const PlanReason &) const = default;
 };
 
 /// What a plan is expected to do on a device that decodes text like the calibration text, token by
@@ -73,7 +73,7 @@ struct Forecast {
     visit("bound_ns"_field, forecast.boundNs, kAtLeast0);
     visit("origin"_field, forecast.origin);
   }
-  friend bool operator==(const Forecast &, const Forecast &) = default;
+  bool operator==(const Forecast &) const = default;
 };
 
 /// A text that a loss was measured on.
@@ -87,7 +87,7 @@ struct PlanText {
     visit("hash"_field, text.hash, kHash);
     visit("bytes"_field, text.bytes);
   }
-  friend bool operator==(const PlanText &, const PlanText &) = default;
+  bool operator==(const PlanText &) const = default;
 };
 
 /// What at least a fraction of the units lose at most, whatever the others lose; at the confidence
@@ -102,7 +102,7 @@ struct QuantileBound {
     visit("upper_bound"_field, quantile.upperBound);
     visit("target"_field, quantile.target);
   }
-  friend bool operator==(const QuantileBound &, const QuantileBound &) = default;
+  bool operator==(const QuantileBound &) const = default;
 };
 
 /// What a plan with a miss rule loses against the checkpoint at `source`: measured while it decodes
@@ -135,7 +135,7 @@ struct PlanLoss {
     visit("texts"_field, loss.texts);
     visit("quantile"_field, loss.quantile);
   }
-  friend bool operator==(const PlanLoss &, const PlanLoss &) = default;
+  bool operator==(const PlanLoss &) const = default;
 };
 
 /// What the cache holds of a MoE layer before the first prompt, in the order in which it is filled
@@ -147,7 +147,7 @@ struct LayerStart {
     visit("experts"_field, start.experts);
     visit("uses"_field, start.uses);
   }
-  friend bool operator==(const LayerStart &, const LayerStart &) = default;
+  bool operator==(const LayerStart &) const = default;
 };
 
 /// Decisions for one budget. The quotas are the pages that each MoE layer keeps between its layer
@@ -194,7 +194,7 @@ struct Plan {
     visit("loss"_field, plan.loss);
     visit("expert_norms"_field, plan.expertNorms, kFixedPoint.optional().sparse());
   }
-  friend bool operator==(const Plan &, const Plan &) = default;
+  bool operator==(const Plan &) const = default;
 };
 
 } // namespace moert

@@ -53,7 +53,7 @@ struct PrefetchRule {
     visit("reads"_field, rule.reads);
     visit("min_probability"_field, rule.minProbability, kFixedPoint);
   }
-  friend bool operator==(const PrefetchRule &, const PrefetchRule &) = default;
+  bool operator==(const PrefetchRule &) const = default;
 
   /// Whether the layer so many MoE layers before this one predicts it.
   constexpr bool predictsFrom(uint32_t distance) const {

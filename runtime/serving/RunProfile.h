@@ -104,7 +104,7 @@ struct RunBudget {
     visit("reason"_field, change.reason, kAny.optional());
     visit("wall_ns"_field, change.wallNs, kAny.optional());
   }
-  friend bool operator==(const RunBudget &, const RunBudget &) = default;
+  bool operator==(const RunBudget &) const = default;
 };
 
 /// The file's contents besides the steps. Profiles of older programs lack what is optional.

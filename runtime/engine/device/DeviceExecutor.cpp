@@ -320,12 +320,8 @@ Status DeviceExecutor::launch(const Step &step, const AttendInstruction &attend)
 Status DeviceExecutor::launch(const Step &step, const ActivateInstruction &activate) {
   const Rows gate = rowsOf(step, activate.gate), up = rowsOf(step, activate.up),
              dst = rowsOf(step, activate.dst);
-  return submitKernel(device::ActivateRows{{activate.activation, activate.alpha, activate.limit},
-                                           gate.floats(),
-                                           up.floats(),
-                                           gate.stride(),
-                                           step.rows(),
-                                           step.bufferInfo(activate.gate).width,
+  return submitKernel(device::ActivateRows{activate, gate.floats(), up.floats(), gate.stride(),
+                                           step.rows(), step.bufferInfo(activate.gate).width,
                                            dst.floats()});
 }
 

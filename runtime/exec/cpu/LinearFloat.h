@@ -51,17 +51,42 @@ inline uint32_t realOutputs(const WeightView &w, uint32_t panel) {
   return left < kPanelRows ? left : kPanelRows;
 }
 
-/// kRows rows times kPanels panels. Each sum is a chain of fmas, so several sums must be in
-/// progress at once; with few rows, more panels provide them.
+/// The sums of kRows rows times kPanels panels. Each sum is a chain of fmas, so several sums must
+/// be in progress at once; with few rows, more panels provide them.
+template <int kRows, int kPanels> struct SumTile {
+  Lanes totals[kRows][kPanels], block[kRows][kPanels];
+
+  SumTile() {
+    for (int r = 0; r < kRows; ++r)
+      for (int p = 0; p < kPanels; ++p)
+        totals[r][p] = block[r][p] = zeroLanes();
+  }
+  /// Adds a panel's weights of one input, which is x[0] in the first row.
+  void addProducts(int p, Lanes weights, const float *x, uint64_t xStride) {
+    for (int r = 0; r < kRows; ++r)
+      block[r][p] = fma(weights, splat(x[r * xStride]), block[r][p]);
+  }
+  void endBlock() {
+    for (int r = 0; r < kRows; ++r)
+      for (int p = 0; p < kPanels; ++p) {
+        totals[r][p] = add(totals[r][p], block[r][p]);
+        block[r][p] = zeroLanes();
+      }
+  }
+  void store(const FloatTask &task, uint32_t panel) const {
+    for (int r = 0; r < kRows; ++r)
+      for (int p = 0; p < kPanels; ++p)
+        storeUpTo(task.y + r * task.yStride + (panel + p) * kPanelRows, totals[r][p],
+                  realOutputs(task.w, panel + p));
+  }
+};
+
+/// The outputs of kPanels panels, from `panel` on, for kRows rows.
 template <WeightKind kKind, int kRows, int kPanels>
 void floatTile(const FloatTask &task, uint32_t panel) {
   constexpr uint64_t kUnit = kPanelRows * Element<kKind>::kBytes;
   const uint32_t cols = task.w.shape.cols;
-  Lanes totals[kRows][kPanels], block[kRows][kPanels];
-  for (int r = 0; r < kRows; ++r)
-    for (int p = 0; p < kPanels; ++p)
-      totals[r][p] = block[r][p] = zeroLanes();
-
+  SumTile<kRows, kPanels> sums;
   for (uint32_t i = 0; i < cols;) {
     // Up to the end of the sum block or of the first page that ends.
     uint32_t inBlock = kSumBlock - i % kSumBlock;
@@ -76,24 +101,14 @@ void floatTile(const FloatTask &task, uint32_t panel) {
     uint32_t count = runEnd - i;
     const float *x = task.x + i;
     for (uint32_t k = 0; k < count; ++k)
-      for (int p = 0; p < kPanels; ++p) {
-        Lanes weights = Element<kKind>::load(data[p] + k * kUnit);
-        for (int r = 0; r < kRows; ++r)
-          block[r][p] = fma(weights, splat(x[r * task.xStride + k]), block[r][p]);
-      }
+      for (int p = 0; p < kPanels; ++p)
+        sums.addProducts(p, Element<kKind>::load(data[p] + k * kUnit), x + k, task.xStride);
     i = runEnd;
     if (i % kSumBlock != 0 && i != cols)
       continue;
-    for (int r = 0; r < kRows; ++r)
-      for (int p = 0; p < kPanels; ++p) {
-        totals[r][p] = add(totals[r][p], block[r][p]);
-        block[r][p] = zeroLanes();
-      }
+    sums.endBlock();
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int p = 0; p < kPanels; ++p)
-      storeUpTo(task.y + r * task.yStride + (panel + p) * kPanelRows, totals[r][p],
-                realOutputs(task.w, panel + p));
+  sums.store(task, panel);
 }
 
 constexpr uint32_t kMxfp4UnitInputs = 8, kMxfp4UnitBytes = 64;
@@ -144,7 +159,7 @@ template <typename Apply> inline void eachOfUnit(Apply apply) {
 /// Adds the products of group `g` of the run; x is the first of its inputs.
 template <int kRows, int kPanels>
 inline void addMxfp4Group(const Mxfp4Run<kPanels> &run, uint32_t g, const float *x,
-                          uint64_t xStride, Lanes (&block)[kRows][kPanels]) {
+                          uint64_t xStride, SumTile<kRows, kPanels> &sums) {
   Powers scales[kPanels];
   for (int p = 0; p < kPanels; ++p)
     scales[p] = loadE8M0(run.scales[p] + g * kPanelRows);
@@ -158,11 +173,8 @@ inline void addMxfp4Group(const Mxfp4Run<kPanels> &run, uint32_t g, const float 
     }
     const float *inputs = x + unit * kMxfp4UnitInputs;
     eachOfUnit([&]<int kInput>() {
-      for (int p = 0; p < kPanels; ++p) {
-        const Lanes weights = valuesOf<kInput>(codes[p], scales[p]);
-        for (int r = 0; r < kRows; ++r)
-          block[r][p] = fma(weights, splat(inputs[r * xStride + kInput]), block[r][p]);
-      }
+      for (int p = 0; p < kPanels; ++p)
+        sums.addProducts(p, valuesOf<kInput>(codes[p], scales[p]), inputs + kInput, xStride);
     });
   }
 }
@@ -171,30 +183,19 @@ inline void addMxfp4Group(const Mxfp4Run<kPanels> &run, uint32_t g, const float 
 template <int kRows, int kPanels> void mxfp4Tile(const FloatTask &task, uint32_t panel) {
   constexpr uint32_t kBlockGroups = kSumBlock / kMxfp4Group;
   const uint32_t groups = task.w.layout.groupsPerRow;
-  Lanes totals[kRows][kPanels], block[kRows][kPanels];
-  for (int r = 0; r < kRows; ++r)
-    for (int p = 0; p < kPanels; ++p)
-      totals[r][p] = block[r][p] = zeroLanes();
-
+  SumTile<kRows, kPanels> sums;
   for (uint32_t group = 0; group < groups;) {
     const uint32_t inBlock = kBlockGroups - group % kBlockGroups;
     const auto run = mxfp4Run<kPanels>(task.w, panel, group,
                                        inBlock < groups - group ? inBlock : groups - group);
     for (uint32_t g = 0; g < run.groups; ++g)
-      addMxfp4Group(run, g, task.x + (group + g) * kMxfp4Group, task.xStride, block);
+      addMxfp4Group(run, g, task.x + (group + g) * kMxfp4Group, task.xStride, sums);
     group += run.groups;
     if (group % kBlockGroups != 0 && group != groups)
       continue;
-    for (int r = 0; r < kRows; ++r)
-      for (int p = 0; p < kPanels; ++p) {
-        totals[r][p] = add(totals[r][p], block[r][p]);
-        block[r][p] = zeroLanes();
-      }
+    sums.endBlock();
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int p = 0; p < kPanels; ++p)
-      storeUpTo(task.y + r * task.yStride + (panel + p) * kPanelRows, totals[r][p],
-                realOutputs(task.w, panel + p));
+  sums.store(task, panel);
 }
 
 /// The `count` bytes at byte `at`: where they are, or, if they straddle pages, a copy.
@@ -218,11 +219,7 @@ template <int kRows, int kPanels> void blockTile(const FloatTask &task, uint32_t
   const WeightBlock stored = blockOf(task.w.format.kind);
   const DecodePart decode = decoderOf(task.w.format.kind);
   const uint32_t bytes = stored.bytes * kPanelRows, parts = stored.elements / kPartInputs;
-  Lanes totals[kRows][kPanels], block[kRows][kPanels];
-  for (int r = 0; r < kRows; ++r)
-    for (int p = 0; p < kPanels; ++p)
-      totals[r][p] = block[r][p] = zeroLanes();
-
+  SumTile<kRows, kPanels> sums;
   alignas(64) std::byte copies[kPanels][kMaxBlockBytes];
   alignas(64) float values[kPanels][kPartInputs * kPanelRows];
   const std::byte *from[kPanels] = {};
@@ -235,24 +232,14 @@ template <int kRows, int kPanels> void blockTile(const FloatTask &task, uint32_t
       decode(from[p], part, values[p]);
     }
     for (uint32_t k = 0; k < kPartInputs; ++k)
-      for (int p = 0; p < kPanels; ++p) {
-        const Lanes weights = load(values[p] + k * kPanelRows);
-        for (int r = 0; r < kRows; ++r)
-          block[r][p] = fma(weights, splat(task.x[r * task.xStride + i + k]), block[r][p]);
-      }
+      for (int p = 0; p < kPanels; ++p)
+        sums.addProducts(p, load(values[p] + k * kPanelRows), task.x + i + k, task.xStride);
     i += kPartInputs;
     if (i % kSumBlock != 0 && i != task.w.shape.cols)
       continue;
-    for (int r = 0; r < kRows; ++r)
-      for (int p = 0; p < kPanels; ++p) {
-        totals[r][p] = add(totals[r][p], block[r][p]);
-        block[r][p] = zeroLanes();
-      }
+    sums.endBlock();
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int p = 0; p < kPanels; ++p)
-      storeUpTo(task.y + r * task.yStride + (panel + p) * kPanelRows, totals[r][p],
-                realOutputs(task.w, panel + p));
+  sums.store(task, panel);
 }
 
 /// Stands for all kinds of blocks, whose decoders are found when a tile begins.

@@ -11,11 +11,8 @@ namespace moert::chat {
 
 namespace {
 
-bool isDigit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool isNameCharacter(char c) {
-  return isDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  return isAsciiDigit(c) || isAsciiLetter(c) || c == '_';
 }
 /// All line breaks as \n, without one at the end.
 std::string normalizeLines(std::string_view source) {
@@ -56,7 +53,7 @@ Result<size_t> appendEscape(std::string_view escape, std::string &out) {
       return invalidInput("the escape \\", escape.substr(0, 5), " is no character");
     appendCodePoint(value, out);
     return 1 + digits;
-  } else if (isDigit(c) || c == 'U' || c == 'N' || static_cast<unsigned char>(c) >= 0x80) {
+  } else if (isAsciiDigit(c) || c == 'U' || c == 'N' || static_cast<unsigned char>(c) >= 0x80) {
     return invalidInput("the escape \\", escape.substr(0, utf8Length(c)), " is not supported");
   } else if (c != '\n') { // Python keeps an unknown escape, and removes that of a line break.
     out.append(1, '\\').append(1, c);
@@ -205,7 +202,7 @@ private:
   }
 
   Status lexToken(std::string &open) {
-    if (isDigit(source[at]))
+    if (isAsciiDigit(source[at]))
       return lexNumber();
     if (const size_t length = lengthOf(rest(), isNameCharacter); length > 0)
       return addToken(TokenKind::kName, length);
@@ -228,11 +225,11 @@ private:
 
   /// Digits, and perhaps a point and more of them.
   Status lexNumber() {
-    const size_t whole = lengthOf(rest(), isDigit);
+    const size_t whole = lengthOf(rest(), isAsciiDigit);
     size_t length = whole;
     if (at + whole + 1 < source.size() && source[at + whole] == '.' &&
-        isDigit(source[at + whole + 1]))
-      length += 1 + lengthOf(rest().substr(whole + 1), isDigit);
+        isAsciiDigit(source[at + whole + 1]))
+      length += 1 + lengthOf(rest().substr(whole + 1), isAsciiDigit);
     const bool hasZero = length == whole && whole > 1 && source[at] == '0';
     if (const size_t more = lengthOf(rest().substr(length), isNameCharacter); more > 0 || hasZero)
       return error("the number '", excerpt(rest().substr(0, length + more)),

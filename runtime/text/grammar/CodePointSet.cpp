@@ -3,7 +3,6 @@
 #include "runtime/base/Utf8.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -108,16 +107,6 @@ std::vector<Grammar::Sequence> utf8Sequences(Grammar &grammar, const CodePointSe
   if (hasAscii)
     sequences.insert(sequences.begin(), Grammar::Sequence{grammar.bytes(ascii)});
   return sequences;
-}
-
-std::optional<uint32_t> codePointOf(std::string_view hexadecimal) {
-  uint32_t value = 0;
-  const char *const last = hexadecimal.data() + hexadecimal.size();
-  const auto [end, fault] = std::from_chars(hexadecimal.data(), last, value, 16);
-  if (fault != std::errc() || end != last || value > CodePointSet::kLast ||
-      (value >= 0xD800 && value <= 0xDFFF))
-    return {};
-  return value;
 }
 
 } // namespace moert

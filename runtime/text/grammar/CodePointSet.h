@@ -1,18 +1,17 @@
 // Sets of characters, and their texts in UTF-8 as rules of a grammar.
 #pragma once
 
+#include "runtime/base/Utf8.h"
 #include "runtime/text/grammar/Grammar.h"
 
 #include <cstdint>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 namespace moert {
 
 class CodePointSet {
 public:
-  static constexpr uint32_t kLast = 0x10FFFF;
+  static constexpr uint32_t kLast = kLastCodePoint;
   struct Range {
     uint32_t first, last;
     auto operator<=>(const Range &) const = default;
@@ -42,9 +41,6 @@ private:
 
   std::vector<Range> sorted;
 };
-
-/// The character that an escape's hexadecimal digits, all of them, are; absent: none.
-std::optional<uint32_t> codePointOf(std::string_view hexadecimal);
 
 /// One character of the set in UTF-8, which has no surrogates: each sequence is an alternative.
 std::vector<Grammar::Sequence> utf8Sequences(Grammar &grammar, const CodePointSet &set);

@@ -1,7 +1,6 @@
 #include "runtime/text/grammar/Gbnf.h"
 
 #include "runtime/base/Excerpt.h"
-#include "runtime/base/Utf8.h"
 #include "runtime/text/grammar/CodePointSet.h"
 #include "runtime/text/grammar/Quantifier.h"
 
@@ -25,9 +24,9 @@ constexpr size_t kMostClasses = 4096; // That differ.
 constexpr size_t kMostRules = 16'384; // With names.
 constexpr uint32_t kUnbounded = Quantifier::kUnbounded;
 
-class GbnfReader {
+class GbnfReader : TextReader {
 public:
-  explicit GbnfReader(std::string_view source) : text(source) {}
+  explicit GbnfReader(std::string_view source) : TextReader(source) {}
 
   Result<Grammar> read() {
     if (!isValidUtf8(text))
@@ -74,12 +73,6 @@ private:
     return "'" + excerpt(text.substr(position, next.length)) + "'";
   }
 
-  bool accept(std::string_view wanted) {
-    if (!text.substr(position).starts_with(wanted))
-      return false;
-    position += wanted.size();
-    return true;
-  }
   void skipSpace(bool overLines) {
     while (position < text.size()) {
       const char c = text[position];
@@ -93,8 +86,7 @@ private:
   }
   std::string_view acceptName() {
     auto isName = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-             c == '-' || c == '_';
+      return isAsciiLetter(c) || isAsciiDigit(c) || c == '-' || c == '_';
     };
     const size_t begin = position;
     while (position < text.size() && isName(text[position]))
@@ -155,7 +147,7 @@ private:
       MOERT_RETURN_IF_ERROR(checkSize());
       const size_t end = position;
       skipSpace(true);
-      if (!text.substr(position).starts_with("|"))
+      if (!next("|"))
         position = inGroup ? position : end;
     } while (accept("|"));
     return {};
@@ -227,7 +219,7 @@ private:
         return errorAt(begin, "the class has no ']'");
       MOERT_ASSIGN_OR_RETURN(const uint32_t first, readCharacter());
       uint32_t last = first;
-      if (!text.substr(position).starts_with("-]") && accept("-")) {
+      if (!next("-]") && accept("-")) {
         if (position == text.size())
           return errorAt(begin, "the class has no ']'");
         MOERT_ASSIGN_OR_RETURN(last, readCharacter());
@@ -245,11 +237,8 @@ private:
 
   Result<uint32_t> readCharacter() {
     const size_t begin = position;
-    if (!accept("\\")) {
-      const CodePoint next = firstCodePoint(text.substr(position));
-      position += next.length;
-      return next.value;
-    }
+    if (!accept("\\"))
+      return takeCharacter().value;
     constexpr std::string_view kLetters = "nrt\"\\[]-^", kMeanings = "\n\r\t\"\\[]-^";
     const char letter = position < text.size() ? text[position] : '\0';
     if (const size_t known = kLetters.find(letter); known != std::string_view::npos) {
@@ -323,8 +312,6 @@ private:
     item = std::move(all);
   }
 
-  const std::string_view text;
-  size_t position = 0;
   Grammar grammar;
   std::map<std::string_view, Rule> rules;
   std::map<uint32_t, std::string_view> madeFor; // From that rule on; rule 0 is "root".

@@ -70,10 +70,10 @@ CodePointSet classOf(char letter) {
   }
 }
 
-class PatternParser {
+class PatternParser : TextReader {
 public:
   PatternParser(StringSets &stringSets, std::string_view pattern)
-      : sets(stringSets), text(pattern) {}
+      : TextReader(pattern), sets(stringSets) {}
 
   Result<Set> parse() {
     if (!sets.hasStepsForPatterns())
@@ -93,19 +93,6 @@ public:
   }
 
 private:
-  bool accept(std::string_view wanted) {
-    if (!text.substr(position).starts_with(wanted))
-      return false;
-    position += wanted.size();
-    return true;
-  }
-  bool atEnd() const { return position == text.size(); }
-  uint32_t takeCharacter() {
-    const CodePoint next = firstCodePoint(text.substr(position));
-    position += next.length;
-    return next.value;
-  }
-
   Part joined(Part::Kind kind, std::vector<Part> parts) {
     const bool areSets = std::all_of(
         parts.begin(), parts.end(), [](const Part &part) { return part.kind == Part::Kind::kSet; });
@@ -198,7 +185,7 @@ private:
       return escape(false);
     if (text[position] == '*' || text[position] == '+' || text[position] == '?')
       return invalidInput("has nothing before '", text[position], "'");
-    const uint32_t character = takeCharacter();
+    const uint32_t character = takeCharacter().value;
     return CodePointSet(character, character);
   }
 
@@ -214,8 +201,7 @@ private:
     std::vector<CodePointSet::Range> ranges;
     while (!accept("]")) {
       MOERT_ASSIGN_OR_RETURN(const CodePointSet first, member());
-      const bool isRange =
-          text.substr(position).starts_with("-") && !text.substr(position).starts_with("-]");
+      const bool isRange = next("-") && !next("-]");
       if (!isRange) {
         ranges.insert(ranges.end(), first.ranges().begin(), first.ranges().end());
         continue;
@@ -238,14 +224,14 @@ private:
       return invalidInput("has a '[' without its ']'");
     if (accept("\\"))
       return escape(true);
-    const uint32_t character = takeCharacter();
+    const uint32_t character = takeCharacter().value;
     return CodePointSet(character, character);
   }
 
   Result<CodePointSet> escape(bool isInClass) {
     if (atEnd())
       return invalidInput("ends with a backslash");
-    const uint32_t letter = takeCharacter();
+    const uint32_t letter = takeCharacter().value;
     auto one = [](uint32_t codePoint) { return CodePointSet(codePoint, codePoint); };
     if (letter == 'd' || letter == 'w' || letter == 's')
       return classOf(static_cast<char>(letter));
@@ -257,7 +243,7 @@ private:
     if (letter == 'b' && isInClass)
       return one('\b');
     if (letter == 'c' && !atEnd())
-      return one(takeCharacter() % 32);
+      return one(takeCharacter().value % 32);
     if (letter == 'x' || letter == 'u')
       return hexadecimal(letter == 'x' ? 2 : 4);
     const bool isWord = classOf('w').has(letter) && letter != '_';
@@ -318,8 +304,6 @@ private:
   }
 
   StringSets &sets;
-  const std::string_view text;
-  size_t position = 0;
   uint32_t depth = 0;
 };
 

@@ -12,15 +12,7 @@ namespace {
 // The deepest published pattern nests three levels.
 constexpr int kMaxDepth = 16;
 
-bool isAsciiDigit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 } // namespace
-
-bool isAsciiLetter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 std::string regexLiteral(uint32_t codePoint) {
   if (codePoint < 0x80 &&
@@ -32,7 +24,7 @@ std::string regexLiteral(uint32_t codePoint) {
 }
 
 RegexReader::RegexReader(std::string_view source)
-    : pattern(source), isWordPattern(source == kWordPattern) {}
+    : TextReader(source), isWordPattern(source == kWordPattern) {}
 
 Status RegexReader::enter() {
   if (++depth > kMaxDepth)
@@ -41,12 +33,9 @@ Status RegexReader::enter() {
 }
 
 Result<uint32_t> RegexReader::hexCharacter(std::string_view digits) {
-  uint32_t value = 0;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  bool isWhole = !digits.empty() && error == std::errc() && end == digits.data() + digits.size();
-  if (!isWhole || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
-    return refuse("found '", excerpt(digits), "', expected a character's hexadecimal number");
-  return value;
+  if (const std::optional<uint32_t> value = codePointOf(digits))
+    return *value;
+  return refuse("found '", excerpt(digits), "', expected a character's hexadecimal number");
 }
 
 Result<Escape> RegexReader::escape() {
@@ -57,38 +46,37 @@ Result<Escape> RegexReader::escape() {
     MOERT_ASSIGN_OR_RETURN(CharacterSet set, property());
     return Escape{false, 0, std::move(set)};
   }
-  if (skip("s"))
+  if (accept("s"))
     return Escape{false, 0, {std::string(kWhiteSpaceMembers), {}}};
-  if (skip("S"))
+  if (accept("S"))
     return Escape{false, 0, {"", {"[^" + std::string(kWhiteSpaceMembers) + "]"}}};
   if (next("d") || next("D")) {
     std::string digits = *propertyMembers("Nd", false);
-    if (skip("d"))
+    if (accept("d"))
       return Escape{false, 0, {digits, {}}};
-    skip("D");
+    accept("D");
     return Escape{false, 0, {"", {"[^" + digits + "]"}}};
   }
-  if (skip("x{")) {
-    size_t close = std::min(pattern.find('}', position), pattern.size());
-    MOERT_ASSIGN_OR_RETURN(uint32_t value,
-                           hexCharacter(pattern.substr(position, close - position)));
+  if (accept("x{")) {
+    size_t close = std::min(text.find('}', position), text.size());
+    MOERT_ASSIGN_OR_RETURN(uint32_t value, hexCharacter(text.substr(position, close - position)));
     position = close + 1;
     return Escape{true, value, {}};
   }
-  if (skip("u")) {
-    MOERT_ASSIGN_OR_RETURN(uint32_t value, hexCharacter(pattern.substr(position, 4)));
+  if (accept("u")) {
+    MOERT_ASSIGN_OR_RETURN(uint32_t value, hexCharacter(text.substr(position, 4)));
     position += 4;
     return Escape{true, value, {}};
   }
   constexpr std::string_view kNames = "tnvfrae";
   constexpr char kControls[] = {'\t', '\n', '\v', '\f', '\r', '\a', '\x1B'};
-  char c = pattern[position];
+  char c = text[position];
   if (size_t found = kNames.find(c); found != std::string_view::npos) {
     ++position;
     return Escape{true, static_cast<uint32_t>(kControls[found]), {}};
   }
   if (static_cast<unsigned char>(c) >= 0x80 || isAsciiLetter(c) || isAsciiDigit(c))
-    return refuse("found '\\", excerpt(pattern.substr(position, utf8Length(c))),
+    return refuse("found '\\", excerpt(text.substr(position, utf8Length(c))),
                   "', which is not supported");
   ++position;
   return Escape{true, static_cast<uint32_t>(c), {}};
@@ -98,12 +86,12 @@ Result<Escape> RegexReader::escape() {
 Result<CharacterSet> RegexReader::property() {
   bool isNegated = next("P");
   ++position;
-  size_t close = pattern.find('}', position);
-  if (!skip("{") || close == std::string_view::npos)
+  size_t close = text.find('}', position);
+  if (!accept("{") || close == std::string_view::npos)
     return refuse("found a property without a name in braces");
-  if (skip("^"))
+  if (accept("^"))
     isNegated = !isNegated;
-  std::string_view name = pattern.substr(position, close - position);
+  std::string_view name = text.substr(position, close - position);
   std::optional<std::string> members = propertyMembers(name, isWordPattern);
   if (!members)
     return refuse("found the property '", excerpt(name), "', which is not supported");
@@ -118,7 +106,7 @@ Result<CharacterSet> RegexReader::characterClass(bool caseless) {
   if (next("[:"))
     return unsupported("[:");
   ++position;
-  bool isNegated = skip("^");
+  bool isNegated = accept("^");
   CharacterSet set;
   for (;;) {
     CharacterSet side;
@@ -128,7 +116,7 @@ Result<CharacterSet> RegexReader::characterClass(bool caseless) {
     set = set.isEmpty()
               ? side
               : CharacterSet{"", {"(?:(?=" + set.expression() + ")" + side.expression() + ")"}};
-    if (skip("]"))
+    if (accept("]"))
       break;
     position += 2; // The && that ended this side.
   }

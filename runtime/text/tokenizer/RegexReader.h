@@ -12,8 +12,6 @@
 
 namespace moert {
 
-bool isAsciiLetter(char c);
-
 /// A literal character as PCRE2 reads it inside and outside of a class.
 std::string regexLiteral(uint32_t codePoint);
 
@@ -52,23 +50,10 @@ struct Escape {
   CharacterSet set;
 };
 
-/// A place in a pattern, and the translation of the character sets there.
-class RegexReader {
+/// A place in a text, and the translation of the character sets there.
+class RegexReader : protected TextReader {
 protected:
   explicit RegexReader(std::string_view source);
-
-  bool atEnd() const { return position == pattern.size(); }
-  bool next(std::string_view text) const { return pattern.substr(position).starts_with(text); }
-  bool skip(std::string_view text) {
-    bool isNext = next(text);
-    position += isNext ? text.size() : 0;
-    return isNext;
-  }
-  CodePoint takeCharacter() {
-    CodePoint character = firstCodePoint(pattern.substr(position));
-    position += character.length;
-    return character;
-  }
 
   template <typename... Parts> Status refuse(const Parts &...parts) const {
     return invalidInput("at byte ", position, ": ", parts...);
@@ -79,7 +64,7 @@ protected:
   }
   Status unsupported() const {
     return unsupported(
-        pattern.substr(position, atEnd() ? 0 : firstCodePoint(pattern.substr(position)).length));
+        text.substr(position, atEnd() ? 0 : firstCodePoint(text.substr(position)).length));
   }
 
   /// The escape at the backslash at the current place.
@@ -89,9 +74,7 @@ protected:
   /// Counts one more open group or class.
   Status enter();
 
-  std::string_view pattern;
-  size_t position = 0; // The next byte to read.
-  int depth = 0;       // Open groups and classes.
+  int depth = 0; // Open groups and classes.
 
 private:
   Result<uint32_t> hexCharacter(std::string_view digits);

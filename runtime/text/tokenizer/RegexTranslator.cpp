@@ -35,14 +35,14 @@ public:
   explicit Translator(std::string_view source) : RegexReader(source) {}
 
   Result<std::string> translate() {
-    if (pattern.empty() || pattern.size() > kMaxPatternBytes || !isValidUtf8(pattern))
-      return invalidInput("found ", pattern.size(), " bytes, expected 1 to ", kMaxPatternBytes,
+    if (text.empty() || text.size() > kMaxPatternBytes || !isValidUtf8(text))
+      return invalidInput("found ", text.size(), " bytes, expected 1 to ", kMaxPatternBytes,
                           " bytes of UTF-8");
     bool isUnbounded = false;
-    MOERT_ASSIGN_OR_RETURN(std::string text, alternatives(false, isUnbounded));
+    MOERT_ASSIGN_OR_RETURN(std::string all, alternatives(false, isUnbounded));
     if (!atEnd())
       return unsupported(")");
-    return text;
+    return all;
   }
 
 private:
@@ -62,7 +62,7 @@ Result<std::string> Translator::alternatives(bool caseless, bool &isUnbounded) {
   std::string out;
   previousLetter = 0;
   while (!atEnd() && !next(")")) {
-    if (skip("|")) {
+    if (accept("|")) {
       out += "|";
       previousLetter = 0;
       continue;
@@ -97,12 +97,12 @@ Result<Atom> Translator::atom(bool caseless) {
       return refuse("found a property in (?i:...), which is not supported");
     return Atom{escaped.set.expression()};
   }
-  if (skip("."))
+  if (accept("."))
     return Atom{"[^\\n]"};
   for (std::string_view anchor : {"^", "$"})
-    if (skip(anchor))
+    if (accept(anchor))
       return Atom{std::string(anchor), false, true};
-  if (std::string_view("*+?{").find(pattern[position]) != std::string_view::npos)
+  if (std::string_view("*+?{").find(text[position]) != std::string_view::npos)
     return unsupported();
   return literalAtom(takeCharacter().value, caseless);
 }
@@ -138,13 +138,13 @@ Result<Atom> Translator::group(bool caseless) {
   while (!next(opening->source))
     ++opening;
   if (opening->translation.empty())
-    return unsupported(pattern.substr(position, 4));
+    return unsupported(text.substr(position, 4));
   MOERT_RETURN_IF_ERROR(enter());
   position += opening->source.size();
   Atom result{std::string(opening->translation), false, opening->isLookaround};
   MOERT_ASSIGN_OR_RETURN(std::string inner,
                          alternatives(caseless || opening->source == "(?i:", result.isUnbounded));
-  if (!skip(")"))
+  if (!accept(")"))
     return refuse("found the end, expected ')'");
   --depth;
   previousLetter = 0;
@@ -155,18 +155,18 @@ Result<Atom> Translator::group(bool caseless) {
 // A repetition of a repetition could take time that grows exponentially with the text.
 Status Translator::quantify(Atom &atom) {
   constexpr std::string_view kQuantifiers = "?*+";
-  std::string text;
+  std::string quantifier;
   bool repeats = false;
   bool isInterval = false;
   if (atEnd())
     return {};
-  if (char c = pattern[position]; kQuantifiers.find(c) != std::string_view::npos) {
-    text = c;
+  if (char c = text[position]; kQuantifiers.find(c) != std::string_view::npos) {
+    quantifier = c;
     repeats = c != '?';
     ++position;
   } else if (c == '{') {
     isInterval = true;
-    MOERT_ASSIGN_OR_RETURN(text, interval(repeats));
+    MOERT_ASSIGN_OR_RETURN(quantifier, interval(repeats));
   } else {
     return {};
   }
@@ -175,20 +175,20 @@ Status Translator::quantify(Atom &atom) {
     return refuse("found a repetition of a ", atom.isLookaround ? "position" : "repetition",
                   ", which is not supported");
   atom.isUnbounded |= repeats;
-  atom.text += text;
-  if (isInterval && skip("+")) { // In Oniguruma not possessive, but a second quantifier.
+  atom.text += quantifier;
+  if (isInterval && accept("+")) { // In Oniguruma not possessive, but a second quantifier.
     if (repeats)
       return refuse("found a repetition of a repetition, which is not supported");
     atom.text = "(?:" + atom.text + ")+";
     atom.isUnbounded = true;
-  } else if (skip("?")) {
-    if (isInterval && text.find(',') == std::string::npos) // In Oniguruma (?:x{n})?.
-      return refuse("found '", text, "?', which is not supported");
+  } else if (accept("?")) {
+    if (isInterval && quantifier.find(',') == std::string::npos) // In Oniguruma (?:x{n})?.
+      return refuse("found '", quantifier, "?', which is not supported");
     atom.text += "?";
-  } else if (!isInterval && skip("+")) {
+  } else if (!isInterval && accept("+")) {
     atom.text += "+";
   }
-  if (!atEnd() && (kQuantifiers.find(pattern[position]) != std::string_view::npos || next("{")))
+  if (!atEnd() && (kQuantifiers.find(text[position]) != std::string_view::npos || next("{")))
     return unsupported();
   return {};
 }
@@ -197,8 +197,8 @@ Status Translator::quantify(Atom &atom) {
 Result<std::string> Translator::interval(bool &isUnbounded) {
   ++position;
   MOERT_ASSIGN_OR_RETURN(uint32_t least, number());
-  std::string text = "{" + std::to_string(least);
-  if (skip(",")) {
+  std::string out = "{" + std::to_string(least);
+  if (accept(",")) {
     isUnbounded = next("}");
     uint32_t most = kMaxRepeat;
     if (!isUnbounded) {
@@ -206,17 +206,17 @@ Result<std::string> Translator::interval(bool &isUnbounded) {
     }
     if (most < least)
       return refuse("found a repetition of ", least, " to ", most, " times");
-    text += isUnbounded ? "," : "," + std::to_string(most);
+    out += isUnbounded ? "," : "," + std::to_string(most);
   }
-  if (!skip("}"))
+  if (!accept("}"))
     return unsupported();
-  return text + "}";
+  return out + "}";
 }
 
 Result<uint32_t> Translator::number() {
   uint32_t value = 0;
-  const char *begin = pattern.data() + position;
-  auto [end, error] = std::from_chars(begin, pattern.data() + pattern.size(), value);
+  const char *begin = text.data() + position;
+  auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
   if (end == begin)
     return unsupported();
   if (error != std::errc() || value > kMaxRepeat)
@@ -227,8 +227,8 @@ Result<uint32_t> Translator::number() {
 
 } // namespace
 
-Result<std::string> translatePattern(std::string_view pattern) {
-  return Translator(pattern).translate();
+Result<std::string> translatePattern(std::string_view text) {
+  return Translator(text).translate();
 }
 
 } // namespace moert

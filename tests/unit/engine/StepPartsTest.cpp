@@ -32,7 +32,7 @@ TEST_CASE("a product is classified by its role") {
 
 TEST_CASE("every other instruction is classified by its kind") {
   CHECK(partOf(StoreKvInstruction{1, 2, 0}) == StepPart::kAttention);
-  CHECK(partOf(AttendInstruction{1, 3, 0, 1, 0, 1}) == StepPart::kAttention);
+  CHECK(partOf(AttendInstruction{{1, 3, 0, 1, 1}, 0}) == StepPart::kAttention);
   CHECK(partOf(LinearHeadsInstruction{}) == StepPart::kAttentionProducts);
   CHECK(partOf(RouteInstruction{}) == StepPart::kRouter);
   CHECK(partOf(GateRowsInstruction{}) == StepPart::kDense);

@@ -104,7 +104,7 @@ private:
     if (!isQuantized(kind))
       return floats;
     int32_t codes = buffer(program.buffers[static_cast<size_t>(floats)].width, form);
-    add(QuantizeInstruction{floats, codes}, layer);
+    add(QuantizeInstruction{{floats, codes}}, layer);
     return codes;
   }
 
@@ -139,7 +139,7 @@ private:
     add(StoreKvInstruction{k, v, number}, layer);
     int32_t attended = buffer(kHeads * kHeadDim);
     uint32_t window = number == 1 ? 5 : 0;
-    add(AttendInstruction{q, attended, number, kHeads, window, 0.25f}, layer);
+    add(AttendInstruction{{q, attended, number, kHeads, 0.25f}, window}, layer);
     int32_t o = linear(input(attended, options.residents, layer), name + ".o", options.hidden,
                        options.residents, layer, ProductRole::kAttention);
     add(AddInstruction{hidden, o, hidden, 1}, layer);
@@ -157,7 +157,7 @@ private:
         linear(normed, name + ".decay", kHeads, WeightKind::kF32, layer, ProductRole::kAttention);
     int32_t write =
         linear(normed, name + ".write", kHeads, WeightKind::kF32, layer, ProductRole::kAttention);
-    add(DecayInstruction{decay, decay, rate, rate}, layer);
+    add(DecayInstruction{{decay, decay, rate, rate}}, layer);
     int32_t read = buffer(kHeads * kHeadDim);
     add(DeltaRuleInstruction{k, k, q, decay, write, read, 2 * number + 1, kKvHeads, kHeads, 0.25f},
         layer);

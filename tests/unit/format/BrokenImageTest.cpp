@@ -48,15 +48,15 @@ Program classifyProgram() {
       PatchesInstruction{kPixels, 3, 16, 4},
       LinearInstruction{kPixels, kWide, kPatches, kNone},
       AttendWindowsInstruction{kWide, kWide, kWide, kAttended, kBias, 2, 4, 2, 1, 0.25f},
-      MergePatchesInstruction{kAttended, kMerged, 4},
+      MergePatchesInstruction{{kAttended, kMerged}, 4},
       LinearInstruction{kMerged, kRow, kMerge, kNone},
       LinearInstruction{kRow, kScores, kRouter, kNone, ProductRole::kRouter},
       RouteInstruction{kScores, kExperts, kWeights, 0, RouterScoring::kSoftmaxThenTopK, true, 1,
                        true},
-      QuantizeInstruction{kRow, kCodes},
+      QuantizeInstruction{{kRow, kCodes}},
       ExpertsInstruction{kCodes, kExperts, kWeights, kMixed, 0, kGathered, kGate, kUp, kHidden,
                          kRanks},
-      MeanRowsInstruction{kMixed, kMean},
+      MeanRowsInstruction{{kMixed, kMean}},
       HeadInstruction{kMean, kHead, kNone, 1},
   };
   program.layers.assign(program.instructions.size(), 0);

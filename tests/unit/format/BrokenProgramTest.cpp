@@ -37,13 +37,16 @@ static AttendRangeInstruction &attendRange(Artifact &a) {
   for (Instruction &instruction : decode(a).instructions)
     if (const auto *attend = std::get_if<AttendInstruction>(&instruction))
       return instruction.emplace<AttendRangeInstruction>(
-          AttendRangeInstruction{attend->query, attend->dst, attend->slot, attend->heads,
-                                 AttendedRange::kEarlier, 1, W::kNorm, 16, 32});
+          AttendRangeInstruction{{attend->query, attend->dst, attend->slot, attend->heads, 1},
+                                 AttendedRange::kEarlier,
+                                 W::kNorm,
+                                 16,
+                                 32});
   return std::get<AttendRangeInstruction>(decode(a).instructions.front());
 }
 
 static CapacityInstruction capacity(float tokens) {
-  return {B::kExperts, B::kWeights, B::kScores, 0, CapacityKind::kTokens, tokens};
+  return {{CapacityKind::kTokens, tokens}, B::kExperts, B::kWeights, B::kScores, 0};
 }
 
 TEST_CASE("broken buffers and lists of programs are refused") {
@@ -183,11 +186,11 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        [](Artifact &a) { attendRange(a).positionBias = W::kHeadNorm; },
        "(attend_range): positionBias is a 1 x"},
       {"an unknown activation",
-       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).activation = Activation(7); },
+       [](Artifact &a) { firstOf<ActivateInstruction>(decode(a)).kind = Activation(7); },
        "unknown activation 7, this reads 0 to 6"},
       {"an activation without its numbers",
        [](Artifact &a) {
-         firstOf<ActivateInstruction>(decode(a)).activation = Activation::kClampedSwiglu;
+         firstOf<ActivateInstruction>(decode(a)).kind = Activation::kClampedSwiglu;
        },
        "(activate): the activation has alpha 0 and limit 0, expected positive numbers"},
       {"an activation with a number that it does not take",
@@ -533,10 +536,9 @@ TEST_CASE("choices of keys that cannot be computed are refused") {
       while (!std::holds_alternative<AttendInstruction>(program.instructions[at]))
         ++at;
       const auto attend = std::get<AttendInstruction>(program.instructions[at]);
-      program.instructions[at] = AttendChosenInstruction{attend.query, chosen,       attend.dst,
-                                                         attend.slot,  attend.heads, attend.scale};
+      program.instructions[at] = AttendChosenInstruction{{attend, chosen}};
       insertStep(program, at,
-                 ChooseKeysInstruction{B::kKey, B::kKey, B::kSharedGate, chosen, 2, 1});
+                 ChooseKeysInstruction{{B::kKey, B::kKey, B::kSharedGate, chosen, 2, 1}});
       insertStep(program, at, LinearInstruction{B::kNormed, B::kSharedGate, W::kSharedGate, kNone});
     }
     return decode(a);
@@ -612,7 +614,7 @@ TEST_CASE("joined instructions that cannot be computed together are refused") {
        [&](Artifact &a) {
          Program &program = decode(a);
          int32_t codes = copyOf(program, B::kCodes);
-         insertStep(program, 3, QuantizeInstruction{B::kNormed, codes});
+         insertStep(program, 3, QuantizeInstruction{{B::kNormed, codes}});
          std::get<LinearInstruction>(program.instructions[5]).src = codes;
        },
        "instruction 5 (linear): joined with an instruction of another kind, source or layer"},

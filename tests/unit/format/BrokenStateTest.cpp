@@ -32,12 +32,12 @@ void addStates(Program &program) {
       UnitNormInstruction{B::kKey, 1e-6f, 16},
       LinearInstruction{B::kNormed, decay, kTwoRows, kNone},
       LinearInstruction{B::kNormed, write, kTwoRows, kNone},
-      DecayInstruction{decay, decay, kTwoNumbers, kTwoNumbers},
+      DecayInstruction{{decay, decay, kTwoNumbers, kTwoNumbers}},
       DeltaRuleInstruction{B::kKey, B::kKey, B::kQuery, decay, write, read, 1, 1, 2, 0.25f},
       ApplyInstruction{write, write, RowFunction::kSoftplus, kNone, kTwoNumbers},
-      StateSpaceInstruction{B::kKey, B::kKey, read, write, space, kTwoNumbers, kTwoNumbers, 2, 1,
-                            2},
-      SelectiveScanInstruction{B::kKey, B::kKey, read, space, scan, kRates, kSkips, 3},
+      StateSpaceInstruction{
+          {B::kKey, B::kKey, read, write, space, kTwoNumbers, kTwoNumbers, 2}, 1, 2},
+      SelectiveScanInstruction{{B::kKey, B::kKey, read, space, scan, kRates, kSkips, 3}},
       GateInstruction{B::kQuery, read, B::kQuery, GateKind::kSigmoid},
   };
   ptrdiff_t at = 0;
@@ -214,7 +214,7 @@ TEST_CASE("norms, decays and gates that do not fit are refused") {
           const auto old = ofDecode<DecayInstruction>(a);
           for (Instruction &instruction : a.programs[0].instructions)
             if (std::holds_alternative<DecayInstruction>(instruction))
-              instruction = BoundedDecayInstruction{old.src, old.dst, old.logRate, old.bias, 0};
+              instruction = BoundedDecayInstruction{old, 0};
         },
         "(bounded_decay): bound is 0, expected less than 0"},
        {"a gate of another width", [](Artifact &a) { ofDecode<GateInstruction>(a).gate = B::kKey; },

@@ -56,7 +56,7 @@ static void addAttention(Program &program, uint32_t layer) {
   auto &steps = program.instructions;
   steps.push_back(
       NormInstruction{B::kResidual, B::kNormed, W::kNorm, kNone, NormKind::kRms, 1e-6f, kHidden});
-  steps.push_back(QuantizeInstruction{B::kNormed, B::kCodes});
+  steps.push_back(QuantizeInstruction{{B::kNormed, B::kCodes}});
   steps.push_back(
       LinearInstruction{B::kCodes, B::kQuery, W::kQuery, W::kQueryBias, ProductRole::kAttention});
   steps.push_back(
@@ -69,8 +69,8 @@ static void addAttention(Program &program, uint32_t layer) {
   steps.push_back(RopeInstruction{B::kQuery, kHeads, kHeadDim, 0});
   steps.push_back(RopeInstruction{B::kKey, kKvHeads, kHeadDim, 0});
   steps.push_back(StoreKvInstruction{B::kKey, B::kValue, layer});
-  steps.push_back(AttendInstruction{B::kQuery, B::kAttended, layer, kHeads, layer * 8, 0.25f});
-  steps.push_back(QuantizeInstruction{B::kAttended, B::kCodes});
+  steps.push_back(AttendInstruction{{B::kQuery, B::kAttended, layer, kHeads, 0.25f}, layer * 8});
+  steps.push_back(QuantizeInstruction{{B::kAttended, B::kCodes}});
   steps.push_back(
       LinearInstruction{B::kCodes, B::kMixed, W::kOutput, kNone, ProductRole::kAttention});
   steps.push_back(AddInstruction{B::kResidual, B::kMixed, B::kResidual, 1});
@@ -90,12 +90,12 @@ static void addNetwork(Program &program, uint32_t layer) {
   if (layer == 0)
     steps.push_back(
         PredictInstruction{B::kNormed, B::kScores, W::kRouter, kNone, 1, 1, false, true});
-  steps.push_back(QuantizeInstruction{B::kNormed, B::kCodes});
+  steps.push_back(QuantizeInstruction{{B::kNormed, B::kCodes}});
   steps.push_back(ExpertsInstruction{B::kCodes, B::kExperts, B::kWeights, B::kMixed, layer,
                                      B::kGathered, B::kGate, B::kUp, B::kHidden, B::kRanks});
   steps.push_back(LinearInstruction{B::kNormed, B::kSharedGate, W::kSharedGate, kNone});
   steps.push_back(GateRowsInstruction{B::kMixed, B::kSharedGate, B::kMixed});
-  steps.push_back(ActivateInstruction{B::kMixed, B::kNormed, B::kMixed, Activation::kSilu});
+  steps.push_back(ActivateInstruction{{Activation::kSilu}, B::kMixed, B::kNormed, B::kMixed});
   steps.push_back(AddInstruction{B::kResidual, B::kMixed, B::kResidual, 1});
 }
 
@@ -110,7 +110,7 @@ static Program tinyProgram(const char *name) {
     addAttention(program, layer);
     addNetwork(program, layer);
   }
-  program.instructions.push_back(QuantizeInstruction{B::kResidual, B::kCodes});
+  program.instructions.push_back(QuantizeInstruction{{B::kResidual, B::kCodes}});
   program.instructions.push_back(HeadInstruction{B::kCodes, W::kEmbedding, kNone, 1});
   program.layers.assign(program.instructions.size(), 1);
   program.layers.front() = program.layers.back() = kNone;
