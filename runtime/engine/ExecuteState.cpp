@@ -3,8 +3,6 @@
 // the row before it left: so threads share the elements or the heads, never the rows.
 #include "runtime/engine/Executor.h"
 
-#include <cstring>
-
 namespace moert {
 
 void Executor::execute(Step &step, const GateInstruction &gate) {

@@ -4,7 +4,6 @@
 #include "runtime/format/ValidateRules.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace moert {
 

@@ -7,7 +7,6 @@
 #include "runtime/format/ProgramCheck.h"
 #include "runtime/policy/PositionBuckets.h"
 
-#include <cmath>
 #include <vector>
 
 namespace moert {

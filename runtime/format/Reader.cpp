@@ -8,7 +8,6 @@
 #include "runtime/format/Validate.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace moert {
 

@@ -1,6 +1,5 @@
 #include "runtime/serving/ServingLoop.h"
 
-#include <algorithm>
 #include <new>
 
 namespace moert {

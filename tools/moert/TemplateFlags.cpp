@@ -39,7 +39,8 @@ Status addTemplateArguments(const TemplateFlags &flags, nlohmann::ordered_json &
       return invalidInput("--template-arg '", argument, "': the conversation sets ", name,
                           ", expected another variable");
     const std::string value = argument.substr(equals + 1);
-    nlohmann::ordered_json parsed = nlohmann::ordered_json::parse(value, nullptr, false);
+    nlohmann::ordered_json parsed =
+        nlohmann::ordered_json::parse(std::string_view(value), nullptr, false);
     variables[name] = parsed.is_discarded() ? nlohmann::ordered_json(value) : parsed;
   }
   return {};

@@ -5,7 +5,6 @@
 #include "runtime/exec/Hadamard.h"
 #include "runtime/memory/EngineMemory.h"
 
-#include <algorithm>
 #include <array>
 
 namespace moert {

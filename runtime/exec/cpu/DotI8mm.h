@@ -14,44 +14,6 @@ template <typename P> constexpr int32_t centerOf() {
   return 1 << (P::kProductBits - 1);
 }
 
-/// sum + the products with inputs 4 * lane to 4 * lane + 3. The lane is part of the instruction and
-/// becomes a constant when the loops are unrolled.
-inline int32x4_t addDots(int32x4_t sum, Bytes code, int8x16_t inputs, int lane) {
-  switch (lane) {
-  case 0:
-    return vusdotq_laneq_s32(sum, code, inputs, 0);
-  case 1:
-    return vusdotq_laneq_s32(sum, code, inputs, 1);
-  case 2:
-    return vusdotq_laneq_s32(sum, code, inputs, 2);
-  default:
-    return vusdotq_laneq_s32(sum, code, inputs, 3);
-  }
-}
-
-template <typename P, int kGroup>
-inline QuarterSums dotOneRow(const GroupCodes<P> &codes, const int8_t *x) {
-  int8x16_t inputs[1][kGroup / 16];
-  loadInputs<kGroup, 1>(x, 0, inputs);
-  QuarterSums sums;
-  for (int32x4_t &quarter : sums.q)
-    quarter = vdupq_n_s32(0);
-#pragma GCC unroll 16
-  for (int input = 0; input < kGroup; input += P::kInputs) {
-#pragma GCC unroll 4
-    for (int quarter = 0; quarter < 4; ++quarter) {
-      Bytes parts[P::kParts];
-      joinQuarter<P>(codes, input / P::kInputs, quarter, parts);
-#pragma GCC unroll 8
-      for (int part = 0; part < P::kParts; ++part) {
-        int index = input / 4 + part;
-        sums.q[quarter] = addDots(sums.q[quarter], parts[part], inputs[0][index / 4], index % 4);
-      }
-    }
-  }
-  return sums;
-}
-
 /// The codes of two outputs, eight inputs each, from those of four outputs and four inputs.
 inline Bytes firstOutputs(Bytes fourInputs, Bytes nextFour) {
   return vreinterpretq_u8_u32(
@@ -68,8 +30,11 @@ template <typename P, int kGroup, int kRows>
 inline void dotCodes(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
                      QuarterSums *sums) {
   if constexpr (kRows == 1) {
-    sums[0] = dotOneRow<P, kGroup>(codes, x);
-    return;
+    dotByLanes<P, kGroup, 1>(
+        codes, x, xStride, sums, [](int32x4_t sum, Bytes code, int8x16_t inputs, int lane) {
+          return atLane(lane,
+                        [&]<int kLane>() { return vusdotq_laneq_s32(sum, code, inputs, kLane); });
+        });
   } else {
     constexpr int kPairs = kRows / 2;
     // Two rows of eight inputs each.

@@ -62,6 +62,48 @@ inline void loadInputs(const int8_t *x, uint64_t xStride, int8x16_t (*inputs)[kG
       inputs[r][i] = vld1q_s8(x + r * xStride + 16 * i);
 }
 
+/// The result of `dot` for a lane, which is part of the instruction and becomes a constant when the
+/// loops are unrolled.
+template <typename Dot> inline int32x4_t atLane(int lane, Dot dot) {
+  switch (lane) {
+  case 0:
+    return dot.template operator()<0>();
+  case 1:
+    return dot.template operator()<1>();
+  case 2:
+    return dot.template operator()<2>();
+  default:
+    return dot.template operator()<3>();
+  }
+}
+
+/// sums[r] = sum over the group of code * x[r]. addDots(sum, codes, inputs, lane) adds the products
+/// with inputs 4 * lane to 4 * lane + 3 of 16.
+template <typename P, int kGroup, int kRows, typename AddDots>
+inline void dotByLanes(const GroupCodes<P> &codes, const int8_t *x, uint64_t xStride,
+                       QuarterSums *sums, AddDots addDots) {
+  int8x16_t inputs[kRows][kGroup / 16];
+  loadInputs<kGroup, kRows>(x, xStride, inputs);
+  for (int r = 0; r < kRows; ++r)
+    for (int32x4_t &quarter : sums[r].q)
+      quarter = vdupq_n_s32(0);
+#pragma GCC unroll 16
+  for (int input = 0; input < kGroup; input += P::kInputs) {
+#pragma GCC unroll 4
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      Bytes parts[P::kParts];
+      joinQuarter<P>(codes, input / P::kInputs, quarter, parts);
+#pragma GCC unroll 8
+      for (int part = 0; part < P::kParts; ++part) {
+        int index = input / 4 + part;
+        for (int r = 0; r < kRows; ++r)
+          sums[r].q[quarter] =
+              addDots(sums[r].q[quarter], parts[part], inputs[r][index / 4], index % 4);
+      }
+    }
+  }
+}
+
 /// Codes as signed bytes, for instructions that accept no others: with fewer than 8 bits unchanged,
 /// with 8 bits as q.
 template <typename P> inline int8x16_t signedCodes(Bytes codes) {

@@ -1,5 +1,6 @@
 #include "runtime/text/answer/LooseValue.h"
 
+#include "runtime/base/Utf8.h"
 #include "runtime/text/answer/CallForm.h"
 
 #include <nlohmann/json.hpp>
@@ -30,8 +31,7 @@ std::string_view takeName(std::string_view &text) {
   take(text, "");
   size_t size = 0;
   const auto isInName = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.' || c == '+';
+    return isAsciiLetter(c) || isAsciiDigit(c) || c == '_' || c == '-' || c == '.' || c == '+';
   };
   while (size < text.size() && isInName(text[size]))
     ++size;
@@ -92,7 +92,7 @@ std::optional<std::string> takeLooseValue(std::string_view &text, std::string_vi
     return name == "True" ? "true" : "false";
   if (name == "None")
     return "null";
-  return nlohmann::json::accept(name) ? std::optional(std::string(name)) : std::nullopt;
+  return nlohmann::ordered_json::accept(name) ? std::optional(std::string(name)) : std::nullopt;
 }
 
 } // namespace moert

@@ -3,7 +3,6 @@
 #include "runtime/text/chat/Builtins.h"
 #include "runtime/text/chat/Evaluator.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace moert::chat {

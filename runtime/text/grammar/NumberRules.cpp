@@ -7,7 +7,6 @@
 #include <map>
 #include <numeric>
 #include <tuple>
-#include <utility>
 
 namespace moert {
 

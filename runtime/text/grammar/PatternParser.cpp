@@ -6,7 +6,6 @@
 #include "runtime/text/grammar/StringRules.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 

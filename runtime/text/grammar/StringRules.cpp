@@ -3,7 +3,6 @@
 #include "runtime/base/Status.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <vector>
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kLengthBytes = 8, kMostImages = 1 << 16;
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// The entry of the tensor; null where the header is not one of safetensors or has none.
 Json findPixels(std::string_view header) {
