@@ -6,7 +6,7 @@ import time
 
 from support import BUILD, DONE, POCKET, E2eTest, pocket
 
-MOERT_BYTES = 4_153_000
+MOERT_BYTES = 4_400_000
 
 
 class InstallTest(E2eTest):
