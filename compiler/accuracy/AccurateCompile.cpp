@@ -192,7 +192,7 @@ static std::string missedStep(uint32_t bits) {
 /// resumed run does not measure again a width that missed it.
 static Status compileAtWidth(AccurateCompileRequest request, CompileInputs &inputs,
                              const CompileTexts &texts, const std::string &referencePath,
-                             MemoryWarnings &warnings, WorkDirectory &work,
+                             MemoryWarnings &warnings, WorkDirectory &work, WholeProgress &progress,
                              const Session &session) {
   const auto artifactsAtWidth = [&] {
     return PooledArtifacts::create(request, inputs.model, profilePathOf(request, work), work.path(),
@@ -219,15 +219,18 @@ static Status compileAtWidth(AccurateCompileRequest request, CompileInputs &inpu
       return {};
     }
     const std::string path = emittedPathOf(request);
-    MOERT_ASSIGN_OR_RETURN(
-        const QuickLoss quick,
-        measureQuickLoss(request, inputs.model, inputs.hash, referencePath, path, work, session));
+    MOERT_ASSIGN_OR_RETURN(const QuickLoss quick,
+                           measureQuickLoss(request, inputs.model, inputs.hash, referencePath, path,
+                                            work, session, [&](const QuickLoss &first) {
+                                              progress.foresee(chanceOfWider(*request.bits, first));
+                                            }));
     const std::optional<uint32_t> wider =
         request.isWidthRaised ? widthAfter(*request.bits, quick) : std::nullopt;
     if (!wider)
       return finishWithQuickLoss(quick, path, request.outputPath, plans, session);
     MOERT_RETURN_IF_ERROR(work.mark(missedStep(*request.bits), key));
     sayTo(session, missedAimText(*request.bits, *wider, quick));
+    progress.foresee(1);
   }
 }
 
@@ -249,7 +252,7 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
   MOERT_ASSIGN_OR_RETURN(const CompileTexts texts,
                          completeTexts(request, inputs, referencePath, work, session));
   if (!request.hasTarget())
-    return compileAtWidth(request, inputs, texts, referencePath, warnings, work, session);
+    return compileAtWidth(request, inputs, texts, referencePath, warnings, work, progress, session);
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<PooledArtifacts> artifacts,
                          PooledArtifacts::create(request, inputs.model,
                                                  profilePathOf(request, work), work.path(),

@@ -34,13 +34,30 @@ bool acceptsOnSelfText(const AccurateCompileRequest &request) {
          request.acceptanceTexts.empty();
 }
 
+static uint64_t windowsOfCalibration(const AccurateCompileRequest &request) {
+  return divideUp(request.calibrationTokens, std::max(1u, request.amounts.windowTokens));
+}
+
+// No windows of the calibration's text are set aside for the acceptance.
+static bool acceptsElsewhere(const AccurateCompileRequest &request) {
+  return acceptsOnSelfText(request) || !request.acceptanceTexts.empty();
+}
+
 SelfWritten selfWrittenOf(const AccurateCompileRequest &request) {
   SelfWritten written;
   const bool calibrates = calibratesOnSelfText(request);
   if (acceptsOnSelfText(request))
     written.accepted = calibrates ? request.selfTextDocuments / 2 : request.selfTextDocuments;
-  if (calibrates)
-    written.calibrated = request.selfTextDocuments - written.accepted;
+  if (!calibrates)
+    return written;
+  written.calibrated = request.selfTextDocuments - written.accepted;
+  if (request.hasTarget() && acceptsElsewhere(request)) {
+    // What calibration and the search read, and a quarter of the latter's windows more: they may
+    // repeat calibration. A larger N helps where most do.
+    const uint64_t read = windowsOfCalibration(request) + 5 * request.amounts.searchWindows / 4;
+    written.calibrated =
+        std::min(written.calibrated, std::max(read, request.selfTextDocuments / 5));
+  }
   return written;
 }
 
@@ -48,10 +65,7 @@ SelfWritten selfWrittenOf(const AccurateCompileRequest &request) {
 static uint64_t leastSelfText(const AccurateCompileRequest &request, bool calibrates,
                               bool accepts) {
   const uint64_t searched = calibrates && request.hasTarget() ? kLeastWindows : 0;
-  const uint64_t read =
-      searched + (searched > 0 ? divideUp(request.calibrationTokens,
-                                          std::max(1u, request.amounts.windowTokens))
-                               : 0);
+  const uint64_t read = searched + (searched > 0 ? windowsOfCalibration(request) : 0);
   if (!accepts)
     return std::max<uint64_t>(read, 1);
   return calibrates ? std::max<uint64_t>(2 * kMinimumBoundUnits, 2 * read - 1) // The larger half.
@@ -72,9 +86,8 @@ static Status checkSelfText(const AccurateCompileRequest &request) {
     uses = strCat("the acceptance needs ", kMinimumBoundUnits, " documents",
                   calibrates ? ", half of all; " : "");
   if (calibrates)
-    uses += strCat("calibration reads ",
-                   divideUp(request.calibrationTokens, std::max(1u, request.amounts.windowTokens)),
-                   ", and the search needs ", kLeastWindows, " others");
+    uses += strCat("calibration reads ", windowsOfCalibration(request), ", and the search needs ",
+                   kLeastWindows, " others");
   return invalidInput("--self-text ", request.selfTextDocuments, ", expected --self-text ", least,
                       " or more: ", uses, ". Hundreds give a narrower bound");
 }

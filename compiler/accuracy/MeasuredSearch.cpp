@@ -4,6 +4,7 @@
 #include "compiler/plan/WidthSolvers.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 using namespace moert;
@@ -35,8 +36,10 @@ static SearchWork expectedWork(const AccurateCompileRequest &request, const Widt
                                const SearchMaterial &material) {
   const uint64_t probes =
       input.groups.empty() ? 0 : 2 + *std::max_element(input.groups.begin(), input.groups.end());
+  const auto knownOf = [](const WindowSet &set) { return set.knownNats() ? set.windows : 0; };
   return usualWork(request, material.windows.searchWindows(), material.windows.probe.windows,
-                   material.acceptedCount(), probes);
+                   material.acceptedCount(), probes,
+                   {knownOf(material.windows.rest), knownOf(material.windows.acceptance)});
 }
 
 static JudgeOptions judgeOptions(const AccurateCompileRequest &request,
@@ -88,6 +91,10 @@ Result<MeasuredSearch> searchMeasured(const AccurateCompileRequest &request,
                             [&](const WidthAssignment &assignment, const std::string &path) {
                               return emitCandidate(artifacts, assignment, path);
                             }));
+  // It is as large as the checkpoint. A compile that is resumed makes it again.
+  std::error_code ignored;
+  if (!judge->needsReference())
+    std::filesystem::remove(referencePath, ignored);
   MeasuredSearch search;
   MOERT_ASSIGN_OR_RETURN(search.outcome, searchWidths(input, *judge));
   if (search.outcome.isMet && request.checkedEstimates > 0) {

@@ -2,6 +2,7 @@
 
 #include "compiler/accuracy/SearchCalibration.h"
 #include "compiler/search/WindowLanes.h"
+#include "runtime/base/CheckedMath.h"
 #include "runtime/base/RandomFile.h"
 #include "runtime/format/Reader.h"
 #include "runtime/format/Writer.h"
@@ -31,21 +32,32 @@ std::string missedAimText(uint32_t bits, uint32_t wider, const QuickLoss &quick)
                 " keeps ", bits);
 }
 
-/// The windows of a text that was read, all of them.
-static WindowSet allWindowsOf(const TextWindows &text) {
+double chanceOfWider(uint32_t bits, const QuickLoss &quick) {
+  // A quarter of the windows has twice the error of all.
+  constexpr double kNear = 1.5, kLikely = 0.95;
+  if (bits >= kWidestTried || quick.loss * kNear < kQuickLossAim)
+    return 1 - kLikely;
+  return quick.loss > kQuickLossAim * kNear ? kLikely : kChanceOfWider;
+}
+
+/// Windows [first, end) of a text that was read.
+static WindowSet windowsOf(const TextWindows &text, size_t first, size_t end) {
   WindowSet set;
-  set.ids = {text.tokens};
-  set.units = {text.units};
-  set.indices.emplace_back(text.windows());
-  std::iota(set.indices[0].begin(), set.indices[0].end(), 0u);
-  set.windows = text.windows();
+  set.windows = end - first;
+  set.ids.emplace_back(text.tokens.begin() + ptrdiff_t(first * text.windowTokens),
+                       text.tokens.begin() + ptrdiff_t(end * text.windowTokens));
+  set.units.emplace_back(text.units.begin() + ptrdiff_t(first),
+                         text.units.begin() + ptrdiff_t(end));
+  set.indices.emplace_back(set.windows);
+  std::iota(set.indices[0].begin(), set.indices[0].end(), uint32_t(first));
   return set;
 }
 
-static Result<WindowSet> writeWindows(const AccurateCompileRequest &request,
-                                      const ImportedModel &model, const CheckpointHash &checkpoint,
-                                      const std::string &referencePath, const WorkDirectory &work,
-                                      const Session &session) {
+static Result<TextWindows> writeWindows(const AccurateCompileRequest &request,
+                                        const ImportedModel &model,
+                                        const CheckpointHash &checkpoint,
+                                        const std::string &referencePath, const WorkDirectory &work,
+                                        const Session &session) {
   MOERT_ASSIGN_OR_RETURN(const std::string path,
                          writeSelfText(request, SelfTextUse::kAcceptance, kWritingMeasured,
                                        kQuickWindows, checkpoint, referencePath, work, session));
@@ -55,33 +67,50 @@ static Result<WindowSet> writeWindows(const AccurateCompileRequest &request,
   Session quiet = session;
   quiet.say = {}; // Warnings about the tokenizer came before.
   MOERT_ASSIGN_OR_RETURN(const CompileTexts texts, readCompileTexts(written, model, quiet));
-  return allWindowsOf(texts.acceptance.front().windows);
+  return texts.acceptance.front().windows;
+}
+
+static QuickLoss quickLossOf(std::span<const SampleScore> scores, uint32_t windowTokens) {
+  const SampleScore sum = sumOf(scores);
+  return {sum.perplexity() / sum.referencePerplexity() - 1, sum.kl(), 1 - sum.agreement(),
+          uint32_t(scores.size()), windowTokens};
 }
 
 Result<QuickLoss> measureQuickLoss(const AccurateCompileRequest &asked, const ImportedModel &model,
                                    const CheckpointHash &checkpoint,
                                    const std::string &referencePath,
                                    const std::string &artifactPath, const WorkDirectory &work,
-                                   const Session &session) {
+                                   const Session &session, const OnQuickLoss &onFirst) {
   AccurateCompileRequest request = asked;
   request.amounts.windowTokens = std::min(kQuickWindowTokens, model.description.maxPositions);
-  MOERT_ASSIGN_OR_RETURN(const WindowSet windows,
+  MOERT_ASSIGN_OR_RETURN(const TextWindows windows,
                          writeWindows(request, model, checkpoint, referencePath, work, session));
   if (session.progress)
-    session.progress->beginCounting(kMeasuringLoss, "windows", 1, windows.windows, 0);
-  auto scores = evaluateBeside(
-      artifactPath, referencePath, windows, request.amounts.windowTokens, request.threads,
-      [&](uint64_t done, uint64_t) {
-        if (session.progress)
-          session.progress->advanceTo(done);
-      },
-      session.stop);
+    session.progress->beginCounting(kMeasuringLoss, "windows", 1, windows.windows(), 0);
+  std::vector<SampleScore> scores;
+  const size_t all = windows.windows(), quarter = divideUp(all, size_t(4));
+  Status status;
+  for (const size_t end : {quarter, all}) {
+    const size_t first = scores.size();
+    auto some = evaluateBeside(
+        artifactPath, referencePath, windowsOf(windows, first, end), windows.windowTokens,
+        request.threads,
+        [&](uint64_t done, uint64_t) {
+          if (session.progress)
+            session.progress->advanceTo(first + done);
+        },
+        session.stop);
+    status = some.status();
+    if (!status.isOk())
+      break;
+    scores.insert(scores.end(), some->begin(), some->end());
+    if (end == quarter)
+      onFirst(quickLossOf(scores, windows.windowTokens));
+  }
   if (session.progress)
     session.progress->end();
-  MOERT_RETURN_IF_ERROR(scores.status());
-  const SampleScore sum = sumOf(*scores);
-  return QuickLoss{sum.perplexity() / sum.referencePerplexity() - 1, sum.kl(), 1 - sum.agreement(),
-                   uint32_t(windows.windows), request.amounts.windowTokens};
+  MOERT_RETURN_IF_ERROR(status);
+  return quickLossOf(scores, windows.windowTokens);
 }
 
 Status addQuickLoss(const std::string &artifactPath, const QuickLoss &quick) {

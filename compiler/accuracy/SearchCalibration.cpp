@@ -2,6 +2,7 @@
 
 #include "compiler/accuracy/SearchMaterial.h"
 #include "runtime/base/Checksum.h"
+#include "runtime/base/InputText.h"
 
 #include <utility>
 
@@ -21,8 +22,19 @@ Result<std::string> writeSelfText(const AccurateCompileRequest &request, SelfTex
   text.use = use;
   text.label = label;
   text.documentTokens = request.amounts.windowTokens;
+  text.hasNats = request.hasTarget(); // Without one nothing is measured twice.
   text.threads = request.threads;
   return writeSelfTextInto(work, checkpoint, std::move(text), session);
+}
+
+// Each document fills one window, unless the model's positions are fewer.
+static Status markSelfWritten(SearchText &text, const std::string &path) {
+  text.isSelfWritten = true;
+  MOERT_ASSIGN_OR_RETURN(const std::string content, readInput(path));
+  MOERT_ASSIGN_OR_RETURN(text.referenceNats, referenceNatsOf(content, path));
+  if (text.referenceNats.size() != text.windows.windows())
+    text.referenceNats.clear();
+  return {};
 }
 
 Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, CompileInputs &inputs,
@@ -55,10 +67,12 @@ Result<CompileTexts> completeTexts(const AccurateCompileRequest &request, Compil
                calibrates && accepts ? ", and " : "",
                accepts ? strCat(accepted, " documents for the acceptance") : ""));
   MOERT_ASSIGN_OR_RETURN(CompileTexts texts, readCompileTexts(written, inputs.model, session));
-  for (SearchText &text : texts.calibration)
-    text.isSelfWritten = calibrates;
-  for (SearchText &text : texts.acceptance)
-    text.isSelfWritten = accepts;
+  if (calibrates)
+    MOERT_RETURN_IF_ERROR(
+        markSelfWritten(texts.calibration.front(), written.calibrationTexts.front()));
+  if (accepts)
+    MOERT_RETURN_IF_ERROR(
+        markSelfWritten(texts.acceptance.front(), written.acceptanceTexts.front()));
   if (written.hasTarget())
     MOERT_RETURN_IF_ERROR(checkSearchMaterial(written, inputs, texts));
   return texts;

@@ -2,6 +2,7 @@
 
 #include "compiler/accuracy/PooledArtifacts.h"
 #include "compiler/accuracy/QuickLoss.h"
+#include "compiler/accuracy/ResidentClasses.h"
 #include "compiler/accuracy/SearchedWidths.h"
 #include "compiler/commands/SelfText.h"
 #include "compiler/quantize/QuantizeExpert.h"
@@ -28,8 +29,10 @@ constexpr double kSecondNs = 1e9;
 /// with AVX-512); calibration writes what it observes. The steps' own rates replace what these
 /// give.
 constexpr double kWritingCost = 1.3, kCalibrationCost = 1.2;
+/// A class of resident matrices is probed at 8 and at 4 bits.
+constexpr uint64_t kProbesOfClass = 2;
 /// Measurements and tests of a usual search.
-constexpr uint64_t kUsualMeasurements = 14, kUsualTests = 4;
+constexpr uint64_t kUsualMeasurements = 16, kUsualTests = 4;
 
 namespace {
 
@@ -77,13 +80,23 @@ std::vector<PlannedStep> stepsOf(const AccurateCompileRequest &request) {
   add(true, writingOutput(request));
   add(hasQuickLoss(request), kWritingMeasured);
   add(hasQuickLoss(request), kMeasuringLoss);
+  if (request.isWidthRaised && hasQuickLoss(request))
+    for (const std::string &label :
+         {std::string(kQuantizingExperts), writingOutput(request), std::string(kMeasuringLoss)})
+      steps.push_back({label, std::nullopt, kChanceOfWider});
   return steps;
 }
 
 SearchWork usualWork(const AccurateCompileRequest &request, uint64_t searchWindows,
-                     uint64_t probeWindows, uint64_t acceptedCount, uint64_t probes) {
+                     uint64_t probeWindows, uint64_t acceptedCount, uint64_t probes,
+                     const KnownWindows &known) {
   SearchWork work;
-  work.of(SearchPass::kReference) = {1, searchWindows};
+  work.testsReference = request.metric != LossMetric::kPerplexity;
+  const uint64_t executed =
+      work.testsReference ? searchWindows
+                          : searchWindows - std::min(known.search, searchWindows - probeWindows) +
+                                acceptedCount - std::min(known.accepted, acceptedCount);
+  work.of(SearchPass::kReference) = {1, executed};
   work.of(SearchPass::kCandidate) = {kUsualMeasurements, searchWindows};
   if (request.solver != SolverChoice::kUniform)
     work.of(SearchPass::kProbe) = {probes + request.checkedEstimates, probeWindows};
@@ -168,8 +181,9 @@ static uint64_t acceptedWindows(const AccurateCompileRequest &request, const Com
                             amounts.acceptanceWindows);
 }
 
-// Bytes of the work directory and of the output at most, beside the reference.
-static uint64_t diskBytes(const AccurateCompileRequest &request, const Artifact &reference) {
+// Bytes of the work directory and of the output at most.
+static uint64_t diskBytes(const AccurateCompileRequest &request, const Artifact &reference,
+                          uint64_t referenceBytes) {
   const TextAmounts amounts = amountsOf(request);
   double widths = 0, weights = 0;
   for (const ExpertWidth &width : searchedWidths(request))
@@ -191,9 +205,13 @@ static uint64_t diskBytes(const AccurateCompileRequest &request, const Artifact 
   uint64_t residents = 0;
   for (const ResidentWeight &weight : reference.residents)
     residents += weight.bytes;
-  return (request.profilePath.empty() ? profile : 0) + uint64_t(weights * widths / 8) +
-         rows * amounts.windowTokens * KeptRows::bytesOf(reference.model.vocabularySize) +
-         uint64_t(weights) + residents;
+  const uint64_t kept =
+      (request.profilePath.empty() ? profile : 0) + uint64_t(weights * widths / 8) +
+      rows * amounts.windowTokens * KeptRows::bytesOf(reference.model.vocabularySize);
+  const uint64_t candidate = uint64_t(weights) + residents;
+  // A search for a perplexity removes the reference once it is recorded.
+  const bool isRemoved = request.hasTarget() && request.metric == LossMetric::kPerplexity;
+  return kept + (isRemoved ? std::max(referenceBytes, candidate) : referenceBytes + candidate);
 }
 
 static double calibratedWindows(const AccurateCompileRequest &request,
@@ -232,11 +250,17 @@ Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inp
   const double writing = rates.weight * double(residents);
   progress.expect(writingOutput(request), writing);
   if (request.hasTarget()) {
-    // Each class of resident weights is probed at one width or two.
-    constexpr uint64_t kResidentProbes = 10;
-    const uint64_t probes = reference.moeLayers.size() + kResidentProbes;
-    const SearchWork search = usualWork(request, amounts.searchWindows, amounts.probeWindows,
-                                        acceptedWindows(request, inputs, written.accepted), probes);
+    uint64_t probes = 1 + std::min(reference.moeLayers.size(), kMaxLayerGroups);
+    if (request.areResidentBitsChosen) {
+      static const Session quiet;
+      MOERT_ASSIGN_OR_RETURN(const std::vector<ResidentClass> classes,
+                             residentClassesOf(inputs.model, quiet));
+      probes += kProbesOfClass * classes.size();
+    }
+    const SearchWork search =
+        usualWork(request, amounts.searchWindows, amounts.probeWindows,
+                  acceptedWindows(request, inputs, written.accepted), probes,
+                  {written.calibrated > 0 ? amounts.searchWindows : 0, written.accepted});
     progress.expect(kMeasuringLosses,
                     secondsOf(search, rates.window) + writing * double(search.artifacts()));
   }
@@ -245,9 +269,15 @@ Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inp
   progress.expect(kMeasuringLoss, (1 + kCandidateCost) * rates.window * quickWindows);
   std::error_code ignored;
   const uint64_t bytes =
-      std::filesystem::file_size(referencePath, ignored) + diskBytes(request, reference);
-  sayTo(session, strCat(progress.stepCount(), " steps, about ",
-                        formatDuration(uint64_t(std::llround(*progress.secondsLeft()))),
+      diskBytes(request, reference, std::filesystem::file_size(referencePath, ignored));
+  const auto durationWith = [&](double chance) {
+    return formatDuration(uint64_t(std::llround(*progress.secondsLeft(chance))));
+  };
+  const std::string widened =
+      request.isWidthRaised
+          ? strCat(" or, where ", *request.bits, " bits miss the aim, ", durationWith(1))
+          : "";
+  sayTo(session, strCat(progress.stepCount(), " steps, about ", durationWith(0), widened,
                         " on this machine as busy as it is now, and up to ", formatBytes(bytes),
                         " in ", work.path()));
   return {};

@@ -20,9 +20,14 @@ std::string emittedPathOf(const AccurateCompileRequest &request);
 /// The steps of a request in order, without times.
 std::vector<PlannedStep> stepsOf(const AccurateCompileRequest &request);
 
-/// What a usual search evaluates.
+/// What a usual search evaluates. known: windows of which the text has the reference's loss, of the
+/// search and of the acceptance.
+struct KnownWindows {
+  uint64_t search = 0, accepted = 0;
+};
 SearchWork usualWork(const AccurateCompileRequest &request, uint64_t searchWindows,
-                     uint64_t probeWindows, uint64_t acceptedCount, uint64_t probes);
+                     uint64_t probeWindows, uint64_t acceptedCount, uint64_t probes,
+                     const KnownWindows &known);
 
 /// Probes the machine, plans the times of the steps after the reference, and reports what they
 /// take.

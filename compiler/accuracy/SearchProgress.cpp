@@ -17,8 +17,7 @@ uint64_t SearchWork::windows() const {
 }
 
 uint64_t SearchWork::artifacts() const {
-  return of(SearchPass::kCandidate).count + of(SearchPass::kProbe).count +
-         of(SearchPass::kAcceptance).count;
+  return of(SearchPass::kCandidate).count + of(SearchPass::kAcceptance).count;
 }
 
 double secondsOf(const SearchWork &work, double referenceSeconds) {
@@ -28,7 +27,7 @@ double secondsOf(const SearchWork &work, double referenceSeconds) {
   return referenceSeconds *
          (windowsOf(SearchPass::kReference) +
           kCandidateCost * (windowsOf(SearchPass::kCandidate) + windowsOf(SearchPass::kProbe)) +
-          (1 + kCandidateCost) * windowsOf(SearchPass::kAcceptance));
+          (kCandidateCost + (work.testsReference ? 1 : 0)) * windowsOf(SearchPass::kAcceptance));
 }
 
 SearchProgress::SearchProgress(Progress *told, const char *unit, const SearchWork &expectedWork,
@@ -103,9 +102,10 @@ std::optional<double> SearchProgress::seconds(SearchPass pass) const {
   };
   const std::optional<double> candidate =
       rateOf({SearchPass::kCandidate, SearchPass::kProbe}, times(kCandidateCost, reference));
-  return pass == SearchPass::kAcceptance
-             ? rateOf({pass}, reference ? std::optional(*reference + *candidate) : reference)
-             : candidate;
+  if (pass != SearchPass::kAcceptance)
+    return candidate;
+  const double tested = work.testsReference ? reference.value_or(0) : 0;
+  return rateOf({pass}, candidate ? std::optional(*candidate + tested) : candidate);
 }
 
 // Once a test has begun, only few candidates are measured between tests.

@@ -1,6 +1,6 @@
 // Progress of a search over the windows that it evaluates, as one step with a remaining time. The
 // total is not known beforehand; the estimate is the usual number of a search, and the time of a
-// window is measured for each kind of pass: an acceptance test executes both models.
+// window is measured for each kind of pass: an acceptance test may execute both models.
 #pragma once
 
 #include "compiler/search/ArtifactJudge.h"
@@ -24,11 +24,12 @@ struct SearchWork {
     uint64_t count = 0, windows = 0;
   };
   std::array<Passes, kSearchPasses> passes;
+  bool testsReference = true; // Acceptance tests execute it beside the artifact.
 
   Passes &of(SearchPass pass) { return passes[static_cast<size_t>(pass)]; }
   const Passes &of(SearchPass pass) const { return passes[static_cast<size_t>(pass)]; }
   uint64_t windows() const;
-  /// Artifacts that are made: one for each pass but the reference's.
+  /// Artifacts that are made with fewer bits for resident matrices; probes have few of these.
   uint64_t artifacts() const;
 };
 

@@ -70,8 +70,11 @@ Measured measuredOf(const SearchResults &results) {
   measured.target = request.target.value_or(0);
   measured.loss = results.search.acceptance.loss;
   measured.upperBound = results.search.acceptance.upperBound;
-  measured.klNats = sum.kl();
-  measured.topDisagreement = 1 - sum.agreement();
+  // Tests of a perplexity have no rows of the reference, the search's windows have.
+  const bool hasRows = request.metric != LossMetric::kPerplexity;
+  measured.klNats = hasRows ? sum.kl() : outcome.best.measurement.klNats;
+  measured.topDisagreement =
+      hasRows ? 1 - sum.agreement() : outcome.best.measurement.topDisagreement;
   measured.confidence = results.search.acceptance.confidence;
   measured.units = unitCount(samples);
   measured.documents =

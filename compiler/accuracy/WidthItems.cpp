@@ -7,10 +7,6 @@ using namespace moert;
 
 namespace moec {
 
-// A layer's experts are probed together. Deep models would need more probes than the search may
-// measure, so neighbouring layers then share a probe.
-constexpr size_t kMaxLayerGroups = 12;
-
 // An expert that few calibration tokens chose has a small measured error, which is no reason to
 // give it few bits: this many tokens with the layer's mean error are added to each expert.
 constexpr double kPriorTokens = 8;

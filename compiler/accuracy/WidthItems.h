@@ -16,6 +16,10 @@
 
 namespace moec {
 
+/// A layer's experts are probed together. Deep models would need more probes than the search may
+/// measure, so neighbouring layers then share a probe.
+constexpr size_t kMaxLayerGroups = 12;
+
 /// Borrows the pool. One thread.
 class WidthItems {
 public:

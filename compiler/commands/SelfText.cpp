@@ -12,11 +12,14 @@
 #include "runtime/base/SystemLimits.h"
 #include "runtime/base/ThreadPool.h"
 #include "runtime/engine/Engine.h"
+#include "runtime/evaluation/JsonLine.h"
+#include "runtime/evaluation/RowScore.h"
 #include "runtime/evaluation/TextWindows.h"
 #include "runtime/text/sampling/Sampler.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -33,6 +36,8 @@ namespace {
 constexpr uint64_t kLanes = 64;
 /// First tokens that are drawn for a document before giving up.
 constexpr int kMostDraws = 1000;
+/// A document's loss, as the bits of a double.
+constexpr const char *kNatsKey = "nats_f64";
 
 /// An unfinished document.
 struct Lane {
@@ -45,6 +50,7 @@ struct Lane {
   std::vector<float> logits;   // After the last token.
   bool hasLogits = false;      // The step has given these.
   Result<int32_t> sampled = 0; // The token drawn from these.
+  double nats = 0;             // The loss of all drawn tokens, summed as in a SampleScore.
 };
 
 /// Writes the documents of one call. One thread.
@@ -188,6 +194,7 @@ Status SelfTextWriter::begin(Lane &lane, uint64_t document) {
   lane.document = document;
   lane.tokens = before;
   lane.fed = 0;
+  lane.nats = 0;
   if (before.empty())
     lane.tokens.push_back(int32_t(RandomStream(~seed).nextBelow(vocabulary)));
   lane.isActive = true;
@@ -212,6 +219,12 @@ void SelfTextWriter::sample(Lane &lane) const {
                        ? lane.sampler->sample(lane.logits)
                        : failed(request.referencePath,
                                 ": the model ends every document before its first token");
+  if (!request.hasNats || !lane.sampled.isOk())
+    return;
+  if (const auto row = scoreRow(lane.logits, {}, *lane.sampled); row.isOk())
+    lane.nats += row->lossNats;
+  else
+    lane.sampled = row.status();
 }
 
 Status SelfTextWriter::take(Lane &lane) {
@@ -235,6 +248,10 @@ std::string SelfTextWriter::lineOf(const Lane &lane) const {
   json.key("text").string(model->tokenizer()->decode(ids, !request.hasIds));
   if (request.hasIds)
     json.key("ids").numbers(ids);
+  // A session may hold more tokens than a window has, or fewer.
+  const bool isWindow = lane.tokens.size() == request.documentTokens && before.size() <= 1;
+  if (request.hasNats && isWindow)
+    json.key(kNatsKey).number(std::bit_cast<uint64_t>(lane.nats));
   json.endObject();
   return line + "\n";
 }
@@ -313,10 +330,24 @@ Status writeSelfText(const SelfTextRequest &request, const Session &session) {
   return writer.run();
 }
 
+Result<std::vector<double>> referenceNatsOf(std::string_view content, std::string_view name) {
+  std::vector<double> nats;
+  const auto take = [&](JsonLine &line, uint32_t) -> Status {
+    if (!line.has(kNatsKey))
+      return {};
+    MOERT_ASSIGN_OR_RETURN(const uint64_t bits, line.number(kNatsKey, "the bits of a double"));
+    nats.push_back(std::bit_cast<double>(bits));
+    return {};
+  };
+  MOERT_RETURN_IF_ERROR(forEachJsonLine(content, name, take));
+  return nats;
+}
+
 // Everything that decides the bytes of a document.
 static std::string keyOf(const CheckpointHash &checkpoint, const SelfTextRequest &request) {
   return strCat(formatChecksum(checkpoint.sample), " seed ", request.seed, ", at most ",
-                request.documentTokens, " tokens", request.hasIds ? ", ids" : "");
+                request.documentTokens, " tokens", request.hasIds ? ", ids" : "",
+                request.hasNats ? ", nats" : "");
 }
 
 static const char *stepOf(SelfTextUse use) {

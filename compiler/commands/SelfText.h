@@ -28,6 +28,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moec {
@@ -52,6 +53,7 @@ struct SelfTextRequest {
   uint32_t documentTokens = kCalibrationWindowTokens;
   unsigned threads = 1;
   bool hasIds = true;   // See above.
+  bool hasNats = false; // Each line has a document's loss too (referenceNatsOf()); with ids.
   bool resume = false;  // Documents that outputPath's partial file has are kept.
   bool restart = false; // Removes what an interrupted command left; not with resume.
 };
@@ -63,6 +65,12 @@ struct SelfTextRequest {
 /// drawn again where it would be empty. Interrupted or failed, the finished documents stay in the
 /// partial file. Refuses a reference without a tokenizer.
 moert::Status writeSelfText(const SelfTextRequest &request, const Session &session);
+
+/// The loss in nats that the reference has on each document's window, to the bit of what scoring
+/// the window gives: the tokens were drawn from the rows that score them. `content` is that of a
+/// file that was written with hasNats. Empty where documents are not windows, or where two or
+/// more tokens stand before each, which are scored but not drawn.
+moert::Result<std::vector<double>> referenceNatsOf(std::string_view content, std::string_view name);
 
 /// writeSelfText() as a step of a work directory; the path of the documents in it, which is filled
 /// in here. What an earlier run with the same request for the same checkpoint has written is used

@@ -40,6 +40,8 @@ public:
 private:
   Status search();
   Result<bool> measureUniform(double bits);
+  /// The narrowest whole width that meets the threshold; 0: none does. Sets probeBits.
+  Result<double> fewestWholeBits();
   Status measureUniforms();
   Status bisect(uint32_t most);
   Status beginTiming();
@@ -98,18 +100,31 @@ Result<bool> WidthSearch::measureUniform(double bits) {
   return known && trials.meets(*known);
 }
 
-Status WidthSearch::measureUniforms() {
-  double fewestMet = 0; // 0: none.
+// From the middle down to the first whole width that loses too much, or up to the first that does
+// not: the other widths need no measurement.
+Result<double> WidthSearch::fewestWholeBits() {
   const std::vector<double> whole = trials.wholeWidths();
-  for (double bits : whole) {
-    probeBits = bits;
-    MOERT_ASSIGN_OR_RETURN(const bool isMet, measureUniform(bits));
-    if (!isMet)
-      break;
-    fewestMet = bits;
+  size_t width = whole.size() / 2;
+  MOERT_ASSIGN_OR_RETURN(bool isMet, measureUniform(whole[width]));
+  if (isMet) {
+    while (isMet && width + 1 < whole.size()) {
+      MOERT_ASSIGN_OR_RETURN(isMet, measureUniform(whole[++width]));
+    }
+    probeBits = whole[width];
+    return isMet ? whole[width] : whole[width - 1];
   }
+  while (!isMet && width > 0) {
+    MOERT_ASSIGN_OR_RETURN(isMet, measureUniform(whole[--width]));
+  }
+  probeBits = whole[isMet ? width + 1 : 0];
+  return isMet ? whole[width] : 0.0;
+}
+
+Status WidthSearch::measureUniforms() {
+  MOERT_ASSIGN_OR_RETURN(const double fewestMet, fewestWholeBits());
   if (input.solver != SolverChoice::kUniform)
     return {};
+  const std::vector<double> whole = trials.wholeWidths();
   for (double bits : trials.uniformWidths()) {
     if (bits >= fewestMet || std::find(whole.begin(), whole.end(), bits) != whole.end())
       continue;
@@ -267,6 +282,7 @@ Status WidthSearch::runChains(double center) {
   if (outcome.isMet || isOutOfReach || outcome.tests == 0)
     return {};
   const double failed = outcome.best.measurement.predictedBound;
+  MOERT_RETURN_IF_ERROR(measureUniform(trials.wholeWidths().front()).status()); // Loses least.
   const MeasuredWidths *safest = trials.safest();
   if (safest->assignment == outcome.best.assignment)
     return {};

@@ -3,13 +3,14 @@
 //
 // Quantizers say how much an expert's output changes, not what that does to the model. The search
 // learns the latter from few measurements of the whole model:
-//   1. The most bits everywhere. What does not meet the target there is out of reach.
-//   2. Uniform widths downwards, until one loses too much. Each takes a measurement of the whole
-//      model, which only has to show at which width to probe and where the knapsack begins. Whole
-//      widths are enough for that; those with a wider down projection are left to the knapsack.
-//      Without one (kUniform) they are measured too, from the last whole width that met the
-//      threshold downwards, until one loses too much. That is a walk of its own, since a wider down
-//      can lose less than a whole width of more bits.
+//   1. What does not meet the target with the most bits everywhere is out of reach.
+//   2. Uniform widths from the middle one downwards, until one loses too much, or where it does,
+//      upwards until one does not. Each takes a measurement of the whole model, which only has to
+//      show at which width to probe and where the knapsack begins. Whole widths are enough for
+//      that; those with a wider down projection are left to the knapsack. Without one (kUniform)
+//      they are measured too, from the last whole width that met the threshold downwards, until one
+//      loses too much. That is a walk of its own, since a wider down can lose less than a whole
+//      width of more bits.
 //   3. Probes: each group of items (a layer's experts, a class of resident weights) alone at that
 //      width. The divergence that it adds, divided by the group's squared error, is what a squared
 //      error costs there: errors become nats, which add up as long as they are small. Divergence
@@ -51,7 +52,8 @@ struct Measurement {
   double predictedBound = 0;
   /// ...and the standard error of that, relative to it. Absent: the tests are of another loss.
   std::optional<double> spread;
-  double klNats = 0;
+  double klNats = 0;          // On the windows for which the reference's rows are kept...
+  double topDisagreement = 0; // ...and the fraction of their tokens with another likeliest one.
   /// False: the text has too few units for a bound, and predictedBound only orders assignments.
   bool hasBound = true;
   friend bool operator==(const Measurement &, const Measurement &) = default;

@@ -77,13 +77,32 @@ Status ArtifactJudge::recordReference() {
   if (options.onBegin)
     options.onBegin(SearchPass::kReference);
   MOERT_ASSIGN_OR_RETURN(EngineCrew crew, load(options.referencePath));
-  executed += windows.probe.windows + windows.rest.windows;
+  executed += windows.probe.windows;
   constexpr KeptRows::Use kRecord = KeptRows::Use::kRecord;
   MOERT_RETURN_IF_ERROR(evaluateSet(crew, windows.probe, rowsPath("probe"), kRecord).status());
-  if (needsAllRows())
-    return evaluateSet(crew, windows.rest, rowsPath("rest"), kRecord).status();
-  MOERT_ASSIGN_OR_RETURN(referenceRest, evaluateSet(crew, windows.rest, "", kRecord));
+  if (needsAllRows()) {
+    executed += windows.rest.windows;
+    MOERT_RETURN_IF_ERROR(evaluateSet(crew, windows.rest, rowsPath("rest"), kRecord).status());
+  } else {
+    MOERT_ASSIGN_OR_RETURN(restNats, referenceNatsOf(crew, windows.rest));
+  }
+  if (!needsRows()) {
+    MOERT_ASSIGN_OR_RETURN(acceptanceNats, referenceNatsOf(crew, windows.acceptance));
+  }
   return {};
+}
+
+Result<std::vector<double>> ArtifactJudge::referenceNatsOf(const EngineCrew &reference,
+                                                           const WindowSet &set) {
+  if (std::optional<std::vector<double>> known = set.knownNats())
+    return *std::move(known);
+  executed += set.windows;
+  MOERT_ASSIGN_OR_RETURN(const Scores scores,
+                         evaluateSet(reference, set, "", KeptRows::Use::kRecord));
+  std::vector<double> nats;
+  for (const SampleScore &score : scores)
+    nats.push_back(score.lossNats);
+  return nats;
 }
 
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreSearch(const EngineCrew &candidate) {
@@ -92,8 +111,8 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreSearch(const EngineCrew &candi
                          evaluateSet(candidate, windows.probe, rowsPath("probe"), kReplay));
   MOERT_ASSIGN_OR_RETURN(Scores rest, evaluateSet(candidate, windows.rest,
                                                   needsAllRows() ? rowsPath("rest") : "", kReplay));
-  for (size_t i = 0; i < referenceRest.size(); ++i)
-    rest[i].referenceLossNats = referenceRest[i].lossNats;
+  for (size_t i = 0; i < restNats.size(); ++i)
+    rest[i].referenceLossNats = restNats[i];
   probe.insert(probe.end(), rest.begin(), rest.end());
   // The windows of a unit have to be consecutive.
   std::stable_sort(probe.begin(), probe.end(), [](const SampleScore &a, const SampleScore &b) {
@@ -161,6 +180,7 @@ Measurement ArtifactJudge::measurementOf(std::span<const SampleScore> scores) co
     if (score.klNats > 0)
       withRows.add(score);
   measurement.klNats = withRows.tokens > 0 ? withRows.kl() : 0;
+  measurement.topDisagreement = withRows.tokens > 0 ? 1 - withRows.agreement() : 0;
   const std::optional<double> bound = lossUpperBound(scores, metric);
   measurement.hasBound = bound.has_value();
   // A divergence orders the candidates, and does not predict the loss that a test will find.
@@ -191,9 +211,18 @@ Result<Measurement> ArtifactJudge::measure(const WidthAssignment &assignment) {
 }
 
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreWindows(const std::string &path) {
-  executed += 2 * windows.acceptance.windows;
-  return evaluateBeside(path, options.referencePath, windows.acceptance, options.windowTokens,
-                        options.threads, progress(), options.stop);
+  if (needsRows()) {
+    executed += 2 * windows.acceptance.windows;
+    return evaluateBeside(path, options.referencePath, windows.acceptance, options.windowTokens,
+                          options.threads, progress(), options.stop);
+  }
+  executed += windows.acceptance.windows;
+  MOERT_ASSIGN_OR_RETURN(const EngineCrew crew, load(path));
+  MOERT_ASSIGN_OR_RETURN(Scores scores,
+                         evaluateSet(crew, windows.acceptance, "", KeptRows::Use::kReplay));
+  for (size_t i = 0; i < scores.size(); ++i)
+    scores[i].referenceLossNats = acceptanceNats[i];
+  return scores;
 }
 
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreItems(const std::string &path) {

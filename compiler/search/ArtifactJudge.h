@@ -75,6 +75,8 @@ public:
   moert::Result<TestResult> accept(const WidthAssignment &assignment,
                                    AcceptanceChain chain) override;
 
+  /// Whether acceptance tests execute the reference.
+  bool needsReference() const { return options.itemSet || needsRows(); }
   /// accept()'s result for an assignment.
   const AcceptanceScores &acceptance(const WidthAssignment &assignment) const {
     return accepted.at(assignment);
@@ -90,12 +92,16 @@ private:
   }
 
   moert::Status recordReference();
+  /// The reference's loss of each window: as the text has it, or from executing the reference.
+  moert::Result<std::vector<double>> referenceNatsOf(const EngineCrew &reference,
+                                                     const WindowSet &set);
   /// Fills in what an acceptance test is expected to find. bound: of the search's loss at 95%.
   void takeForecast(std::span<const moert::SampleScore> scores, double bound,
                     Measurement &measurement) const;
-  bool needsAllRows() const {
-    return options.metric != moert::LossMetric::kPerplexity || ordersByDivergence;
-  }
+  /// A perplexity follows from each model's own losses; for a divergence the reference's rows are
+  /// needed too.
+  bool needsRows() const { return options.metric != moert::LossMetric::kPerplexity; }
+  bool needsAllRows() const { return needsRows() || ordersByDivergence; }
   /// What follows from the scores of the search's windows at this compile's levels.
   Measurement measurementOf(std::span<const moert::SampleScore> scores) const;
   using Scores = std::vector<moert::SampleScore>;
@@ -118,7 +124,9 @@ private:
   bool ordersByDivergence;
   MakeArtifact makeArtifact;
   MeasurementLog log;
-  Scores referenceRest; // The reference's own losses on the windows without rows.
+  /// The reference's own losses on the search's windows without rows, and on those of the
+  /// acceptance. Empty where its rows are needed.
+  std::vector<double> restNats, acceptanceNats;
   std::map<WidthAssignment, AcceptanceScores> accepted;
   uint64_t executed = 0;
 };

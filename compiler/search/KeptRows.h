@@ -17,7 +17,8 @@
 // where P and Q are the rest's probabilities. Codes aside, the sample's mean in place of the last
 // one is the only error: it is a mean of what is never negative, about d^2 / 2.
 //
-// Nothing that is kept enters a bound that is accepted: acceptance tests execute both models.
+// No row that is kept enters a bound that is accepted: acceptance tests execute both models, or use
+// the reference's losses, which are exact.
 #pragma once
 
 #include "runtime/base/RandomFile.h"

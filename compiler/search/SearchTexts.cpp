@@ -149,6 +149,7 @@ static WindowSet windowsAt(std::span<const SearchText> texts, std::span<const Pl
   set.ids.resize(texts.size());
   set.indices.resize(texts.size());
   set.units.resize(texts.size());
+  set.referenceNats.resize(texts.size());
   set.documents.resize(texts.size());
   for (const Place &place : places) {
     const TextWindows &windows = texts[place.text].windows;
@@ -156,6 +157,8 @@ static WindowSet windowsAt(std::span<const SearchText> texts, std::span<const Pl
     const uint32_t unit = windows.units[place.window];
     set.ids[place.text].insert(set.ids[place.text].end(), tokens.begin(), tokens.end());
     set.indices[place.text].push_back(uint32_t(place.window));
+    if (const std::vector<double> &nats = texts[place.text].referenceNats; !nats.empty())
+      set.referenceNats[place.text].push_back(nats[place.window]);
     if (set.units[place.text].empty() || set.units[place.text].back() != unit) {
       const std::span<const DocumentId> documents = windows.documentsOf(unit);
       set.documents[place.text] += documents.size();
@@ -176,6 +179,13 @@ uint64_t WindowSet::unitCount() const {
 
 uint64_t WindowSet::documentCount() const {
   return std::accumulate(documents.begin(), documents.end(), uint64_t(0));
+}
+
+std::optional<std::vector<double>> WindowSet::knownNats() const {
+  std::vector<double> known;
+  for (const std::vector<double> &ofText : referenceNats)
+    known.insert(known.end(), ofText.begin(), ofText.end());
+  return known.size() == windows ? std::optional(std::move(known)) : std::nullopt;
 }
 
 static Status checkDistinct(std::span<const SearchText> texts,

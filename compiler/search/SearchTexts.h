@@ -10,6 +10,7 @@
 #include "runtime/text/tokenizer/Tokenizer.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,12 +25,12 @@ constexpr uint32_t kImageWindowTokens = 2;
 struct TextAmounts {
   uint32_t windowTokens = 512; // As in `moert eval`.
   /// The search's losses only have to put assignments in the right order: acceptance tests show how
-  /// far they are from the losses on the acceptance text. With 64 windows a loss of 2% is measured
-  /// to within some 0.15%, and a measurement of the bundled model takes 6 s of one core.
-  uint32_t searchWindows = 64;
-  /// Probes measure divergence, which is far less noisy than loss: with 24 windows a layer's is
-  /// within some 3%.
-  uint32_t probeWindows = 24;
+  /// far they are from the losses on the acceptance text. With 48 windows a loss of 2% is measured
+  /// to within some 0.17%, and a measurement of the bundled model takes 5 s of one core.
+  uint32_t searchWindows = 48;
+  /// Probes measure divergence, which is far less noisy than loss: with 12 windows a layer's is
+  /// within some 4%. A quarter of the search's (--search-windows).
+  uint32_t probeWindows = 12;
   /// Set aside if there are no acceptance texts: enough for a narrow bound.
   uint32_t setAsideWindows = 192;
   /// From the acceptance texts, whole units evenly spaced: the bound of a loss of 1% is some
@@ -51,6 +52,9 @@ struct SearchText {
   /// These are calibration's windows, and the search measures on them nevertheless.
   bool isOfCalibration = false;
   bool isSelfWritten = false; // By the checkpoint: a document for each window.
+  /// The reference's loss on each window in nats, the bits of what scoring it gives. Empty: not
+  /// known.
+  std::vector<double> referenceNats;
 };
 
 /// Windows, one after another; a list for each text, empty ones included.
@@ -58,12 +62,15 @@ struct WindowSet {
   std::vector<std::vector<int32_t>> ids;
   std::vector<std::vector<uint32_t>> indices; // Per text: its windows in this set, ascending.
   std::vector<std::vector<uint32_t>> units;   // Parallel to indices: the window's unit in the text.
-  std::vector<uint64_t> documents;            // Per text: documents in the units of this set.
-  std::vector<moert::DocumentId> documentIds; // All documents in the units.
+  std::vector<std::vector<double>> referenceNats; // Parallel to indices; empty lists: not known.
+  std::vector<uint64_t> documents;                // Per text: documents in the units of this set.
+  std::vector<moert::DocumentId> documentIds;     // All documents in the units.
   uint64_t windows = 0;
 
   uint64_t unitCount() const;
   uint64_t documentCount() const;
+  /// The reference's losses of all windows, text after text; nullopt unless all are known.
+  std::optional<std::vector<double>> knownNats() const;
 };
 
 struct SearchWindows {

@@ -46,14 +46,24 @@ double WholeProgress::pace() const {
   return planned > 0 ? weight * took / planned + 1 - weight : 1;
 }
 
-std::optional<double> WholeProgress::secondsLeft() const {
+void WholeProgress::foresee(double chance) {
+  for (size_t i = next; i < steps.size(); ++i)
+    if (steps[i].chance < 1)
+      steps[i].chance = chance;
+}
+
+std::optional<double> WholeProgress::secondsLeft(std::optional<double> chance) const {
   double sum = 0;
   for (size_t i = next; i < steps.size(); ++i) {
     if (!steps[i].seconds)
       return std::nullopt;
-    sum += *steps[i].seconds;
+    sum += *steps[i].seconds * (steps[i].chance < 1 ? chance.value_or(steps[i].chance) : 1);
   }
   return sum;
+}
+
+size_t WholeProgress::stepCount() const {
+  return size_t(std::ranges::count(steps, 1, &PlannedStep::chance));
 }
 
 // Steps that an earlier run has finished do not begin.
@@ -62,13 +72,15 @@ std::string WholeProgress::enter(std::string_view step, uint64_t total, uint64_t
   const auto found = std::find_if(steps.begin() + ptrdiff_t(next), steps.end(),
                                   [&](const PlannedStep &one) { return one.label == step; });
   isKnown = found != steps.end();
-  if (isKnown)
+  if (isKnown) {
     next = size_t(found - steps.begin()) + 1;
+    found->chance = 1;
+  }
   startNs = lastNs = now();
   startDone = lastDone = done;
   stepTotal = total;
   stepLeft.reset();
-  return isKnown ? strCat("step ", next, " of ", steps.size(), ", ", step) : std::string(step);
+  return isKnown ? strCat("step ", next, " of ", stepCount(), ", ", step) : std::string(step);
 }
 
 void WholeProgress::begin(std::string_view step, uint64_t totalBytes, uint64_t doneBytes) {

@@ -15,6 +15,7 @@ namespace moec {
 struct PlannedStep {
   std::string label;             // As its begin() has it.
   std::optional<double> seconds; // Absent: not known yet.
+  double chance = 1;             // That it comes.
 };
 
 /// Passes steps on to another progress, which it borrows and which may be absent. One thread.
@@ -26,9 +27,13 @@ public:
 
   /// Replaces what a step that has not ended is expected to take.
   void expect(std::string_view label, double seconds);
+  /// Replaces the chance of the steps that have not begun and may not come.
+  void foresee(double chance);
   /// The expected seconds of all steps that have not begun; absent if one step's are not known.
-  std::optional<double> secondsLeft() const;
-  size_t stepCount() const { return steps.size(); }
+  /// chance: in place of that of steps that may not come.
+  std::optional<double> secondsLeft(std::optional<double> chance = {}) const;
+  /// The steps that come.
+  size_t stepCount() const;
 
   void begin(std::string_view step, uint64_t totalBytes, uint64_t doneBytes) override;
   void beginCounting(std::string_view step, std::string_view units, uint64_t each, uint64_t total,

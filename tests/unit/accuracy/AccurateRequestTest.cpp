@@ -121,6 +121,21 @@ TEST_CASE_FIXTURE(RequestFixture,
   CHECK(checkAccurateRequest(request).isOk());
 }
 
+TEST_CASE_FIXTURE(RequestFixture,
+                  "no more documents are written than calibration and search read") {
+  request.calibrationTexts.clear();
+  request.acceptanceTexts.clear();
+  request.selfTextDocuments = 400; // 32 windows, and 48 with a quarter more.
+  CHECK(selfWrittenOf(request).calibrated == 32 + 60);
+  CHECK(selfWrittenOf(request).accepted == 200);
+  request.selfTextDocuments = 100;
+  CHECK(selfWrittenOf(request).calibrated == 50);
+  request.selfTextDocuments = 1000; // Where most documents repeat others, a larger number helps.
+  CHECK(selfWrittenOf(request).calibrated == 200);
+  request.target.reset();
+  CHECK(selfWrittenOf(request).calibrated == 1000);
+}
+
 TEST_CASE_FIXTURE(RequestFixture, "targets of zero and targets that are too large are refused") {
   for (double target : {0.0, -0.1, 101.0, std::numeric_limits<double>::quiet_NaN()}) {
     request.target = target;

@@ -32,3 +32,12 @@ TEST_CASE("the user reads what missed the aim, and how to keep it") {
         "experts of 4 bits change perplexity by +5.26%, above the aim of 3%: compiling them with 5 "
         "bits; --bits 4 keeps 4");
 }
+
+TEST_CASE("a few windows make a wider width likely or unlikely, never certain") {
+  CHECK(chanceOfWider(4, lossOf(kQuickLossAim)) == kChanceOfWider);
+  CHECK(chanceOfWider(4, lossOf(2 * kQuickLossAim)) > 0.9);
+  CHECK(chanceOfWider(4, lossOf(2 * kQuickLossAim)) < 1);
+  CHECK(chanceOfWider(4, lossOf(kQuickLossAim / 2)) < 0.1);
+  CHECK(chanceOfWider(4, lossOf(kQuickLossAim / 2)) > 0);
+  CHECK(chanceOfWider(6, lossOf(2 * kQuickLossAim)) < 0.1); // The widest.
+}

@@ -31,14 +31,32 @@ TEST_CASE("a compile without a target has no acceptance, and measures its loss l
                                  kWritingMeasured, kMeasuringLoss});
 }
 
-TEST_CASE("a compile that may widen experts quantizes them after the calibration") {
+TEST_CASE("a compile that may widen experts quantizes them after the calibration, maybe twice") {
   AccurateCompileRequest request = selfWritten();
   request.isWidthRaised = true;
-  CHECK(labelsOf(request) == std::vector<std::string>{"writing m.moe.work/reference.moe",
-                                                      kWritingCalibration, kCalibrating,
-                                                      kQuantizingExperts,
-                                                      "writing m.moe.work/unmeasured.moe",
-                                                      kWritingMeasured, kMeasuringLoss});
+  CHECK(labelsOf(request) ==
+        std::vector<std::string>{"writing m.moe.work/reference.moe", kWritingCalibration,
+                                 kCalibrating, kQuantizingExperts,
+                                 "writing m.moe.work/unmeasured.moe", kWritingMeasured,
+                                 kMeasuringLoss, kQuantizingExperts,
+                                 "writing m.moe.work/unmeasured.moe", kMeasuringLoss});
+  const std::vector<PlannedStep> steps = stepsOf(request);
+  for (size_t i = 0; i < steps.size(); ++i)
+    CHECK(steps[i].chance == (i < 7 ? 1 : kChanceOfWider));
+}
+
+TEST_CASE("the reference executes what texts do not have its losses of, once") {
+  AccurateCompileRequest request = selfWritten();
+  request.target = 0.02;
+  SearchWork work = usualWork(request, 64, 16, 200, 20, {64, 200});
+  CHECK(work.of(SearchPass::kReference).windows == 16); // Rows for divergences.
+  CHECK_FALSE(work.testsReference);
+  work = usualWork(request, 64, 16, 200, 20, {0, 0});
+  CHECK(work.of(SearchPass::kReference).windows == 64 + 200);
+  request.metric = moert::LossMetric::kKl;
+  work = usualWork(request, 64, 16, 200, 20, {64, 200});
+  CHECK(work.of(SearchPass::kReference).windows == 64);
+  CHECK(work.testsReference);
 }
 
 TEST_CASE("a compile with a target measures losses and accepts") {

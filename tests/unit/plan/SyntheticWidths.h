@@ -80,7 +80,7 @@ struct SyntheticWidths : WidthJudge {
   }
   Measurement measured(double klNats) const {
     const double loss = std::exp(klNats) - 1;
-    return {loss, loss * 1.08, kSpread, klNats};
+    return {loss, loss * 1.08, kSpread, klNats, 0};
   }
 
   moert::Result<double> probe(const WidthAssignment &assignment) override {

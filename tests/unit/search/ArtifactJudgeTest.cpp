@@ -180,10 +180,41 @@ TEST_CASE(
     CHECK(found.upperBound == *lossUpperBound(expected, LossMetric::kPerplexity, found.confidence));
     for (size_t i = 0; i < 24; ++i) {
       CHECK(found.samples[i].lossNats == expected[i].lossNats);
-      CHECK(found.samples[i].kl() == expected[i].kl());
+      CHECK(found.samples[i].referenceLossNats == expected[i].referenceLossNats);
       CHECK(found.samples[i].unit == i);
     }
   }
+}
+
+TEST_CASE("a test of a divergence executes both models") {
+  Fixture fixture(LossMetric::kKl);
+  auto judge = fixture.judge();
+  const std::vector<SampleScore> expected = sideBySide(fixture, fixture.windows.acceptance);
+  REQUIRE(judge->accept({1}, AcceptanceChain::kMain).isOk());
+  const AcceptanceScores &found = judge->acceptance({1});
+  CHECK(found.loss == *lossOf(sumOf(expected), LossMetric::kKl));
+  for (size_t i = 0; i < 24; ++i)
+    CHECK(found.samples[i].kl() == expected[i].kl());
+}
+
+TEST_CASE("losses of the reference that a text has are not computed again, and give the same") {
+  Fixture fixture, known;
+  auto judge = fixture.judge();
+  REQUIRE(judge->measure({1}).isOk());
+  REQUIRE(judge->accept({1}, AcceptanceChain::kMain).isOk());
+  for (WindowSet *set : {&known.windows.rest, &known.windows.acceptance}) {
+    set->referenceNats.resize(set->units.size());
+    for (const SampleScore &score : sideBySide(known, *set))
+      set->referenceNats[score.text].push_back(score.referenceLossNats);
+  }
+  auto knowing = known.judge();
+  CHECK(*knowing->measure({1}) == *judge->measure({1}));
+  REQUIRE(knowing->accept({1}, AcceptanceChain::kMain).isOk());
+  CHECK(knowing->acceptance({1}).upperBound == judge->acceptance({1}).upperBound);
+  // The reference executes the probe's windows alone, the candidate all.
+  CHECK(knowing->windowsEvaluated() == 4 + 24 + 24);
+  CHECK(judge->windowsEvaluated() ==
+        (4 + 20 + 24) + 24 + 24 + 24); // It answered once from the log.
 }
 
 TEST_CASE("a test passes if its bound is at most the target") {

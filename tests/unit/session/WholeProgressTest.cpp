@@ -108,3 +108,21 @@ TEST_CASE("without a progress to show, nothing is shown") {
   progress.end();
   CHECK(*progress.secondsLeft() == 0);
 }
+
+TEST_CASE("steps that may not come count by their chance until they are certain") {
+  Shown shown;
+  fakeNow = 0;
+  WholeProgress progress{
+      &shown, {{"reading", 10}, {"writing", 5}, {"reading", 10, 0.5}}, [] { return fakeNow; }};
+  CHECK(*progress.secondsLeft() == 20);
+  CHECK(*progress.secondsLeft(1) == 25);
+  progress.begin("reading", 100, 0);
+  CHECK(shown.step == "step 1 of 2, reading");
+  progress.begin("writing", 100, 0);
+  progress.foresee(0.2);
+  CHECK(*progress.secondsLeft() == 2);
+  progress.foresee(1);
+  CHECK(*progress.secondsLeft() == 10);
+  progress.begin("reading", 100, 0);
+  CHECK(shown.step == "step 3 of 3, reading");
+}
