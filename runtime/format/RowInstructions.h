@@ -159,6 +159,21 @@ struct GateRowsInstruction {
   friend bool operator==(const GateRowsInstruction &, const GateRowsInstruction &) = default;
 };
 
+/// dst = factor * src. factor is one number, or one for each head: runs of src of equal width. dst
+/// may be src.
+struct ScaleRowsInstruction {
+  int32_t src, factor, dst;
+
+  static constexpr const char *kName = "scale_rows";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kRead, "factor", i.factor);
+    visit(FieldRole::kWrite, "dst", i.dst);
+  }
+  friend bool operator==(const ScaleRowsInstruction &, const ScaleRowsInstruction &) = default;
+};
+
 /// buffer = buffer clamped to [-limit, limit].
 struct ClampInstruction {
   int32_t buffer;

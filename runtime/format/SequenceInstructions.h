@@ -326,6 +326,21 @@ struct ScaleByPositionInstruction {
                          const ScaleByPositionInstruction &) = default;
 };
 
+/// The same by the periods before the position: floor(position / period).
+struct ScaleByPeriodInstruction {
+  int32_t buffer;
+  float scale;
+  uint32_t period;
+
+  static constexpr const char *kName = "scale_by_period";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    ScaleByPositionInstruction::describe(i, visit);
+  }
+  friend bool operator==(const ScaleByPeriodInstruction &,
+                         const ScaleByPeriodInstruction &) = default;
+};
+
 /// The positions that a token's attention reads. The input of a sequence is what its encoder
 /// computed, or in a decoder without one the prefix of its first tokens, which attend to each
 /// other.
