@@ -1,6 +1,5 @@
 #include "compiler/emit/CheckpointTokenizer.h"
 
-#include "compiler/import/JsonScan.h"
 #include "compiler/import/tokenizer/TokenizerJson.h"
 #include "runtime/base/Excerpt.h"
 #include "runtime/text/tokenizer/TokenizerTable.h"
@@ -9,17 +8,11 @@ using namespace moert;
 
 namespace moec {
 
-// The largest known tokenizer.json files have 35 MB.
-constexpr uint64_t kMaxTokenizerJsonBytes = uint64_t(256) << 20;
-
 Result<std::vector<std::byte>> makeTokenizerTable(const Checkpoint &checkpoint) {
   const std::optional<std::string> &path = checkpoint.tokenizerPath();
   if (!path)
     return std::vector<std::byte>();
-  const MadeFiles *const made = checkpoint.madeFiles();
-  MOERT_ASSIGN_OR_RETURN(const std::string text, made
-                                                     ? Result<std::string>(*made->tokenizer)
-                                                     : readTextFile(*path, kMaxTokenizerJsonBytes));
+  MOERT_ASSIGN_OR_RETURN(const std::string text, checkpoint.tokenizerText());
   MOERT_ASSIGN_OR_RETURN(TokenizerModel model, parseTokenizerJson(text, *path));
   return writeTokenizerTable(model);
 }

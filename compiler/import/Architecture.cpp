@@ -45,12 +45,16 @@ const std::array kFamilies = {
     // The class of DeepSeek-V3, under its own model_type.
     Family{"kimi_k2", "DeepseekV3ForCausalLM", describeDeepSeekV3, kDeepSeekV3Keys},
     Family{"kimi_linear", "KimiLinearForCausalLM", describeKimiLinear, kKimiLinearKeys},
+    Family{"laguna", "LagunaForCausalLM", describeLaguna, kLagunaKeys},
     Family{"lfm2_moe", "Lfm2MoeForCausalLM", describeLfm2Moe, kLfm2MoeKeys},
     Family{"llama4", "Llama4ForConditionalGeneration", describeLlama4, kLlama4TextKeys, kLlama4Keys,
            "llama4_text"},
     Family{"llama4_text", "Llama4ForCausalLM", describeLlama4, kLlama4TextKeys},
     Family{"minicpm", "MiniCPMForCausalLM", describeMiniCpmMoe, kMiniCpmMoeKeys},
     Family{"minimax_m2", "MiniMaxM2ForCausalLM", describeMiniMaxM2, kMiniMaxM2Keys},
+    Family{"mistral3", "Mistral3ForConditionalGeneration", describeMistral4, kMistral4Keys,
+           kMistral3Keys, "mistral4"},
+    Family{"mistral4", "Mistral4ForCausalLM", describeMistral4, kMistral4Keys},
     Family{"mixtral", "MixtralForCausalLM", describeMixtral, kMixtralKeys},
     Family{"nemotron_h", "NemotronHForCausalLM", describeNemotronH, kNemotronHKeys},
     // Published as the model without its head.

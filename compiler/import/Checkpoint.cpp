@@ -4,6 +4,7 @@
 #include "compiler/import/OptionalFile.h"
 #include "compiler/import/TensorStore.h"
 #include "compiler/import/WeightReader.h"
+#include "compiler/import/tokenizer/RankedTokenizer.h"
 #include "runtime/base/ArtifactPath.h"
 
 #include <fstream>
@@ -29,6 +30,29 @@ struct Checkpoint::Impl {
   std::unique_ptr<TensorStore> store;            // Never null once open.
   std::optional<MadeFiles> made;                 // For a GGUF file.
 };
+
+// The largest known tokenizer.json files have 35 MB.
+static constexpr uint64_t kMaxTokenizerBytes = uint64_t(256) << 20;
+static constexpr std::string_view kKimiFile = "/tiktoken.model", kTekkenFile = "/tekken.json";
+
+/// The file with a tokenizer of ranks. A tiktoken.model is that of the class in
+/// tokenizer_config.json, whose pattern is in its code; only Kimi's is known.
+static Result<std::optional<std::string>> rankedTokenizerFile(const std::string &directory) {
+  for (const std::string_view name : {kTekkenFile, kKimiFile}) {
+    const std::string path = strCat(directory, name), about = directory + "/tokenizer_config.json";
+    MOERT_ASSIGN_OR_RETURN(const bool isThere, hasReadableFile(path));
+    MOERT_ASSIGN_OR_RETURN(const bool isDescribed, hasReadableFile(about));
+    if (!isThere || (name == kKimiFile && !isDescribed))
+      continue;
+    if (name == kTekkenFile)
+      return std::optional(path);
+    MOERT_ASSIGN_OR_RETURN(const Config config, Config::read(about));
+    MOERT_ASSIGN_OR_RETURN(const std::string kind, config.root().string("tokenizer_class", ""));
+    if (kind == "TikTokenTokenizer")
+      return std::optional(path);
+  }
+  return std::optional<std::string>();
+}
 
 static std::string firstBytesOf(const std::string &path) {
   std::string bytes(64, '\0');
@@ -78,7 +102,10 @@ Status Checkpoint::Impl::openFiles(const std::string &path) {
   if (hasTokenizer) {
     tokenizer = path + "/tokenizer.json";
   } else {
-    MOERT_ASSIGN_OR_RETURN(otherTokenizers, otherTokenizerFiles(path));
+    MOERT_ASSIGN_OR_RETURN(tokenizer, rankedTokenizerFile(path));
+    if (!tokenizer) {
+      MOERT_ASSIGN_OR_RETURN(otherTokenizers, otherTokenizerFiles(path));
+    }
   }
   MOERT_ASSIGN_OR_RETURN(store, TensorStore::open(path, config->root()));
   return Status();
@@ -113,6 +140,21 @@ std::optional<ConfigObject> Checkpoint::generationConfig() const {
 
 const std::optional<std::string> &Checkpoint::tokenizerPath() const {
   return impl->tokenizer;
+}
+
+Result<std::string> Checkpoint::tokenizerText() const {
+  if (impl->made)
+    return *impl->made->tokenizer;
+  const std::string &path = *impl->tokenizer;
+  MOERT_ASSIGN_OR_RETURN(std::string text, readTextFile(path, kMaxTokenizerBytes));
+  if (path.ends_with(kTekkenFile))
+    return moert::makeTekkenTokenizer(text, path);
+  if (!path.ends_with(kKimiFile))
+    return text;
+  MOERT_ASSIGN_OR_RETURN(
+      const std::string config,
+      readTextFile(impl->directory + "/tokenizer_config.json", kMaxTokenizerBytes));
+  return moert::makeKimiTokenizer(text, config, path);
 }
 
 bool Checkpoint::has(std::string_view weight) const {
@@ -167,9 +209,9 @@ std::string Checkpoint::tokenizerAdvice() const {
   }
   if (!hasVocabulary)
     return strCat("found ", names, names.empty() ? "" : " and ",
-                  "no tokenizer.json, which is the only form that is read; if the model is ",
+                  "no tokenizer.json, which is the form that is read; if the model is ",
                   "published with one, download it too");
-  return strCat("found ", names, " and no tokenizer.json, which is the only form that is read; to ",
+  return strCat("found ", names, " and no tokenizer.json, which is the form that is read; to ",
                 "write it, run in Python with transformers, sentencepiece and tiktoken: ",
                 "AutoTokenizer.from_pretrained(\"", impl->directory, "\").save_pretrained(\"",
                 impl->directory, "\")");

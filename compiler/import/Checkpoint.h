@@ -47,9 +47,11 @@ public:
   ConfigObject config() const;
   /// generation_config.json, if there is one.
   std::optional<ConfigObject> generationConfig() const;
-  /// The path of tokenizer.json, if there is one, or of the GGUF file that has a tokenizer. Opening
-  /// a checkpoint does not open it.
+  /// The path of tokenizer.json, or else of Kimi's tiktoken.model or of tekken.json, if there is
+  /// one, or of the GGUF file that has a tokenizer. Opening a checkpoint does not open it.
   const std::optional<std::string> &tokenizerPath() const;
+  /// What tokenizer.json says, or would say. Called only if there is a path.
+  moert::Result<std::string> tokenizerText() const;
   /// Without tokenizer.json, what is there instead and what helps, as a part of a message.
   std::string tokenizerAdvice() const;
 

@@ -23,6 +23,8 @@ constexpr std::array kRenamings = {
     Renaming{"granitemoe", ".input_linear.weight", ".experts.gate_up_proj"},
     Renaming{"granitemoe", ".output_linear.weight", ".experts.down_proj"},
     Renaming{"granitemoe", ".router.layer.weight", ".router.weight"},
+    Renaming{"laguna", ".mlp.experts.e_score_correction_bias", ".mlp.gate.e_score_correction_bias"},
+    Renaming{"laguna", ".mlp.shared_expert.", ".mlp.shared_experts."},
     Renaming{"minimax_m2", kMixtralModule, kClassModule},
     Renaming{"mixtral", kMixtralModule, kClassModule},
     Renaming{"phimoe", ".block_sparse_moe.gate.", ".mlp.router."},

@@ -25,10 +25,11 @@ struct RopeDescription {
   float longAttentionFactor = 1;
 };
 
-/// A factor that grows with the position: 1 + scale * ln(1 + floor((position + 1) / period)).
+/// A factor that grows with the position: 1 + scale * ln(1 + floor((position + ahead) / period)).
 struct PositionScale {
   float scale = 0;
   uint32_t period = 1;
+  uint32_t ahead = 1; // Or 0.
 };
 
 /// One key for each pool, a run of `tokens` tokens: norm(the mean of the tokens' keys, weighted by
@@ -101,8 +102,11 @@ struct AttentionDescription {
   std::optional<float> plainNormEpsilon; // RMS norm of each head without a weight, after the rope.
   std::optional<PositionScale> queryScale; // After everything else.
   std::optional<float> clip;               // q, k, v clamped to +-clip, after the norms.
-  std::optional<LinearDescription> gate;   // The result is multiplied by sigmoid(gate x).
-  std::optional<uint32_t> rope;            // Index into ModelDescription::ropes.
+  /// The result is multiplied by sigmoid(gate x) or its softplus. Of a softplus, a gate of `heads`
+  /// rows has a factor for each head.
+  std::optional<LinearDescription> gate;
+  bool gatesBySoftplus = false;
+  std::optional<uint32_t> rope; // Index into ModelDescription::ropes.
   /// [heads]: a score of each head without a value, unscaled, in the softmax's denominator only.
   std::optional<WeightSource> sinks;
   std::optional<IndexerDescription> indexer; // The positions that are attended to; absent: all.
@@ -132,6 +136,7 @@ struct LatentAttentionDescription {
   NormDescription latentNorm;  // One over the whole latent.
   WeightSource keyUp, valueUp; // [heads * rank, rest] and [heads * value width, rank].
   std::optional<LinearDescription> gate; // [heads, H].
+  std::optional<PositionScale> queryScale;
   LinearDescription output;
   std::optional<uint32_t> rope; // Rotates the shared part; index into ModelDescription::ropes.
   /// The positions that are attended to; requires queryDown. Absent: all, or those that the last

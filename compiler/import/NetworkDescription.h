@@ -42,6 +42,7 @@ struct RouterDescription {
   float inputScale = 1;
   std::optional<LinearDescription> projection;
   LinearDescription linear;
+  float scoreCap = 0; // Scores s become cap * tanh(s / cap); 0: none.
   RouterScoring scoring = RouterScoring::kSoftmaxThenTopK;
   uint32_t topK = 0;
   bool renormalize = false; // Divide the weights by their sum over the chosen experts.

@@ -4,9 +4,9 @@
 // Not here: which tensors there are and how they are coded (TensorStore.h).
 #pragma once
 
-#include "compiler/import/WeightSource.h"
 #include "compiler/import/StoredType.h"
 #include "compiler/import/TensorStore.h"
+#include "compiler/import/WeightSource.h"
 #include "runtime/base/Status.h"
 
 #include <cstddef>

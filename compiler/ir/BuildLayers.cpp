@@ -79,6 +79,16 @@ Value ModelBuilder::gated(Value input, Value gate, ir::GateKind kind) {
   return GateOp::create(builder, where, input.getType(), input, gate, kind);
 }
 
+Value ModelBuilder::scaledByPosition(const std::optional<PositionScale> &by, Value input) {
+  if (!by)
+    return input;
+  if (by->ahead == 0)
+    return ScaleByPeriodOp::create(builder, where, input.getType(), input, APFloat(by->scale),
+                                   by->period);
+  return ScaleByPositionOp::create(builder, where, input.getType(), input, APFloat(by->scale),
+                                   by->period);
+}
+
 Value ModelBuilder::activated(const moert::GluActivation &by, Value gate, Value up) {
   return ActivateOp::create(builder, where, gate.getType(), gate, up,
                             static_cast<ir::Activation>(by.kind), APFloat(by.alpha),
@@ -127,6 +137,10 @@ Value ModelBuilder::build(const std::string &layer, const MoeDescription &moe, V
                                 widthOf(routed));
   }
   Value scores = product(layer + ".router", router.linear, routed, ProductRole::kRouter);
+  if (router.scoreCap != 0) {
+    scores = scaled(scores, 1 / router.scoreCap);
+    scores = scaled(applied(ir::RowFunction::kTanh, scores), router.scoreCap);
+  }
   if (router.expertsOfTokens)
     scores = MaskExpertsOp::create(builder, where, scores.getType(), scores,
                                    layer + ".router.experts_of_tokens");

@@ -37,15 +37,17 @@ Value ModelBuilder::build(const std::string &layer, const AttentionDescription &
   if (attention.plainNormEpsilon)
     for (Value *each : {&query, &key})
       *each = plainNormed(*each, *attention.plainNormEpsilon, attention.headDim);
-  if (const auto &scale = attention.queryScale)
-    query = ScaleByPositionOp::create(builder, where, query.getType(), query, APFloat(scale->scale),
-                                      scale->period);
+  query = scaledByPosition(attention.queryScale, query);
   StoreKvOp::create(builder, where, key, value, slotOf(layer, attention));
   if (attention.indexer)
     choose(layer + ".indexer", *attention.indexer, input, input);
   Value result = attended(layer, attention, query);
-  if (gate)
+  if (gate && attention.gatesBySoftplus) {
+    gate = applied(ir::RowFunction::kSoftplus, gate);
+    result = ScaleRowsOp::create(builder, where, result.getType(), result, gate);
+  } else if (gate) {
     result = gated(result, gate, ir::GateKind::kSigmoid);
+  }
   return attentionProduct(layer + ".output", attention.output, result);
 }
 
@@ -198,6 +200,7 @@ Value ModelBuilder::build(const std::string &layer, const LatentAttentionDescrip
     choose(layer + ".indexer", *attention.indexer, input, query);
   if (down)
     query = attentionProduct(layer + ".query", attention.query, query);
+  query = scaledByPosition(attention.queryScale, query);
   Value absorbed = perHead(layer + ".key_up", attention.keyUp, query, shared);
   if (shared > 0) {
     absorbed = rotated(attention.rope, absorbed, heads, shared + rank);

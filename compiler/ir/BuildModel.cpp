@@ -147,7 +147,10 @@ void ModelBuilder::declare(const std::string &layer, const AttentionDescription 
   declare(layer + ".output", attention.output);
   declare(layer + ".query_norm", attention.queryNorm);
   declare(layer + ".key_norm", attention.keyNorm);
-  declare(layer + ".attention_gate", attention.gate);
+  if (attention.gate && attention.gate->weight.rows == attention.heads) // A few rows.
+    declare(layer + ".attention_gate", *attention.gate, WeightRole::kRouter);
+  else
+    declare(layer + ".attention_gate", attention.gate);
   if (attention.sinks)
     declare(layer + ".sinks", *attention.sinks, WeightRole::kVector);
   if (const std::string slot = slotOf(layer, attention); !module->lookupSymbol(slot))

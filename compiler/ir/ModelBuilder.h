@@ -146,6 +146,7 @@ private:
   Value rotatedPart(const std::optional<uint32_t> &rope, Value input, uint32_t heads,
                     uint32_t headDim, uint32_t first, uint32_t poolTokens, bool inverse = false);
   Value gated(Value input, Value gate, ir::GateKind kind);
+  Value scaledByPosition(const std::optional<PositionScale> &by, Value input);
   Value activated(const moert::GluActivation &by, Value gate, Value up);
   Value sum(Value a, Value b, float scale);
 

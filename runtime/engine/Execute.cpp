@@ -181,10 +181,10 @@ void Executor::execute(Step &step, const ClampInstruction &clamp) {
     parts.kernels.clamp(clamp.limit, step.bufferInfo(clamp.buffer).width, x.floats(row));
 }
 
-void Executor::execute(Step &step, const ScaleByPositionInstruction &scale) {
+void Executor::scaleByPeriods(Step &step, const PeriodOperands &scale, uint32_t ahead) {
   const Rows x = step.buffer(scale.buffer);
   for (uint32_t row = 0; row < step.rows(); ++row) {
-    const uint64_t periods = (uint64_t(step.batch[row].position) + 1) / scale.period;
+    const uint64_t periods = (uint64_t(step.batch[row].position) + ahead) / scale.period;
     const auto factor = static_cast<float>(
         1 + double(scale.scale) * deterministicLog(1 + static_cast<double>(periods)));
     parts.kernels.scale(x.floats(row), factor, step.bufferInfo(scale.buffer).width, x.floats(row));
@@ -198,6 +198,17 @@ void Executor::execute(Step &step, const ScaleInputInstruction &scale) {
     const float factor = std::exchange(*weights.floats(row), 1.0f);
     parts.kernels.scale(src.floats(row), factor, step.bufferInfo(scale.src).width, dst.floats(row));
   }
+}
+
+void Executor::execute(Step &step, const ScaleRowsInstruction &scale) {
+  const Rows src = step.buffer(scale.src), factor = step.buffer(scale.factor),
+             dst = step.buffer(scale.dst);
+  const uint32_t heads = step.bufferInfo(scale.factor).width,
+                 width = step.bufferInfo(scale.src).width / heads;
+  for (uint32_t row = 0; row < step.rows(); ++row)
+    for (uint32_t head = 0; head < heads; ++head)
+      parts.kernels.scale(src.floats(row) + head * width, factor.floats(row)[head], width,
+                          dst.floats(row) + head * width);
 }
 
 void Executor::execute(Step &step, const GateRowsInstruction &gate) {

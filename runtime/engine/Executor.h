@@ -131,9 +131,17 @@ private:
   void execute(Step &step, const AddInstruction &add);
   void execute(Step &step, const ScaleInstruction &scale);
   void execute(Step &step, const ClampInstruction &clamp);
-  void execute(Step &step, const ScaleByPositionInstruction &scale);
+  void execute(Step &step, const ScaleByPositionInstruction &scale) {
+    scaleByPeriods(step, scale, 1);
+  }
+  void execute(Step &step, const ScaleByPeriodInstruction &scale) {
+    scaleByPeriods(step, scale, 0);
+  }
+  /// Counts the periods up to position + ahead.
+  void scaleByPeriods(Step &step, const PeriodOperands &scale, uint32_t ahead);
   void execute(Step &step, const ScaleInputInstruction &scale);
   void execute(Step &step, const GateRowsInstruction &gate);
+  void execute(Step &step, const ScaleRowsInstruction &scale);
   Status execute(Step &step, const RouteInstruction &route);
   void execute(Step &step, const MaskExpertsInstruction &mask);
   std::span<const float> listedExperts(const Step &step, const MaskExpertsInstruction &mask,

@@ -34,7 +34,8 @@ using Instruction = std::variant<
     StoreKeyInstruction, ChoosePoolsInstruction, ListPoolsInstruction, AttendPoolsInstruction,
     MaskExpertsInstruction, DotStreamsInstruction, EmbedNgramsInstruction, CapacityInstruction,
     PatchesInstruction, AttendWindowsInstruction, MergePatchesInstruction, MeanRowsInstruction,
-    AttendRangeInstruction, EmbedPositionInstruction, AddPositionInstruction>;
+    AttendRangeInstruction, EmbedPositionInstruction, AddPositionInstruction,
+    ScaleByPeriodInstruction, ScaleRowsInstruction>;
 
 constexpr size_t kInstructionKinds = std::variant_size_v<Instruction>;
 

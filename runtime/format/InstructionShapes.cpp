@@ -303,12 +303,8 @@ public:
     const Shape row = f32(buffer(i.src).width);
     return expect({row, row, f32(1)});
   }
-  Status operator()(const GateRowsInstruction &i) {
-    const uint32_t width = buffer(i.src).width, heads = buffer(i.gate).width;
-    if (heads == 0 || width % heads != 0)
-      return invalidInput("gates of ", heads, " heads, expected a divisor of the width ", width);
-    return expect({f32(width), f32(heads), f32(width)});
-  }
+  Status operator()(const GateRowsInstruction &i) { return checkHeads(i.src, i.gate); }
+  Status operator()(const ScaleRowsInstruction &i) { return checkHeads(i.src, i.factor); }
   Status operator()(const ConvolveInstruction &i) {
     const ResidentWeight &matrix = weight(i.weight);
     const StateSlot &slot = artifact.stateSlots[i.slot];
@@ -361,11 +357,8 @@ public:
     const Shape row = f32(buffer(i.src).width);
     return expect({row, row, row});
   }
-  Status operator()(const ScaleByPositionInstruction &i) {
-    if (i.period == 0)
-      return invalidInput("period is 0, expected at least 1");
-    return expect({f32(buffer(i.buffer).width)});
-  }
+  Status operator()(const ScaleByPositionInstruction &i) { return checkPeriod(i.period, i.buffer); }
+  Status operator()(const ScaleByPeriodInstruction &i) { return checkPeriod(i.period, i.buffer); }
   Status operator()(const ScaleInputInstruction &i) {
     const Shape row = f32(buffer(i.src).width);
     return expect({row, f32(1), row});

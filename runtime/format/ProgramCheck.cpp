@@ -53,7 +53,8 @@ Status checkField(const Artifact &artifact, const BufferWalk &buffers, FieldRole
 /// Whether it works with the token of each row, not with rows alone.
 bool usesPositions(const Instruction &instruction) {
   bool isUsed = std::holds_alternative<HeadInstruction>(instruction) ||
-                std::holds_alternative<ScaleByPositionInstruction>(instruction);
+                std::holds_alternative<ScaleByPositionInstruction>(instruction) ||
+                std::holds_alternative<ScaleByPeriodInstruction>(instruction);
   describe(instruction, [&](FieldRole role, const char *, const auto &) {
     isUsed |= role == FieldRole::kTable || role == FieldRole::kSlot ||
               role == FieldRole::kStateSlot || role == FieldRole::kRope;

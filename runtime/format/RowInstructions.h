@@ -150,6 +150,21 @@ struct GateRowsInstruction {
   bool operator==(const GateRowsInstruction &) const = default;
 };
 
+/// dst = factor * src. factor is one number, or one for each head: runs of src of equal width. dst
+/// may be src.
+struct ScaleRowsInstruction {
+  int32_t src, factor, dst;
+
+  static constexpr const char *kName = "scale_rows";
+  static constexpr StepPart kPart = StepPart::kAttention;
+  template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
+    visit(FieldRole::kReadInPlace, "src", i.src);
+    visit(FieldRole::kRead, "factor", i.factor);
+    visit(FieldRole::kWrite, "dst", i.dst);
+  }
+  bool operator==(const ScaleRowsInstruction &) const = default;
+};
+
 /// buffer = buffer clamped to [-limit, limit].
 struct ClampInstruction {
   int32_t buffer;

@@ -315,21 +315,31 @@ struct SelectiveScanInstruction : SelectiveOperands {
   static constexpr FieldRole kRates = FieldRole::kMatrix;
 };
 
-/// buffer = buffer * (1 + scale * ln(1 + floor((position + 1) / period))), computed in double and
-/// rounded once to the f32 that multiplies.
-struct ScaleByPositionInstruction {
+/// The operands of a factor that grows with the position: buffer = buffer * (1 + scale * ln(1 +
+/// periods)), computed in double and rounded once to the f32 that multiplies.
+struct PeriodOperands {
   int32_t buffer;
   float scale;
   uint32_t period;
 
-  static constexpr const char *kName = "scale_by_position";
-  static constexpr StepPart kPart = StepPart::kAttention;
   template <typename Self, typename Visit> static void describe(Self &i, Visit &&visit) {
     visit(FieldRole::kUpdate, "buffer", i.buffer);
     visit(FieldRole::kNumber, "scale", i.scale);
     visit(FieldRole::kNumber, "period", i.period);
   }
-  bool operator==(const ScaleByPositionInstruction &) const = default;
+  bool operator==(const PeriodOperands &) const = default;
+};
+
+/// periods = floor((position + 1) / period).
+struct ScaleByPositionInstruction : PeriodOperands {
+  static constexpr const char *kName = "scale_by_position";
+  static constexpr StepPart kPart = StepPart::kAttention;
+};
+
+/// periods = floor(position / period).
+struct ScaleByPeriodInstruction : PeriodOperands {
+  static constexpr const char *kName = "scale_by_period";
+  static constexpr StepPart kPart = StepPart::kAttention;
 };
 
 /// The positions that a token's attention reads. The input of a sequence is what its encoder

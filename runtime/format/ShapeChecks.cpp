@@ -90,6 +90,19 @@ Status ShapeChecks::checkDecay(const DecayOperands &i) {
   return expect({row, row, f32(rates), row});
 }
 
+Status ShapeChecks::checkHeads(int32_t src, int32_t numbers) {
+  const uint32_t width = buffer(src).width, heads = buffer(numbers).width;
+  if (heads == 0 || width % heads != 0)
+    return invalidInput("gates of ", heads, " heads, expected a divisor of the width ", width);
+  return expect({f32(width), f32(heads), f32(width)});
+}
+
+Status ShapeChecks::checkPeriod(uint32_t period, int32_t scaled) {
+  if (period == 0)
+    return invalidInput("period is 0, expected at least 1");
+  return expect({f32(buffer(scaled).width)});
+}
+
 Status ShapeChecks::checkIndexSlot(const ChoiceOperands &i) const {
   const KvSlot &kv = artifact.kvSlots[i.slot];
   MOERT_RETURN_IF_ERROR(checkKeySlot(kv, kv.kvHeads == 1, "one head"));

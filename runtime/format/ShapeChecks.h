@@ -52,6 +52,9 @@ protected:
                     buffer(i.value).width);
   }
   Status checkDecay(const DecayOperands &i);
+  /// Numbers of heads, runs of src of equal width.
+  Status checkHeads(int32_t src, int32_t numbers);
+  Status checkPeriod(uint32_t period, int32_t scaled);
   Status checkIndexSlot(const ChoiceOperands &i) const;
   /// How many streams of the width of `one` `all` has.
   Result<uint64_t> streamsOf(int32_t all, int32_t one) const;

@@ -146,6 +146,17 @@ PUBLISHED = {
         layer_group_size=6, first_k_dense_replace=2, intermediate_size=6144, moe_intermediate_size=768,
         num_experts=512, num_experts_per_tok=8, n_group=8, topk_group=4, vocab_size=157184),
         (124.414, 120.796, 5.103)),
+    # With the heads of its class in every layer.
+    "Laguna": ("laguna", dict(
+        num_hidden_layers=40, hidden_size=2048, num_attention_heads=48, num_key_value_heads=8, head_dim=128,
+        num_attention_heads_per_layer=None, layer_types=None, mlp_layer_types=None, intermediate_size=8192,
+        moe_intermediate_size=512, shared_expert_intermediate_size=512, num_experts=256, num_experts_per_tok=8,
+        vocab_size=100352), (33.190, 31.407, 2.559)),
+    "Mistral-Small-4-119B": ("mistral4", dict(
+        num_hidden_layers=36, hidden_size=4096, num_attention_heads=32, num_key_value_heads=32, q_lora_rank=1024,
+        kv_lora_rank=256, qk_nope_head_dim=64, qk_rope_head_dim=64, v_head_dim=128, rope_parameters=None,
+        intermediate_size=12288, moe_intermediate_size=2048, n_routed_experts=128, num_experts_per_tok=4, n_group=1,
+        topk_group=1, first_k_dense_replace=0, vocab_size=131072), (118.973, 115.964, 6.096)),
     "LFM2-8B-A1B": ("lfm2_moe", dict(
         num_hidden_layers=24, layer_types=["full_attention" if layer in (2, 6, 10, 14, 18, 21) else "conv"
                                            for layer in range(24)],

@@ -8,7 +8,7 @@ WEIGHTS_TOLERANCE = 1e-4
 
 FAMILIES = ("bailing_hybrid", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v4", "dots1", "ernie4_5_moe", "flex_olmo", "gemma4", "glm4_moe",
             "glm4_moe_lite", "glm5_next", "glm_moe_dsa", "gpt_oss", "granitemoe", "granitemoehybrid", "hunyuan_v1_moe", "jamba", "kimi_linear",
-            "lfm2_moe", "llama4", "minimax_m2", "mixtral", "nemotron_h", "olmoe", "phimoe", "qwen2_moe", "qwen3_5_moe",
+            "laguna", "lfm2_moe", "llama4", "minimax_m2", "mistral4", "mixtral", "nemotron_h", "olmoe", "phimoe", "qwen2_moe", "qwen3_5_moe",
             "qwen3_moe", "qwen3_next", "qwen3_omni_moe", "qwen3_vl_moe", "qwen4_exp")
 
 

@@ -395,9 +395,15 @@ Result<RopeDescription> readLayerRope(const ConfigObject &config, std::string_vi
     return keys.parameters->mismatch("rope_theta", "a number; the class has no default for it");
   MOERT_RETURN_IF_ERROR(readTypeAndTheta(keys));
   MOERT_ASSIGN_OR_RETURN(const double part, readPart(keys, std::nullopt));
-  if (part != 1 && keys.type != "proportional")
-    return keys.holder("partial_rotary_factor").mismatch("partial_rotary_factor", "1");
-  return describeRope(std::move(keys), kind);
+  RopeKind rotated = kind;
+  if (kind.isPartial)
+    rotated.dim = static_cast<uint32_t>(kind.dim * part);
+  if (rotated.dim == 0 || rotated.dim % 2 != 0 ||
+      (part != 1 && !kind.isPartial && keys.type != "proportional"))
+    return keys.holder("partial_rotary_factor")
+        .mismatch("partial_rotary_factor",
+                  kind.isPartial ? "a factor with an even part of a head" : "1");
+  return describeRope(std::move(keys), rotated);
 }
 
 } // namespace moec

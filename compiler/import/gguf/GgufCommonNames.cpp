@@ -1,6 +1,7 @@
 #include "compiler/import/gguf/GgufFamilies.h"
 
 #include <array>
+#include <cstdint>
 
 namespace moec {
 
@@ -16,6 +17,24 @@ constexpr std::array kCommonKeys = {
     GgufKey{"expert_used_count", "num_experts_per_tok"},
     GgufKey{"expert_feed_forward_length", "moe_intermediate_size", false},
     GgufKey{"expert_shared_feed_forward_length", "shared_expert_intermediate_size", false},
+};
+
+constexpr double kSigmoid = 2; // llama.cpp's number of the gating function; 1 is softmax.
+
+/// Keys that llama.cpp reads. Source: its src/llama-model.cpp and src/models.
+constexpr std::array kFixedKeys = {
+    GgufFixedKey{"", "attention.causal", 1, 1},
+    GgufFixedKey{"", "attention.temperature_scale", 0, 0},
+    GgufFixedKey{"", "expert_group_count", 0, 1},
+    GgufFixedKey{"", "rope.scaling.attn_factor", 1, 1},
+    GgufFixedKey{"dots1", "expert_gating_func", kSigmoid, kSigmoid},
+    GgufFixedKey{"glm-dsa", "expert_gating_func", kSigmoid, kSigmoid},
+    GgufFixedKey{"glm4moe", "expert_gating_func", kSigmoid, kSigmoid},
+    GgufFixedKey{"kimi-linear", "expert_gating_func", kSigmoid, kSigmoid},
+    GgufFixedKey{"lfm2moe", "expert_gating_func", kSigmoid, kSigmoid},
+    // A window of 0 is that of a file without chunks, all of whose layers rotate.
+    GgufFixedKey{"llama4", "attention.sliding_window", 1, UINT32_MAX},
+    GgufFixedKey{"minimax-m2", "expert_gating_func", kSigmoid, kSigmoid},
 };
 
 constexpr std::array kOuterTensors = {
@@ -65,6 +84,10 @@ constexpr std::array kCommonTensors = {
 
 std::span<const GgufKey> commonGgufKeys() {
   return kCommonKeys;
+}
+
+std::span<const GgufFixedKey> fixedGgufKeys() {
+  return kFixedKeys;
 }
 
 std::span<const GgufTensorName> commonGgufTensors() {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -24,6 +25,13 @@ constexpr double kDefaultTheta = 10000;
 /// Llama-4 Maverick, whose queries and keys have no norm, is known by its experts. Source:
 /// llama.cpp, llama-model.cpp.
 constexpr uint64_t kMaverickExperts = 128;
+/// GLM-4.7-Flash, whose first files do not name its gates, sigmoids, is known by its layers, with
+/// or without those that predict ahead, and its tokens. Source: llama.cpp, models/deepseek2.cpp.
+constexpr uint64_t kGlmLiteLayers = 47;
+constexpr uint64_t kGlmLiteVocabulary = 154880;
+/// The context of GLM-5.2, which has indexers in every fourth layer after the third one, and whose
+/// first files do not name them. Source: llama.cpp, models/glm-dsa.cpp.
+constexpr uint64_t kSharedIndexersContext = 1048576;
 /// A divisor of a frequency that stands for no rotation; llama.cpp's converter writes 1e30.
 constexpr float kUnrotated = 1e29F;
 
@@ -58,6 +66,7 @@ public:
     config["model_type"] = family.modelType;
     MOERT_RETURN_IF_ERROR(takeKeys(commonGgufKeys()));
     MOERT_RETURN_IF_ERROR(takeKeys(family.keys));
+    MOERT_RETURN_IF_ERROR(checkFixed());
     for (const GgufFlag &flag : family.flags)
       config[std::string(flag.config)] = shards.find(strCat("blk.0.", flag.tensor)).has_value();
     MOERT_RETURN_IF_ERROR(setLayers());
@@ -78,7 +87,7 @@ public:
       MOERT_RETURN_IF_ERROR(setDeltaNets());
     if (family.architecture == "deepseek2")
       MOERT_RETURN_IF_ERROR(setDeepSeekRouter());
-    if (value("attention.indexer.types"))
+    if (family.architecture == "glm-dsa")
       MOERT_RETURN_IF_ERROR(setIndexers());
     if (family.architecture == "llama4")
       config["use_qk_norm"] = config["num_experts"] != kMaverickExperts;
@@ -150,6 +159,28 @@ private:
     return Status();
   }
 
+  bool isFixed(const GgufFixedKey &row) const {
+    if (!row.architecture.empty())
+      return row.architecture == family.architecture;
+    return std::none_of(family.keys.begin(), family.keys.end(),
+                        [&](const GgufKey &key) { return key.gguf == row.gguf; });
+  }
+
+  Status checkFixed() const {
+    for (const GgufFixedKey &row : fixedGgufKeys()) {
+      const Json *const found = value(row.gguf);
+      if (!found || !isFixed(row))
+        continue;
+      const double number = found->is_boolean()  ? found->get<bool>()
+                            : found->is_number() ? found->get<double>()
+                                                 : std::nan("");
+      if (!(number >= row.least && number <= row.most))
+        return mismatch(row.gguf, strCat(row.least, row.least == row.most ? "" : " or more",
+                                         ", with which the family computes"));
+    }
+    return Status();
+  }
+
   Status setLayers() {
     MOERT_ASSIGN_OR_RETURN(const uint64_t all, integer("block_count"));
     MOERT_ASSIGN_OR_RETURN(const uint64_t ahead, integer("nextn_predict_layers", 0));
@@ -197,7 +228,18 @@ private:
   Status setRope() {
     MOERT_ASSIGN_OR_RETURN(const double theta, real("rope.freq_base", kDefaultTheta));
     config["rope_theta"] = theta;
-    const std::string type = textAt(keys, fullName("rope.scaling.type")).value_or("none");
+    MOERT_ASSIGN_OR_RETURN(const double windowTheta, real("rope.freq_base_swa", theta));
+    if (family.architecture != "gemma4" && windowTheta != theta)
+      return mismatch("rope.freq_base_swa", strCat("that of rope.freq_base, ", theta));
+    // Files of before 2023-09 have the factor alone, by its older name.
+    const char *factorKey = "rope.scaling.factor";
+    if (!value(factorKey) && value("rope.scale_linear"))
+      factorKey = "rope.scale_linear";
+    std::string type = textAt(keys, fullName("rope.scaling.type")).value_or("linear");
+    if (type == "linear") {
+      MOERT_ASSIGN_OR_RETURN(const double factor, real(factorKey, 1));
+      type = factor == 0 || factor == 1 ? "none" : type;
+    }
     if (family.architecture != "gemma4" && shards.find("rope_freqs.weight")) {
       if (type != "none")
         return mismatch("rope.scaling.type", "none beside a tensor rope_freqs.weight");
@@ -209,11 +251,8 @@ private:
       return Status();
     if (type != "linear" && type != "yarn")
       return mismatch("rope.scaling.type", "none, linear or yarn");
-    MOERT_ASSIGN_OR_RETURN(const double attention, real("rope.scaling.attn_factor", 1));
-    if (attention != 1)
-      return mismatch("rope.scaling.attn_factor", "1");
     Json &scaling = config["rope_scaling"] = {{"rope_type", type}};
-    MOERT_ASSIGN_OR_RETURN(scaling["factor"], real("rope.scaling.factor"));
+    MOERT_ASSIGN_OR_RETURN(scaling["factor"], real(factorKey));
     if (type == "linear")
       return Status();
     MOERT_ASSIGN_OR_RETURN(scaling["original_max_position_embeddings"],
@@ -306,7 +345,9 @@ private:
   }
 
   Status setDeepSeekRouter() {
-    MOERT_ASSIGN_OR_RETURN(const uint64_t gating, integer("expert_gating_func", 1));
+    const bool isGlm = config["vocab_size"] == kGlmLiteVocabulary &&
+                       (layers == kGlmLiteLayers || layers == kGlmLiteLayers + 1);
+    MOERT_ASSIGN_OR_RETURN(const uint64_t gating, integer("expert_gating_func", isGlm ? 2 : 1));
     if (gating != 1 && gating != 2)
       return mismatch("expert_gating_func", "1 (softmax) or 2 (sigmoid)");
     if (gating == 2)
@@ -318,6 +359,14 @@ private:
 
   /// Layers whose indexer chooses the tokens, and those that take its last choice.
   Status setIndexers() {
+    if (!value("attention.indexer.types")) {
+      MOERT_ASSIGN_OR_RETURN(const uint64_t context, integer("context_length"));
+      if (context >= kSharedIndexersContext) {
+        config["index_topk_freq"] = 4;
+        config["index_skip_topk_offset"] = 3;
+      }
+      return Status();
+    }
     MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> chooses,
                            perLayer("attention.indexer.types"));
     Json &types = config["indexer_types"] = Json::array();
@@ -343,12 +392,17 @@ private:
   }
 
   Status setGemmaLayers() {
-    MOERT_RETURN_IF_ERROR(headDim().status());
-    MOERT_RETURN_IF_ERROR(headDim("_swa").status());
     MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> isWindowed,
                            perLayer("attention.sliding_window_pattern"));
     MOERT_ASSIGN_OR_RETURN(const std::vector<uint64_t> kvHeads,
                            perLayer("attention.head_count_kv"));
+    for (const std::string_view suffix : {"", "_swa"}) {
+      const std::string rotated = strCat("rope.dimension_count", suffix);
+      MOERT_ASSIGN_OR_RETURN(const uint64_t dim, headDim(suffix));
+      MOERT_ASSIGN_OR_RETURN(const uint64_t count, integer(rotated, dim));
+      if (count != dim)
+        return mismatch(rotated, strCat("a head's ", dim, " elements"));
+    }
     Json &types = config["layer_types"] = Json::array();
     for (uint64_t layer = 0; layer < layers; ++layer) {
       const bool isFull = isWindowed[layer] == 0;

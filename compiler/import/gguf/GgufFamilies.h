@@ -17,6 +17,14 @@ struct GgufKey {
   bool isRequired = true; // Unless the family's constants have the key of config.json.
 };
 
+/// A number that an architecture computes with and no key of config.json says: a file that has the
+/// key has one from `least` to `most`. Of a flag, 0 or 1.
+struct GgufFixedKey {
+  std::string_view architecture; // Empty: each whose family has no row of the key.
+  std::string_view gguf;
+  double least, most;
+};
+
 /// A flag of config.json that is set where the first layer has a tensor.
 struct GgufFlag {
   std::string_view tensor, config;
@@ -62,6 +70,7 @@ struct GgufFamily {
 
 std::span<const GgufFamily> ggufFamilies();
 std::span<const GgufKey> commonGgufKeys();
+std::span<const GgufFixedKey> fixedGgufKeys();
 std::span<const GgufTensorName> commonGgufTensors();
 /// Tensors outside of layers, by full names.
 std::span<const GgufTensorName> outerGgufTensors();

@@ -1,5 +1,7 @@
 #include "compiler/import/gguf/GgufTokenizer.h"
 
+#include "compiler/import/tokenizer/RankedTokenizer.h"
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -34,6 +36,13 @@ constexpr std::string_view kGpt4o =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)"
     R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+)"
     R"([\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kTekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kBailing =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*)"
+    R"(|\s*[\r\n]|\s+(?!\S)|\s+)";
 constexpr std::string_view kThreeDigits = R"(\p{N}{1,3})";
 constexpr std::string_view kDeepSeekV3 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?)"
@@ -66,6 +75,10 @@ constexpr std::array kGpt4oSplits = {kGpt4o};
 constexpr std::array kDeepSeekV3Splits = {kThreeDigits, kHanKana, kDeepSeekV3};
 constexpr std::array kDeepSeekSplits = {kLineEnd, kCased, kWide, kLastSpaces, kHan, kDigit};
 constexpr std::array kDigitSplits = {kDigit};
+constexpr std::array kTekkenSplits = {kTekken};
+constexpr std::array kBailingSplits = {kBailing};
+constexpr std::array kKimiSplits = {moert::kKimiPattern};
+constexpr std::array kLagunaSplits = {kNewLines, kQwen2};
 
 /// What a name in tokenizer.ggml.pre stands for. Text is not normalized, as in llama.cpp.
 struct Splitting {
@@ -76,24 +89,32 @@ struct Splitting {
 };
 
 constexpr std::array kSplittings = {
+    Splitting{"bailingmoe", kBailingSplits},
+    Splitting{"bailingmoe2", kBailingSplits},
     Splitting{"chatglm-bpe", kLlama3Splits},
     Splitting{"deepseek-llm", kDeepSeekSplits},
     Splitting{"deepseek-r1-qwen", kQwen2Splits},
     Splitting{"deepseek-v3", kDeepSeekV3Splits},
     Splitting{"glm4", kLlama3Splits, false, true},
+    Splitting{"glm5", kLlama3Splits, false, true},
     Splitting{"gpt-2", {}, true},
     Splitting{"gpt-4o", kGpt4oSplits},
+    Splitting{"hunyuan", kQwen2Splits},
+    Splitting{"kimi-k2", kKimiSplits},
+    Splitting{"laguna", kLagunaSplits},
     Splitting{"lfm2", kLlama3Splits, false, true},
     Splitting{"llama-bpe", kLlama3Splits, false, true},
     Splitting{"llama-v3", kLlama3Splits, false, true},
     Splitting{"llama3", kLlama3Splits, false, true},
     Splitting{"llama4", kGpt4oSplits},
+    Splitting{"minimax-m2", kGpt4oSplits},
     Splitting{"olmo", {}, true},
     Splitting{"qwen2", kQwen2Splits},
     Splitting{"qwen35", kQwen35Splits},
     Splitting{"refact", kDigitSplits, true},
     Splitting{"smollm", kDigitSplits, true},
     Splitting{"starcoder", kDigitSplits, true},
+    Splitting{"tekken", kTekkenSplits, false, true},
 };
 
 enum TokenType { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4 };
@@ -185,8 +206,8 @@ private:
   /// Puts the tokens that begin and end a text around it.
   Json postProcessor(std::string_view kind) const {
     const std::string pre = textAt("pre").value_or("");
-    const bool begins =
-        kind != "gpt2" || pre == "lfm2" || (pre.starts_with("llama") && pre != "llama4");
+    const bool begins = kind != "gpt2" || pre == "lfm2" || pre == "tekken" ||
+                        (pre.starts_with("llama") && pre != "llama4");
     Json single = Json::array(), special = Json::object();
     const auto add = [&](std::string_view flagName, std::string_view idName, bool fallback) {
       const std::optional<size_t> id = tokenAt(idName);

@@ -50,6 +50,33 @@ struct Watcher {
 
 } // namespace
 
+Result<std::string> decodeBase64(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
+  if (text.size() % 4 != 0)
+    return invalidInput("found ", text.size(), " digits of base64, expected a multiple of 4");
+  std::string bytes;
+  uint32_t bits = 0;
+  for (size_t i = 0; i < text.size() - padding; ++i) {
+    const size_t digit = kDigits.find(text[i]);
+    if (digit == std::string_view::npos)
+      return invalidInput("found '", excerpt(text.substr(i, 1)), "', expected a digit of base64");
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    if (i % 4 != 0)
+      bytes.push_back(static_cast<char>(bits >> (6 - 2 * (i % 4))));
+  }
+  return bytes;
+}
+
+Result<std::string> JsonNode::bytes() const {
+  MOERT_ASSIGN_OR_RETURN(const std::string digits, text());
+  Result<std::string> decoded = decodeBase64(digits);
+  if (!decoded.isOk())
+    return error(decoded.status().message());
+  return decoded;
+}
+
 Result<JsonNode> JsonNode::parse(std::string_view text, Json &storage) {
   Watcher watcher;
   try {

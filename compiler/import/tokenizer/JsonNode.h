@@ -10,6 +10,9 @@
 
 namespace moert {
 
+/// The bytes of a text in base64, padded.
+Result<std::string> decodeBase64(std::string_view text);
+
 /// Points into a parsed document, which must outlive it.
 class JsonNode {
 public:
@@ -41,6 +44,8 @@ public:
   Result<const nlohmann::json::array_t *> array() const;
 
   Result<std::string> text() const;
+  /// Those of a text in base64, padded.
+  Result<std::string> bytes() const;
   Result<int64_t> integer(int64_t least, int64_t most) const;
 
   /// Reads the member of that name, which must exist.

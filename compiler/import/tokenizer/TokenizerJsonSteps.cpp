@@ -57,28 +57,6 @@ Result<std::string> readCharacter(const JsonNode &node, std::string_view name) {
   return text;
 }
 
-// The bytes of a member in base64, padded.
-Result<std::string> readBase64(const JsonNode &node, std::string_view name) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  MOERT_ASSIGN_OR_RETURN(JsonNode member, node.member(name));
-  MOERT_ASSIGN_OR_RETURN(std::string text, member.text());
-  size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
-  if (text.size() % 4 != 0)
-    return member.error("found ", text.size(), " digits of base64, expected a multiple of 4");
-  std::string bytes;
-  uint32_t bits = 0;
-  for (size_t i = 0; i < text.size() - padding; ++i) {
-    size_t digit = kDigits.find(text[i]);
-    if (digit == std::string_view::npos)
-      return member.error("found '", excerpt(text.substr(i, 1)), "', expected a digit of base64");
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    if (i % 4 != 0)
-      bytes.push_back(static_cast<char>(bits >> (6 - 2 * (i % 4))));
-  }
-  return bytes;
-}
-
 // {"String": s} gives s; {"Regex": r} gives r and sets isRegex.
 Result<std::string> readPattern(const JsonNode &node, bool &isRegex) {
   MOERT_ASSIGN_OR_RETURN(JsonNode pattern, node.member("pattern"));
@@ -136,7 +114,8 @@ Status readNormalizer(const JsonNode &node, const std::string &type, TokenizerPi
     step.kind = isRegex ? Kind::kReplaceRegex : Kind::kReplace;
     MOERT_RETURN_IF_ERROR(node.readText("content", step.content));
   } else if (step.kind == Kind::kPrecompiled) {
-    MOERT_ASSIGN_OR_RETURN(step.charsmap, readBase64(node, "precompiled_charsmap"));
+    MOERT_ASSIGN_OR_RETURN(JsonNode charsmap, node.member("precompiled_charsmap"));
+    MOERT_ASSIGN_OR_RETURN(step.charsmap, charsmap.bytes());
   } else if (step.kind == Kind::kStrip) {
     MOERT_RETURN_IF_ERROR(node.readFlag("strip_left", step.left));
     MOERT_RETURN_IF_ERROR(node.readFlag("strip_right", step.right));

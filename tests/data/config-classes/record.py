@@ -23,9 +23,11 @@ VERSION = "5.24.0"
 MODEL_TYPES = {
     name: name for name in (
         "bailing_hybrid deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 dots1 ernie4_5_moe flex_olmo gemma4_text glm4_moe glm4_moe_lite glm5_next_text glm_moe_dsa gpt_oss granitemoe granitemoehybrid "
-        "hunyuan_v1_moe jamba kimi_linear lfm2_moe llama4_text minimax_m2 mixtral nemotron_h olmoe phimoe qwen2_moe qwen3_5_moe_text qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_vl_moe_text qwen4_exp_text").split()
+        "hunyuan_v1_moe jamba kimi_linear laguna lfm2_moe llama4_text minimax_m2 mistral4 mixtral nemotron_h olmoe phimoe qwen2_moe qwen3_5_moe_text qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_vl_moe_text qwen4_exp_text").split()
 }
-OUTER = ("gemma4", "glm5_next", "llama4", "qwen3_5_moe", "qwen3_omni_moe", "qwen3_vl_moe", "qwen4_exp")
+OUTER = ("gemma4", "glm5_next", "llama4", "mistral3", "qwen3_5_moe", "qwen3_omni_moe", "qwen3_vl_moe", "qwen4_exp")
+
+OF_ANY_TEXT = {"mistral3": "mistral4"}  # Outer classes that take any text model, and the one that the compiler has.
 
 
 def plain(value):
@@ -76,7 +78,7 @@ def main():
             entry["aliases"] = dict(sorted(cls.attribute_map.items()))
         if model_type in OUTER:
             holder = cls.sub_configs.get("thinker_config", cls)
-            entry["textType"] = holder.sub_configs["text_config"].model_type
+            entry["textType"] = OF_ANY_TEXT.get(model_type) or holder.sub_configs["text_config"].model_type
         else:
             entry["rope"] = getattr(cls(), "rope_parameters", None) or {"rope_type": "default"}
             entry["theta"] = getattr(cls, "rope_theta", None) or getattr(cls, "default_theta", 10000.0)

@@ -247,8 +247,12 @@ module attributes {
     %sc = moe.scale %gr weight @one factor 0.5 : (!f32x64) -> !f32x64
     // CHECK-NEXT: moe.scale_by_position %{{.*}} scale 1.000000e-01 period 8192 : (!f32x64) -> !f32x64
     %sp = moe.scale_by_position %sc scale 0.1 period 8192 : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.scale_by_period %{{.*}} scale 1.000000e-01 period 8192 : (!f32x64) -> !f32x64
+    %sb = moe.scale_by_period %sp scale 0.1 period 8192 : (!f32x64) -> !f32x64
+    // CHECK-NEXT: moe.scale_rows %{{.*}}, %{{.*}} : (!f32x64, !f32x1) -> !f32x64
+    %sr = moe.scale_rows %sb, %wu : (!f32x64, !f32x1) -> !f32x64
     // CHECK-NEXT: moe.convolve %{{.*}} weight @taps slot @tail silu : (!f32x64) -> !f32x64
-    %cv = moe.convolve %sp weight @taps slot @tail silu : (!f32x64) -> !f32x64
+    %cv = moe.convolve %sr weight @taps slot @tail silu : (!f32x64) -> !f32x64
     // CHECK-NEXT: moe.unit_norm %{{.*}} epsilon 5.000000e-01 segment 16 : (!f32x64) -> !f32x64
     %un = moe.unit_norm %cv epsilon 0.5 segment 16 : (!f32x64) -> !f32x64
     // CHECK-NEXT: moe.decay %{{.*}} logRate @pair bias @pair : (!f32x2) -> !f32x2

@@ -278,6 +278,16 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
          insertStep(decode(a), 2, ScaleByPositionInstruction{B::kNormed, 0.1f, 0});
        },
        "period is 0, expected at least 1"},
+      {"a scale by periods of no positions",
+       [](Artifact &a) {
+         insertStep(decode(a), 2, ScaleByPeriodInstruction{B::kNormed, 0.1f, 0});
+       },
+       "period is 0, expected at least 1"},
+      {"factors of more heads than elements",
+       [](Artifact &a) {
+         insertStep(decode(a), 2, ScaleRowsInstruction{B::kScores, B::kNormed, B::kScores});
+       },
+       "expected a divisor of the width"},
       {"a scaled input with the weights of two experts",
        [](Artifact &a) {
          insertStep(decode(a), 2, ScaleInputInstruction{B::kNormed, B::kWeights, B::kMixed});

@@ -4,11 +4,13 @@
 #include "tests/unit/import/TestGguf.h"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <numeric>
 
 using moec::Checkpoint;
 using moec::WeightSource;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -82,6 +84,16 @@ struct OpenGguf {
   TemporaryDirectory directory;
   std::optional<Checkpoint> checkpoint;
 };
+
+Json configOf(const TestGguf &file) {
+  return Json::parse(OpenGguf(file).checkpoint->madeFiles()->config);
+}
+
+void replaceKey(TestGguf &file, size_t at, const std::string &name, uint32_t value) {
+  file.add(name, value);
+  std::swap(file.keys[at], file.keys.back());
+  file.keys.pop_back();
+}
 
 using Rows = std::vector<uint32_t>;
 const std::string kLayer = "model.layers.0.";
@@ -286,6 +298,73 @@ TEST_CASE("files that are no model of a supported family are refused by name") {
   file = tinyLlama();
   file.tensors[0].type = 26; // I32
   checkRefused(importStatusOf(file), {"\"token_embd.weight\"", "type I32"});
+}
+
+TEST_CASE("keys that a family computes without have the values that it computes with") {
+  const auto withRouter = [](const std::string &architecture, uint32_t gating) {
+    TestGguf file = withKeys(architecture);
+    for (const char *key :
+         {"attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.top_k",
+          "attention.kv_lora_rank", "attention.q_lora_rank", "expert_feed_forward_length",
+          "expert_group_count", "expert_group_used_count", "expert_shared_count",
+          "expert_weights_norm", "expert_weights_scale", "kda.head_dim",
+          "leading_dense_block_count", "rope.dimension_count", "shortconv.l_cache",
+          "ssm.conv_kernel"})
+      file.add(architecture + "." + key, 1u);
+    file.add(architecture + ".expert_gating_func", gating);
+    return importStatusOf(file);
+  };
+  for (const std::string name :
+       {"dots1", "glm-dsa", "glm4moe", "kimi-linear", "lfm2moe", "minimax-m2"}) {
+    checkRefused(withRouter(name, 1),
+                 {"m.gguf", "\"" + name + ".expert_gating_func\": found 1, expected 2"});
+    CHECK(withRouter(name, 2).message().find("expert_gating_func") == std::string::npos);
+  }
+  const auto withKey = [](const char *key, auto value) {
+    TestGguf file = tinyLlama();
+    file.add(key, value);
+    return importStatusOf(file);
+  };
+  CHECK(withKey("llama.rope.scaling.factor", 1.0f).isOk());
+  checkRefused(withKey("llama.expert_group_count", 2u), {"\"llama.expert_group_count\": found 2"});
+  checkRefused(withKey("llama.attention.temperature_scale", 0.1f), {"temperature_scale"});
+  checkRefused(withKey("llama.rope.scaling.attn_factor", 2.0f), {"attn_factor", "expected 1"});
+  checkRefused(withKey("llama.rope.freq_base_swa", 2.0f), {"freq_base_swa", "expected that of"});
+}
+
+TEST_CASE("a factor of positions without a type is that of a linear rotation") {
+  for (const char *key : {"llama.rope.scaling.factor", "llama.rope.scale_linear"}) {
+    TestGguf file = tinyLlama();
+    file.add(key, 4.0f);
+    CHECK(configOf(file)["rope_scaling"] == Json{{"rope_type", "linear"}, {"factor", 4.0}});
+  }
+}
+
+TEST_CASE("what the first files of a model do not name is known by its sizes") {
+  TestGguf flash = withKeys("deepseek2");
+  for (const char *key : {"attention.kv_lora_rank", "attention.value_length",
+                          "leading_dense_block_count", "rope.dimension_count"})
+    flash.add(std::string("deepseek2.") + key, 1u);
+  flash.add("deepseek2.attention.key_length", 2u);
+  CHECK(configOf(flash)["model_type"] == "deepseek_v2");
+  replaceKey(flash, 1, "deepseek2.block_count", 47);
+  CHECK(configOf(flash)["model_type"] == "deepseek_v2");
+  flash.tensors[0] = {"token_embd.weight", {154880, 1}, 0, std::string(154880 * 4, '\0')};
+  CHECK(configOf(flash)["model_type"] == "deepseek_v3");
+
+  TestGguf shared = withKeys("glm-dsa");
+  for (const char *key :
+       {"attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.top_k",
+        "attention.kv_lora_rank", "attention.q_lora_rank", "attention.value_length",
+        "expert_group_count", "expert_group_used_count", "expert_shared_count",
+        "expert_weights_norm", "expert_weights_scale", "leading_dense_block_count",
+        "rope.dimension_count"})
+    shared.add(std::string("glm-dsa.") + key, 1u);
+  shared.add("glm-dsa.attention.key_length", 2u);
+  CHECK_FALSE(configOf(shared).contains("index_topk_freq"));
+  replaceKey(shared, 2, "glm-dsa.context_length", 1048576);
+  CHECK(configOf(shared)["index_topk_freq"] == 4);
+  CHECK(configOf(shared)["index_skip_topk_offset"] == 3);
 }
 
 TEST_CASE("the parts of a split file are one checkpoint, and a missing one is named") {

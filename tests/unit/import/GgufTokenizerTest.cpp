@@ -73,6 +73,51 @@ TEST_CASE("texts have the ids that llama.cpp gives them") {
   CHECK(kinds >= 5);
 }
 
+// The converter to GGUF takes vocabulary and merges from tokenizer.json, and the pattern's name.
+TEST_CASE("patterns are those of the published tokenizer.json files") {
+  const auto read = [](const std::string &name) {
+    std::ifstream file(std::string(MOE_TEST_DATA_DIR) + "/tokenizers/" + name);
+    REQUIRE(file.is_open());
+    return Json::parse(file);
+  };
+  const Json corpus = read("corpus.json");
+  const std::pair<const char *, const char *> kinds[] = {{"bailing", "bailingmoe"},
+                                                         {"bailing", "bailingmoe2"},
+                                                         {"kimi", "kimi-k2"},
+                                                         {"o200k", "minimax-m2"},
+                                                         {"tekken", "tekken"}};
+  for (const auto &kind : kinds) {
+    const std::string published = kind.first, pre = kind.second;
+    CAPTURE(pre);
+    const Json file = read(published + ".json");
+    Json keys = {{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", pre}};
+    Json &tokens = keys["tokenizer.ggml.tokens"] = Json::array();
+    Json &types = keys["tokenizer.ggml.token_type"] = Json::array();
+    for (const auto &[token, id] : file["model"]["vocab"].items())
+      tokens[id.get<size_t>()] = token;
+    for (size_t id = 0; id < tokens.size(); ++id)
+      types.push_back(1);
+    for (const Json &added : file["added_tokens"]) {
+      tokens[added["id"].get<size_t>()] = added["content"];
+      types[added["id"].get<size_t>()] = added["special"].get<bool>() ? 3 : 4;
+      if (added["content"] == "<s>")
+        keys["tokenizer.ggml.bos_token_id"] = added["id"];
+    }
+    keys["tokenizer.ggml.merges"] = file["model"]["merges"];
+    const std::vector<std::byte> table = tableOf(keys);
+    const auto tokenizer = moert::Tokenizer::load(table);
+    REQUIRE_MESSAGE(tokenizer.isOk(), tokenizer.status().message());
+    const Json expected = read(published + ".expected.json");
+    for (size_t at = 0; at < corpus.size(); ++at) {
+      const auto text = corpus[at].get<std::string>();
+      CAPTURE(text);
+      const auto ids = tokenizer->encode(text, true);
+      REQUIRE(ids.isOk());
+      CHECK(*ids == expected["ids"][at].get<Ids>());
+    }
+  }
+}
+
 TEST_CASE("special tokens and chat templates become those of tokenizer_config.json") {
   Json keys = keysOf("llama_spm");
   keys["tokenizer.chat_template.tool_use"] = "{{ tools }}";

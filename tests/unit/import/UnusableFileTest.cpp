@@ -176,6 +176,28 @@ TEST_CASE("without any vocabulary, the tokenizer is to be downloaded") {
   CHECK(opened->tokenizerAdvice() == "");
 }
 
+TEST_CASE("a tokenizer of ranks is taken without tokenizer.json, Kimi's if its class is named") {
+  const TemporaryDirectory directory;
+  tinyMixtral().write(directory);
+  directory.write("tiktoken.model", "AA== 1\n");
+  directory.write("tokenizer_config.json", R"({"tokenizer_class": "OtherTokenizer"})");
+  checkWarned(warningsOf(directory.path()), {"found tiktoken.model", "no tokenizer.json"});
+  directory.write("tokenizer_config.json", R"({"tokenizer_class": "TikTokenTokenizer"})");
+  CHECK(warningsOf(directory.path()).empty());
+  auto opened = moec::Checkpoint::open(directory.path());
+  REQUIRE(opened.isOk());
+  CHECK(*opened->tokenizerPath() == directory.path("tiktoken.model"));
+  checkRefused(opened->tokenizerText().status(), {"tiktoken.model: found rank 1 after 0 tokens"});
+  directory.write("tekken.json", "{}");
+  opened = moec::Checkpoint::open(directory.path());
+  REQUIRE(opened.isOk());
+  checkRefused(opened->tokenizerText().status(), {"tekken.json: config"});
+  directory.write("tokenizer.json", "{}");
+  opened = moec::Checkpoint::open(directory.path());
+  REQUIRE(opened.isOk());
+  CHECK(*opened->tokenizerText() == "{}");
+}
+
 TEST_CASE("unneeded tensors that the index lists but no shard holds give one warning") {
   TestCheckpoint checkpoint = splitMixtral();
   checkpoint.config["tie_word_embeddings"] = true;
