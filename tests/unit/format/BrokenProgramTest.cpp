@@ -275,12 +275,12 @@ TEST_CASE("an instruction with operands that do not fit is refused") {
        "chunks of 0 positions"},
       {"a scale by positions with no period",
        [](Artifact &a) {
-         insertStep(decode(a), 2, ScaleByPositionInstruction{B::kNormed, 0.1f, 0});
+         insertStep(decode(a), 2, ScaleByPositionInstruction{{B::kNormed, 0.1f, 0}});
        },
        "period is 0, expected at least 1"},
       {"a scale by periods of no positions",
        [](Artifact &a) {
-         insertStep(decode(a), 2, ScaleByPeriodInstruction{B::kNormed, 0.1f, 0});
+         insertStep(decode(a), 2, ScaleByPeriodInstruction{{B::kNormed, 0.1f, 0}});
        },
        "period is 0, expected at least 1"},
       {"factors of more heads than elements",
