@@ -252,10 +252,4 @@ readSamplingDefaults(const Checkpoint &checkpoint,
   return defaults;
 }
 
-void addConversation(const Checkpoint &checkpoint,
-                     const std::function<void(std::string_view)> &warn, Artifact &artifact) {
-  artifact.chat = readChat(checkpoint, warn);
-  artifact.sampling = readSamplingDefaults(checkpoint, warn);
-}
-
 } // namespace moec

@@ -27,8 +27,4 @@ std::optional<moert::SamplingDefaults>
 readSamplingDefaults(const Checkpoint &checkpoint,
                      const std::function<void(std::string_view)> &warn);
 
-/// Sets both in an artifact that is about to be written.
-void addConversation(const Checkpoint &checkpoint,
-                     const std::function<void(std::string_view)> &warn, moert::Artifact &artifact);
-
 } // namespace moec
