@@ -164,22 +164,38 @@ FailureOr<std::vector<moert::ExpertFormat>> AssignBits::expertFormats(MoeLayerOp
 }
 
 LogicalResult AssignBits::setSlices(MoeLayerOp layer) {
-  Builder builder(&getContext());
-  SmallVector<Attribute> slices, downSlices;
+  std::vector<std::vector<moert::ExpertFormat>> all;
   for (uint32_t i = 0; i < layer.getExperts(); ++i) {
     FailureOr<std::vector<moert::ExpertFormat>> formats = expertFormats(layer, i);
     if (mlir::failed(formats))
       return failure();
-    SmallVector<Attribute> gateUp, down;
-    for (const moert::ExpertFormat &format : *formats) {
-      gateUp.push_back(toFormatAttr(&getContext(), format.gateUp));
-      down.push_back(toFormatAttr(&getContext(), format.down));
-    }
-    slices.push_back(builder.getArrayAttr(gateUp));
-    downSlices.push_back(builder.getArrayAttr(down));
+    all.push_back(std::move(*formats));
   }
-  layer.setSlicesAttr(builder.getArrayAttr(slices));
-  layer.setDownSlicesAttr(slices == downSlices ? ArrayAttr() : builder.getArrayAttr(downSlices));
+  layer.setFormats(all);
+  return success();
+}
+
+/// Checkpoints store floats.
+static LogicalResult checkSource(Operation *op, SourceAttr source) {
+  const auto kind = static_cast<moert::WeightKind>(source.getType());
+  return moert::isQuantized(kind) ? op->emitOpError()
+                                        << "a source stored as " << moert::nameOf(kind)
+                                        << ", expected f32, f16, bf16, mxfp4 or blocks of ggml's"
+                                  : success();
+}
+
+static LogicalResult checkSources(ModuleOp module) {
+  if (module->hasAttr(kArtifactAttr))
+    return emitError(module.getLoc(), "the weights of an artifact have their formats, expected the "
+                                      "module of a checkpoint");
+  for (WeightOp weight : module.getOps<WeightOp>())
+    if (failed(checkSource(weight, weight.getSource())))
+      return failure();
+  for (MoeLayerOp layer : module.getOps<MoeLayerOp>())
+    for (ExpertMatrixAttr matrix : layer.getMatrices().getAsRange<ExpertMatrixAttr>())
+      for (SourceAttr source : matrix.getSources())
+        if (failed(checkSource(layer, source)))
+          return failure();
   return success();
 }
 
@@ -253,6 +269,8 @@ void AssignBits::runOnOperation() {
   ModuleOp module = getOperation();
   quantizer = module->hasAttr(kQuantizerAttr) ? quantizerOf(module)
                                               : Quantizer{.group = group, .isNested = nested};
+  if (failed(checkSources(module)))
+    return signalPassFailure();
   if (failed(checkOptions(module)))
     return signalPassFailure();
   bool areExpertsChosen = false;

@@ -34,7 +34,7 @@ LogicalResult CheckBudgets::prove(const moert::Plan &plan, const moert::ModelFoo
   moec::PlannedUse use;
   use.contextBlock = moert::kKvBlockTokens;
   use.threads = threads;
-  use.hasPaths = paths;
+  use.hasPaths = paths || hasPaths(getOperation());
   moert::Result<moert::MemoryAccount> account = moec::accountOf(model, planned, use);
   return account.isOk() ? success()
                         : emitError(getOperation().getLoc(), account.status().message());

@@ -1,7 +1,7 @@
 #include "passes/Footprint.h"
 
 #include "compiler/emit/ArtifactFacts.h"
-#include "compiler/emit/BuildEmitPlan.h"
+#include "compiler/translate/BuildEmitPlan.h"
 
 #include "runtime/format/Writer.h"
 
@@ -30,6 +30,11 @@ FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, const moert::Artif
                                  << " pages of " << artifact.pageBytes
                                  << " bytes, expected at most 2^32 pages in a layer";
   return footprint;
+}
+
+bool hasPaths(ModuleOp module) {
+  auto artifact = module->getAttrOfType<ArtifactAttr>(kArtifactAttr);
+  return artifact && artifact.getPaths() != 0;
 }
 
 } // namespace mlir::moe

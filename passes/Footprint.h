@@ -16,4 +16,7 @@ FailureOr<moert::Artifact> describe(ModuleOp module);
 /// The artifact is the described module with a page size.
 FailureOr<moert::ModelFootprint> footprintOf(ModuleOp module, const moert::Artifact &artifact);
 
+/// Whether the artifact that the module was read from has activation-path tables.
+bool hasPaths(ModuleOp module);
+
 } // namespace mlir::moe

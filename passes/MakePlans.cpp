@@ -31,7 +31,7 @@ public:
   void runOnOperation() override;
 
 private:
-  moert::Result<std::vector<moert::Plan>> makePlans(const moec::ModelFacts &facts,
+  moert::Result<std::vector<moert::Plan>> makePlans(moec::ModelFacts &facts,
                                                     const moec::PlannedUse &use);
   LogicalResult checkPageBytes();
   FailureOr<moec::ModelFacts> facts();
@@ -39,6 +39,8 @@ private:
   FailureOr<moec::PlannedUse> plannedUse(ModelAttr model);
 
   PlanSources sources;
+  bool isOfArtifact = false;
+  std::vector<moert::Plan> earlier; // The module's plans, which new ones replace.
 };
 
 } // namespace
@@ -72,20 +74,26 @@ LogicalResult MakePlans::checkPageBytes() {
 FailureOr<uint32_t> MakePlans::contextTokens(ModelAttr model) {
   if (context > model.getMaxPositions())
     return emitError(getOperation().getLoc())
-           << "a context of " << context.getValue() << " tokens, the model has "
-           << model.getMaxPositions() << " positions";
-  return context != 0 ? static_cast<uint32_t>(context)
-                      : std::min(moec::kDefaultContext, model.getMaxPositions());
+           << "found a context of " << context.getValue()
+           << " tokens, expected at most the model's " << model.getMaxPositions() << " positions";
+  if (context != 0)
+    return static_cast<uint32_t>(context);
+  return earlier.empty() ? std::min(moec::kDefaultContext, model.getMaxPositions())
+                         : earlier.front().contextTokens;
 }
 
 FailureOr<moec::PlannedUse> MakePlans::plannedUse(ModelAttr model) {
   FailureOr<uint32_t> tokens = contextTokens(model);
   if (failed(tokens))
     return failure();
-  const bool hasPaths = paths || sources.learned || !calibration.empty();
-  moec::PlannedUse use{*tokens, moert::kKvBlockTokens, prefillChunk, threads, {}, hasPaths};
+  moec::PlannedUse use{*tokens, moert::kKvBlockTokens, prefillChunk, threads};
+  use.presets.clear();
+  use.hasPaths =
+      paths || !sources.paths.empty() || !calibration.empty() || hasPaths(getOperation());
+  use.hobbitDepth = sources.hobbitDepth;
   for (const std::string &name : presets) {
-    moert::Result<moec::Preset> preset = moec::exactPresetOf(name);
+    moert::Result<moec::Preset> preset =
+        isOfArtifact ? moec::presetOf(name) : moec::exactPresetOf(name);
     if (!preset.isOk())
       return emitError(getOperation().getLoc(), preset.status().message());
     use.presets.push_back(*preset);
@@ -95,40 +103,56 @@ FailureOr<moec::PlannedUse> MakePlans::plannedUse(ModelAttr model) {
   return use;
 }
 
-moert::Result<std::vector<moert::Plan>> MakePlans::makePlans(const moec::ModelFacts &facts,
+moert::Result<std::vector<moert::Plan>> MakePlans::makePlans(moec::ModelFacts &facts,
                                                              const moec::PlannedUse &use) {
   const std::vector<std::string> asked(budgets.begin(), budgets.end());
   MOERT_ASSIGN_OR_RETURN(const std::vector<moec::BudgetPlan> budgeted,
                          moec::planBudgets(facts.footprint, asked, use));
+  if (sources.complete) {
+    const moert::ModelFootprint planned =
+        moec::withPlans(facts.footprint, budgeted.size(), use.presets);
+    for (const moec::BudgetPlan &budget : budgeted)
+      MOERT_RETURN_IF_ERROR(moec::accountOf(planned, budget, use).status());
+    MOERT_RETURN_IF_ERROR(sources.complete(facts, budgeted));
+  }
   std::optional<moec::DeviceProfile> deviceRead;
   moec::PlanBasis basis{nullptr, sources.device};
   if (!device.empty()) {
     MOERT_ASSIGN_OR_RETURN(deviceRead, moec::readDeviceFile(device));
     basis.device = &*deviceRead;
   }
-  std::optional<moec::Learned> learnedHere;
-  const moec::Learned *learned = sources.learned;
+  const moec::PlanTrace *trace = sources.trace;
+  std::span<const std::byte> tables = sources.paths;
+  moec::Learned learned;
   if (!calibration.empty()) {
     MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<moec::CalibrationProfile> profile,
                            moec::CalibrationProfile::open(calibration));
-    MOERT_ASSIGN_OR_RETURN(learnedHere, moec::learn(*profile, facts.footprint.expertPayloadBytes,
-                                                    std::nullopt)); // Plans do not use runs.
-    learned = &*learnedHere;
+    MOERT_ASSIGN_OR_RETURN(learned, moec::learn(*profile, facts.footprint.expertPayloadBytes,
+                                                std::nullopt)); // Plans do not use runs.
+    trace = &learned.trace;
+    tables = learned.sections.paths;
   }
   std::optional<moec::KnownRouting> routing;
-  if (learned && basis.device) {
-    MOERT_ASSIGN_OR_RETURN(routing,
-                           moec::routingOf(learned->trace, learned->sections.paths, facts));
+  if (trace && basis.device) {
+    MOERT_ASSIGN_OR_RETURN(routing, moec::routingOf(*trace, tables, facts));
     basis.routing = &*routing;
   }
-  return moec::makePlans(facts, budgeted, use, basis, sources.widths, sources.watch);
+  const std::optional<moec::WidthsReason> widths =
+      sources.widths || earlier.empty() ? sources.widths : moec::widthsReasonOf(earlier.front());
+  return moec::makePlans(facts, budgeted, use, basis, widths, sources.watch);
 }
 
 FailureOr<moec::ModelFacts> MakePlans::facts() {
   FailureOr<moert::Artifact> artifact = describe(getOperation());
   if (mlir::failed(artifact))
     return failure();
-  artifact->pageBytes = pageBytes != 0 ? uint32_t(pageBytes) : pageBytesFor(*artifact);
+  auto kept = getOperation()->getAttrOfType<IntegerAttr>(kPageBytesAttr);
+  if (pageBytes != 0)
+    artifact->pageBytes = pageBytes;
+  else if (kept && isOfArtifact) // Its records are laid out for such pages.
+    artifact->pageBytes = static_cast<uint32_t>(kept.getInt());
+  else
+    artifact->pageBytes = pageBytesFor(*artifact);
   // Low copies end with a page.
   if (moert::Status status = moert::layOutArtifact(*artifact, {}); !status.isOk())
     return emitStatus(getOperation(), status);
@@ -146,6 +170,8 @@ void MakePlans::runOnOperation() {
                                      : "the module has no 'moe.model'");
     return signalPassFailure();
   }
+  isOfArtifact = module->hasAttr(kArtifactAttr);
+  earlier = plansOf(module);
   FailureOr<moec::PlannedUse> use = plannedUse(model);
   if (failed(use) || failed(checkPageBytes()))
     return signalPassFailure();

@@ -260,7 +260,8 @@ def MakePlansPass : Pass<"moe-make-plans", "::mlir::ModuleOp"> {
     Option<"paths", "paths", "bool", "false", "the artifact will hold activation-path tables">,
     Option<"pageBytes", "page-bytes", "uint32_t", "0", "page size in bytes; 0: chosen by the pass">,
     Option<"context", "context", "uint32_t", "0",
-           "tokens of context to plan for; 0: 2048, or the model's positions if they are fewer">,
+           "tokens of context to plan for; 0: those of the module's plans, and without plans 2048, or "
+           "the model's positions if they are fewer">,
     Option<"prefillChunk", "prefill-chunk", "uint32_t", "512", "maximum tokens of a prefill chunk">,
     Option<"threads", "threads", "uint32_t", "4",
            "threads whose stacks and scratch are counted; without a trace also the compute threads, at most the device's cores">,

@@ -17,29 +17,17 @@ void addProgramPasses(OpPassManager &passes, const AssignBitsPassOptions &bits) 
 }
 
 void buildCompilePipeline(OpPassManager &passes, const CompileOptions &options) {
-  AssignBitsPassOptions bits;
-  bits.bits = options.bits;
-  bits.downBits = options.downBits;
-  bits.nested = options.nested;
-  bits.lowCopyBits = options.lowCopyBits;
-  bits.residentBits = options.residentBits;
-  bits.headBits = options.headBits;
-  bits.kvBits = options.kvBits;
-  bits.group = options.group;
-  bits.activationGroup = options.activationGroup;
-  addProgramPasses(passes, bits);
+  addProgramPasses(passes, options);
+  addPlanPasses(passes, options);
+}
 
+void addPlanPasses(OpPassManager &passes, const CompileOptions &options) {
   // A calibrated artifact holds activation-path tables.
-  const bool hasPaths = options.paths || options.sources.learned || !options.calibration.empty();
-  MakePlansPassOptions plans;
+  const bool hasPaths =
+      options.paths || !options.sources.paths.empty() || !options.calibration.empty();
+  MakePlansPassOptions plans = options;
   plans.budgets.assign(options.budgets.begin(), options.budgets.end());
   plans.presets.assign(options.presets.begin(), options.presets.end());
-  plans.calibration = options.calibration;
-  plans.device = options.device;
-  plans.pageBytes = options.pageBytes;
-  plans.context = options.context;
-  plans.prefillChunk = options.prefillChunk;
-  plans.threads = options.threads;
   plans.paths = hasPaths;
   passes.addPass(createMakePlansPass(std::move(plans), options.sources));
 

@@ -90,9 +90,10 @@ static Result<std::string> emitOutput(const AccurateCompileRequest &request,
                                       const PlanMaterial &planning, ChosenWidths chosen,
                                       const std::string &path, MemoryWarnings &warnings,
                                       WorkDirectory &work, const Session &session) {
-  mlir::moe::PlanSources sources{request.readsImages ? nullptr : &planning.learned,
-                                 planning.device ? &*planning.device : nullptr, std::nullopt,
-                                 watchOf(session)};
+  // Images have no trace (learnFor()).
+  mlir::moe::PlanSources sources{
+      request.readsImages ? nullptr : &planning.learned.trace, planning.learned.sections.paths,
+      planning.device ? &*planning.device : nullptr, std::nullopt, watchOf(session)};
   if (chosen.reason)
     sources.widths = chosen.reason->widths;
   std::string moduleText;
@@ -115,7 +116,6 @@ static Result<std::string> emitOutput(const AccurateCompileRequest &request,
   plan->paths = planning.learned.sections.paths;
   plan->trace = planning.learned.sections.trace;
   markCheckpoint(hash, plan->artifact);
-  addConversation(artifacts.checkpoint(), session.say, plan->artifact);
   EmitOptions options;
   options.outputPath = path;
   options.resume = request.resume;

@@ -14,7 +14,7 @@ namespace moec {
 Result<std::vector<ResidentClass>> residentClassesOf(const ImportedModel &model,
                                                      const Session &session) {
   IrContext ir(session);
-  MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, buildModule(ir, model));
+  MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, buildModule(ir, model, {}));
   std::vector<ResidentClass> classes;
   for (mlir::moe::WeightOp weight : module->getOps<mlir::moe::WeightOp>()) {
     if (weight.getRole() != mlir::moe::WeightRole::kMatrix)

@@ -82,7 +82,17 @@ Status importToFile(const std::string &checkpointDirectory, const std::string &o
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory, session.say));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(outputPath, model.checkpoint));
   IrContext ir(session);
-  MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, buildModule(ir, model));
+  MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
+                         buildModule(ir, model, session.say));
+  return writeModule(textOf(*module), outputPath);
+}
+
+Status importArtifactToFile(const std::string &artifactPath, const std::string &outputPath,
+                            const Session &session) {
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(outputPath, {&artifactPath, 1}));
+  MOERT_ASSIGN_OR_RETURN(const StoredArtifact stored, StoredArtifact::open(artifactPath));
+  IrContext ir(session);
+  MOERT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, buildModule(ir, stored));
   return writeModule(textOf(*module), outputPath);
 }
 

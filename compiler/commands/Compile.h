@@ -41,4 +41,8 @@ moert::Status writeModule(const std::string &text, const std::string &path);
 moert::Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath,
                            const Session &session);
 
+/// The same of an artifact: the planned module of which emitFromFile() writes it again.
+moert::Status importArtifactToFile(const std::string &artifactPath, const std::string &outputPath,
+                                   const Session &session);
+
 } // namespace moec

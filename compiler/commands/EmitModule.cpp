@@ -7,12 +7,15 @@
 #include "compiler/ir/ParseDepth.h"
 #include "compiler/pipeline/IrContext.h"
 #include "compiler/planning/CheckpointMark.h"
+#include "compiler/planning/LearnedSections.h"
 #include "compiler/pool/ExpertPool.h"
 #include "compiler/pool/ResidentFeedback.h"
 #include "compiler/profile/Learned.h"
 #include "compiler/quantize/PackGrid.h"
 #include "compiler/session/WorkDirectory.h"
+#include "runtime/base/Checksum.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/format/WeightsChecksum.h"
 
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -172,6 +175,40 @@ static Status emitCalibrated(EmitPlan plan, const Checkpoint &checkpoint,
   return work.keepAfter(write(), beside);
 }
 
+/// That the artifact has the section that the module names, by its checksum; absent: 0.
+static Status checkSection(const char *what, uint64_t named, uint64_t found,
+                           const std::string &path) {
+  return named == 0 || named == found
+             ? Status()
+             : invalidInput(path, ": found ", what, " of checksum ", formatChecksum(found),
+                            ", expected ", formatChecksum(named), ", as the module names ", what);
+}
+
+static Status emitStored(IrContext &ir, mlir::ModuleOp module, mlir::moe::ArtifactAttr from,
+                         const EmitRequest &request, const Session &session) {
+  const std::string path = from.getPath().str();
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, std::span(&path, 1)));
+  auto stored = StoredArtifact::open(path);
+  if (!stored.isOk())
+    return stored.status().withContext(strCat(request.modulePath, " names an artifact"));
+  const Artifact &artifact = stored->artifact();
+  MOERT_RETURN_IF_ERROR(
+      checkSection("weights", from.getWeights(), weightsChecksum(artifact), path));
+  MOERT_RETURN_IF_ERROR(checkSection("paths", from.getPaths(), artifact.pathsChecksum, path));
+  MOERT_RETURN_IF_ERROR(checkSection("trace", from.getTrace(), artifact.traceChecksum, path));
+  MOERT_RETURN_IF_ERROR(
+      refuseLeftEmission(request.outputPath, leftWorkOf(request.resume, request.restart)));
+  MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(ir, module));
+  MOERT_ASSIGN_OR_RETURN(LearnedSections learned, readLearnedSections(stored->source(), artifact));
+  if (from.getPaths() != 0)
+    plan.paths = std::move(learned.paths);
+  if (from.getTrace() != 0)
+    plan.trace = std::move(learned.trace);
+  return writeCopy(std::move(plan), *stored,
+                   emitOptionsOf(request.outputPath, request.threads, request.resume, session),
+                   session);
+}
+
 Status emitFromFile(const EmitRequest &request, const Session &session) {
   IrContext ir(session);
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::MemoryBuffer> text,
@@ -181,11 +218,13 @@ Status emitFromFile(const EmitRequest &request, const Session &session) {
   auto module = mlir::parseSourceFile<mlir::ModuleOp>(source, mlir::ParserConfig(ir.context()));
   if (!module)
     return ir.failure("reading the module");
+  MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, std::span(&request.modulePath, 1)));
+  if (auto from = (*module)->getAttrOfType<mlir::moe::ArtifactAttr>(mlir::moe::kArtifactAttr))
+    return emitStored(ir, *module, from, request, session);
   auto model = (*module)->getAttrOfType<mlir::moe::ModelAttr>(mlir::moe::kModelAttr);
   if (!model)
     return invalidInput(request.modulePath, ": the module has no 'moe.model'");
   MOERT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(model.getCheckpoint().str()));
-  MOERT_RETURN_IF_ERROR(checkReplacesNone(request.outputPath, std::span(&request.modulePath, 1)));
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(request.outputPath, checkpoint));
   MOERT_ASSIGN_OR_RETURN(EmitPlan plan, planOf(ir, *module));
   if (!plan.origin.profilePath.empty())

@@ -1,7 +1,6 @@
 #include "compiler/commands/WriteArtifact.h"
 
 #include "compiler/calibrate/Calibrate.h"
-#include "compiler/emit/CheckpointChat.h"
 #include "compiler/emit/CheckpointTokenizer.h"
 #include "compiler/emit/Journal.h"
 #include "compiler/planning/CheckpointMark.h"
@@ -44,20 +43,29 @@ Status refuseLeftEmission(const std::string &outputPath, LeftWork left) {
   return {};
 }
 
+static void sayWritten(const EmitOptions &options, const EmitResult &result, const EmitPlan &plan,
+                       const Session &session) {
+  std::string resumed;
+  if (result.resumedBytes != 0)
+    resumed = strCat(", ", formatBytes(result.resumedBytes), " of it written earlier");
+  sayTo(session, strCat("wrote ", options.outputPath, ", ", formatBytes(result.fileBytes), resumed,
+                        plannedText(plan.artifact.plans)));
+}
+
 Status writePlan(EmitPlan plan, const Checkpoint &checkpoint, const CheckpointHash &hash,
                  const EmitOptions &options, const Session &session) {
   MOERT_RETURN_IF_ERROR(
       warnOfTokenizer(checkpoint, plan.artifact.model.vocabularySize, session.say));
   markCheckpoint(hash, plan.artifact);
-  addConversation(checkpoint, session.say, plan.artifact);
-  MOERT_ASSIGN_OR_RETURN(EmitResult result, emitArtifact(plan, checkpoint, options));
-  if (!session.say)
-    return {};
-  std::string resumed;
-  if (result.resumedBytes != 0)
-    resumed = strCat(", ", formatBytes(result.resumedBytes), " of it written earlier");
-  session.say(strCat("wrote ", options.outputPath, ", ", formatBytes(result.fileBytes), resumed,
-                     plannedText(plan.artifact.plans)));
+  MOERT_ASSIGN_OR_RETURN(const EmitResult result, emitArtifact(plan, checkpoint, options));
+  sayWritten(options, result, plan, session);
+  return {};
+}
+
+Status writeCopy(EmitPlan plan, const StoredArtifact &stored, const EmitOptions &options,
+                 const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(const EmitResult result, emitArtifact(plan, stored, options));
+  sayWritten(options, result, plan, session);
   return {};
 }
 

@@ -28,6 +28,10 @@ moert::Status writePlan(EmitPlan plan, const Checkpoint &checkpoint, const Check
 moert::Status writeArtifact(EmitPlan plan, const Checkpoint &checkpoint, const EmitOptions &options,
                             const Session &session);
 
+/// Writes the artifact with the weights of another one, and says so.
+moert::Status writeCopy(EmitPlan plan, const StoredArtifact &stored, const EmitOptions &options,
+                        const Session &session);
+
 /// Adds to a failure of one of these commands the files that --resume continues from, if any exist.
 moert::Status withResumeHint(moert::Status status, const std::string &outputPath);
 

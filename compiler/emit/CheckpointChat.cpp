@@ -278,15 +278,4 @@ std::vector<std::string> readClassNames(const Checkpoint &checkpoint, uint32_t c
   return {};
 }
 
-void addConversation(const Checkpoint &checkpoint,
-                     const std::function<void(std::string_view)> &warn, Artifact &artifact) {
-  artifact.chat = readChat(checkpoint, warn);
-  artifact.sampling = readSamplingDefaults(checkpoint, warn);
-  if (!imagesOf(artifact))
-    return;
-  const auto names = readClassNames(checkpoint, artifact.model.vocabularySize, warn);
-  if (!names.empty())
-    addClassNames(names, artifact);
-}
-
 } // namespace moec

@@ -31,8 +31,4 @@ readSamplingDefaults(const Checkpoint &checkpoint,
 std::vector<std::string> readClassNames(const Checkpoint &checkpoint, uint32_t classes,
                                         const std::function<void(std::string_view)> &warn);
 
-/// Sets all three in an artifact that is about to be written.
-void addConversation(const Checkpoint &checkpoint,
-                     const std::function<void(std::string_view)> &warn, moert::Artifact &artifact);
-
 } // namespace moec

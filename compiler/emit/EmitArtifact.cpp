@@ -143,9 +143,8 @@ Status PartWriter::finishCopy(const StoredMatrix &last) {
 // Recomputes the checksum from the bytes that were read; it must be the checksum with which the
 // record was made.
 Status PartWriter::takeCopied(const RecordPiece &piece, std::span<const std::byte> bytes) {
-  Expert &expert = expertOfPart();
   if (piece.startsSlice) {
-    MOERT_RETURN_IF_ERROR(file.padTo(expert.fileOffset + piece.offset));
+    MOERT_RETURN_IF_ERROR(file.padTo(piece.fileOffset + piece.offset));
     checksum = ChecksumStream();
   }
   checksum.update(bytes.first(piece.payloadBytes));
@@ -155,10 +154,13 @@ Status PartWriter::takeCopied(const RecordPiece &piece, std::span<const std::byt
   uint64_t found = checksum.digest();
   uint64_t expected = records->sliceChecksum(piece.layer, piece.expert, piece.slice);
   if (found != expected)
-    return failed("the finished record of MoE layer ", piece.layer, ", expert ", piece.expert,
-                  ", slice ", piece.slice, " has checksum ", formatChecksum(found), ", expected ",
-                  formatChecksum(expected));
-  expert.slices[piece.slice].checksum = found;
+    return records->damaged(
+        strCat(isResidentPart() ? "the section of resident weights"
+                                : strCat("the finished record of MoE layer ", piece.layer,
+                                         ", expert ", piece.expert, ", slice ", piece.slice),
+               " has checksum ", formatChecksum(found), ", expected ", formatChecksum(expected)));
+  if (!isResidentPart())
+    expertOfPart().slices[piece.slice].checksum = found;
   return {};
 }
 
@@ -287,7 +289,7 @@ static Result<OutputFile> resumeFile(Artifact &artifact, const EmitOptions &opti
 }
 
 static Status writeWeights(PartWriter &writer, const EmitPlan &plan, const WeightPieces &weights,
-                           const Checkpoint &checkpoint, const OutputFile &file,
+                           const Checkpoint *checkpoint, const OutputFile &file,
                            const EmitOptions &options) {
   auto produce = [&](size_t index) {
     return makePiece(plan, weights, weights.pieces[index], checkpoint);
@@ -314,10 +316,10 @@ static Status syncForLater(OutputFile &file, const PartWriter &writer, const Emi
                        OutputFile::partialPathOf(options.outputPath)));
 }
 
-Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
-                                const EmitOptions &options) {
+/// checkpoint: null where the plan's records hold all weights.
+static Result<EmitResult> emit(EmitPlan &plan, std::span<const std::byte> tokenizerTable,
+                               const Checkpoint *checkpoint, const EmitOptions &options) {
   Artifact &artifact = plan.artifact;
-  MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> tokenizerTable, makeTokenizerTable(checkpoint));
   clearChecksums(artifact);
   MOERT_RETURN_IF_ERROR(
       layOutArtifact(artifact, {tokenizerTable.size(), plan.paths.size(), plan.trace.size()}));
@@ -327,7 +329,7 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
   MOERT_RETURN_IF_ERROR(sealArtifact(artifact).status());
   artifact.fileBytes = laidOutBytes;
 
-  uint64_t fingerprint = fingerprintOf(plan, checkpoint, tokenizerTable);
+  const uint64_t fingerprint = fingerprintOf(plan, checkpoint, tokenizerTable);
   Journal journal(options.outputPath);
   EmitResult result;
   std::optional<EmitState> done;
@@ -345,19 +347,34 @@ Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
   PartWriter writer(artifact, plan.records, weights, file, journal, fingerprint,
                     done.value_or(EmitState()), options.journalIntervalBytes);
   Status status = writeWeights(writer, plan, weights, checkpoint, file, options);
-  if (status.code() == StatusCode::kInterrupted)
+  if (status.code() == StatusCode::kInterrupted && options.isResumable)
     status = syncForLater(file, writer, options);
   else if (status.isOk())
     status = finishFile(plan, tokenizerTable, file);
   if (options.progress)
     options.progress->end();
-  if (isKeptForResume(status, done.has_value(), journal.exists()))
+  if (options.isResumable && isKeptForResume(status, done.has_value(), journal.exists()))
     file.keep();
   else
     journal.remove();
   MOERT_RETURN_IF_ERROR(std::move(status));
   result.fileBytes = artifact.fileBytes;
   return result;
+}
+
+Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
+                                const EmitOptions &options) {
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::byte> table, makeTokenizerTable(checkpoint));
+  return emit(plan, table, &checkpoint, options);
+}
+
+Result<EmitResult> emitArtifact(EmitPlan &plan, const StoredArtifact &stored,
+                                const EmitOptions &options) {
+  MOERT_RETURN_IF_ERROR(layOutArtifact(plan.artifact, {}));
+  MOERT_RETURN_IF_ERROR(stored.checkFits(plan.artifact));
+  MOERT_ASSIGN_OR_RETURN(const std::vector<std::byte> table, stored.tokenizerTable());
+  plan.records = &stored;
+  return emit(plan, table, nullptr, options);
 }
 
 } // namespace moec

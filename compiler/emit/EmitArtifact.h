@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/emit/EmitPlan.h"
+#include "compiler/emit/StoredArtifact.h"
 #include "compiler/import/Checkpoint.h"
 #include "compiler/session/Progress.h"
 #include "runtime/base/Status.h"
@@ -18,6 +19,7 @@ struct EmitOptions {
   unsigned threads = 1;
   /// Resume an unfinished emission, if there is one.
   bool resume = false;
+  bool isResumable = true; // Otherwise an unfinished emission leaves nothing.
   /// If the unfinished emission is damaged, or of another plan or program: start over instead of
   /// refusing it.
   bool startsOverIfRefused = false;
@@ -41,6 +43,10 @@ struct EmitResult {
 /// error removes nothing of the emission that was resumed; a failure of the system (kFailed) leaves
 /// the parts in the journal. Fills in the plan's offsets and checksums.
 moert::Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
+                                       const EmitOptions &options);
+
+/// The same with the weights and the tokenizer of an artifact. Refuses a plan of other weights.
+moert::Result<EmitResult> emitArtifact(EmitPlan &plan, const StoredArtifact &stored,
                                        const EmitOptions &options);
 
 } // namespace moec

@@ -48,9 +48,6 @@ struct EmitPlan {
   /// The sections of the trace (compiler/profile/TraceSection.h) and of the activation-path tables
   /// (runtime/experts/PathTable.h). Empty: absent.
   std::vector<std::byte> trace, paths;
-
-  /// Directory of the checkpoint with the tensors of the sources.
-  std::string checkpointDirectory;
 };
 
 } // namespace moec

@@ -55,7 +55,7 @@ void feedCheckpoint(FieldChecksum &feed, const Checkpoint &checkpoint) {
 
 } // namespace
 
-uint64_t fingerprintOf(const EmitPlan &plan, const Checkpoint &checkpoint,
+uint64_t fingerprintOf(const EmitPlan &plan, const Checkpoint *checkpoint,
                        std::span<const std::byte> tokenizerTable) {
   FieldChecksum feed;
   feed.bytes(encodeManifest(plan.artifact));
@@ -75,7 +75,10 @@ uint64_t fingerprintOf(const EmitPlan &plan, const Checkpoint &checkpoint,
           feed.number(plan.records->sliceChecksum(l, e, s));
   if (plan.feedback)
     feed.number(plan.feedback->fingerprint());
-  feedCheckpoint(feed, checkpoint);
+  if (plan.records && plan.records->hasResidents())
+    feed.number(plan.records->sliceChecksum(kResidentRecord, 0, 0));
+  if (checkpoint)
+    feedCheckpoint(feed, *checkpoint);
   return feed.digest();
 }
 

@@ -1,5 +1,5 @@
-// What was made before the emission: records, which it copies instead of quantizing, and factors,
-// with which it quantizes resident matrices.
+// What was made before the emission: records and resident weights, which it copies instead of
+// quantizing, and factors, with which it quantizes resident matrices.
 #pragma once
 
 #include "compiler/quantize/Feedback.h"
@@ -12,6 +12,9 @@
 #include <string>
 
 namespace moec {
+
+/// In place of a MoE layer's number: the resident section, one slice.
+constexpr size_t kResidentRecord = SIZE_MAX;
 
 /// Borrowed by an EmitPlan, which it must outlive; it must not change meanwhile. Several threads
 /// may read at the same time.
@@ -27,6 +30,12 @@ public:
   /// XXH3-64 of a slice's payload when the record was made; the bytes that are read are checked
   /// against it.
   virtual uint64_t sliceChecksum(size_t moeLayer, size_t expert, size_t slice) const = 0;
+
+  /// Whether it has kResidentRecord too.
+  virtual bool hasResidents() const { return false; }
+
+  /// The error for bytes without their checksum.
+  virtual moert::Status damaged(const std::string &found) const { return moert::failed(found); }
 };
 
 /// Borrowed by an EmitPlan, which it must outlive. Several threads may use it at the same time.

@@ -32,8 +32,31 @@ static Status addMatrix(WeightPieces &weights, const WeightSource &source, const
   return {};
 }
 
+static void addFinished(WeightPieces &weights, RecordPiece piece, const Slice &slice) {
+  for (uint64_t done = 0; done < slice.bytes; done += kPieceBytes) {
+    piece.offset = slice.offset + done;
+    piece.bytes = std::min(kPieceBytes, slice.bytes - done);
+    piece.payloadBytes =
+        std::min(piece.bytes, slice.payloadBytes - std::min(done, slice.payloadBytes));
+    piece.startsSlice = done == 0;
+    piece.endsSlice = done + piece.bytes == slice.bytes;
+    weights.pieces.push_back({0, 0, 0, piece});
+  }
+}
+
 static Status addResidents(WeightPieces &weights, const EmitPlan &plan) {
   const Artifact &artifact = plan.artifact;
+  if (plan.records && plan.records->hasResidents()) {
+    Slice section;
+    section.bytes = section.payloadBytes = artifact.residentBytes;
+    RecordPiece piece;
+    piece.layer = kResidentRecord;
+    piece.fileOffset = artifact.residentOffset;
+    addFinished(weights, piece, section);
+    if (section.bytes > 0)
+      weights.parts.push_back({0, weights.pieces.size()});
+    return {};
+  }
   if (plan.residentSources.size() != artifact.residents.size())
     return invalidInput("the plan has ", plan.residentSources.size(), " sources for ",
                         artifact.residents.size(), " resident weights");
@@ -89,19 +112,12 @@ static Status addExpert(WeightPieces &weights, const MoeLayer &layer, const Expe
 
 static void addRecord(WeightPieces &weights, size_t layer, size_t expertIndex,
                       const Expert &expert) {
-  size_t firstPiece = weights.pieces.size();
-  for (size_t s = 0; s < expert.slices.size(); ++s) {
-    const Slice &slice = expert.slices[s];
-    for (uint64_t done = 0; done < slice.bytes; done += kPieceBytes) {
-      RecordPiece piece{layer, expertIndex, s, slice.offset + done};
-      piece.bytes = std::min(kPieceBytes, slice.bytes - done);
-      piece.payloadBytes =
-          std::min(piece.bytes, slice.payloadBytes - std::min(done, slice.payloadBytes));
-      piece.startsSlice = done == 0;
-      piece.endsSlice = done + piece.bytes == slice.bytes;
-      weights.pieces.push_back({0, 0, 0, piece});
-    }
-  }
+  const size_t firstPiece = weights.pieces.size();
+  for (size_t s = 0; s < expert.slices.size(); ++s)
+    addFinished(
+        weights,
+        {.layer = layer, .expert = expertIndex, .slice = s, .fileOffset = expert.fileOffset},
+        expert.slices[s]);
   weights.parts.push_back({firstPiece, weights.pieces.size()});
 }
 
@@ -174,18 +190,18 @@ static Result<std::vector<PackedWeights>> packRows(const EmitPlan &plan, const S
 
 Result<std::vector<PackedWeights>> makePiece(const EmitPlan &plan, const WeightPieces &weights,
                                              const WeightPiece &piece,
-                                             const Checkpoint &checkpoint) {
+                                             const Checkpoint *checkpoint) {
   if (piece.copied)
     return readRecordPiece(plan, *piece.copied);
   const StoredMatrix &matrix = weights.matrices[piece.matrix];
   const WeightSource &source = *matrix.source;
   if (const WeightKind kind = matrix.slices.front().kind; isKept(kind))
-    return makeKeptPiece(source, kind, piece, checkpoint);
+    return makeKeptPiece(source, kind, piece, *checkpoint);
   std::vector<float> rows(size_t(piece.rowCount) * source.cols);
-  MOERT_RETURN_IF_ERROR(checkpoint.readRows(source, piece.firstRow, piece.rowCount, rows));
+  MOERT_RETURN_IF_ERROR(checkpoint->readRows(source, piece.firstRow, piece.rowCount, rows));
   auto packed = packRows(plan, matrix, piece, rows);
   if (!packed.isOk())
-    return packed.status().withContext(strCat(checkpoint.directory(), ": tensor ", source.tensor));
+    return packed.status().withContext(strCat(checkpoint->directory(), ": tensor ", source.tensor));
   return packed;
 }
 

@@ -29,7 +29,8 @@ struct StoredMatrix {
 /// Bytes of a finished record, within one slice.
 struct RecordPiece {
   size_t layer = 0, expert = 0, slice = 0;
-  uint64_t offset = 0; // From the record's first byte.
+  uint64_t fileOffset = 0; // Where the record begins.
+  uint64_t offset = 0;     // From the record's first byte.
   uint64_t bytes = 0;
   uint64_t payloadBytes = 0; // Without the padding after the slice's payload.
   bool startsSlice = false, endsSlice = false;
@@ -59,10 +60,10 @@ struct WeightPieces {
 moert::Result<WeightPieces> cutIntoPieces(const EmitPlan &plan);
 
 /// Reads and packs, one PackedWeights per slice; messages name the tensor. For a finished record
-/// its bytes are the codes of a single one. Any thread.
+/// its bytes are the codes of a single one; with nothing else the checkpoint is null. Any thread.
 moert::Result<std::vector<PackedWeights>> makePiece(const EmitPlan &plan,
                                                     const WeightPieces &weights,
                                                     const WeightPiece &piece,
-                                                    const Checkpoint &checkpoint);
+                                                    const Checkpoint *checkpoint);
 
 } // namespace moec

@@ -377,17 +377,11 @@ void ModelBuilder::declareLayer(const std::string &name, const LayerDescription 
 
 void ModelBuilder::declareRopes() {
   for (auto [i, rope] : llvm::enumerate(model.ropes)) {
-    std::string name = ("rope" + Twine(i)).str();
-    auto style =
-        rope.style == moec::RopeStyle::kHalf ? ir::RopeStyle::kHalf : ir::RopeStyle::kInterleaved;
-    auto op = RopeTableOp::create(
-        builder, named(name), name, style, llvm::APFloat(rope.attentionFactor),
-        builder.getF32ArrayAttr(rope.inverseFrequencies), IntegerAttr(), FloatAttr(), ArrayAttr());
-    if (rope.originalPositions != 0) {
-      op.setOriginalPositions(rope.originalPositions);
-      op.setLongAttentionFactorAttr(f32(rope.longAttentionFactor));
-      op.setLongInverseFrequenciesAttr(builder.getF32ArrayAttr(rope.longInverseFrequencies));
-    }
+    const std::string name = ("rope" + Twine(i)).str();
+    RopeTableOp::create(builder, named(name), name,
+                        moert::Rope{static_cast<moert::RopeStyle>(rope.style), rope.attentionFactor,
+                                    rope.inverseFrequencies, rope.originalPositions,
+                                    rope.longAttentionFactor, rope.longInverseFrequencies});
   }
 }
 

@@ -173,10 +173,6 @@ template <typename T> static T toNumber(Attribute attribute) {
     return static_cast<T>(cast<IntegerAttr>(attribute).getValue().getZExtValue());
 }
 
-static bool isInput(FieldRole role) {
-  return role == FieldRole::kRead || role == FieldRole::kReadInPlace || role == FieldRole::kUpdate;
-}
-
 LogicalResult ProgramBuilder::setInputs(Operation *op, moert::Instruction &made) {
   unsigned operand = 0;
   bool isRight = true;

@@ -73,9 +73,4 @@ Quantizer quantizerOf(ModuleOp module) {
   return quantizer;
 }
 
-std::optional<moert::Measured> measuredOf(ModuleOp module) {
-  auto from = module->getAttrOfType<MeasuredAttr>(kMeasuredAttr);
-  return from ? std::optional(from.getData()) : std::nullopt;
-}
-
 } // namespace mlir::moe

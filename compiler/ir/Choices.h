@@ -42,6 +42,5 @@ void choose(ModuleOp module, const Choices &choices);
 
 /// Nearest without an attribute.
 Quantizer quantizerOf(ModuleOp module);
-std::optional<moert::Measured> measuredOf(ModuleOp module);
 
 } // namespace mlir::moe

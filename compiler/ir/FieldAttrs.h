@@ -129,7 +129,10 @@ template <typename T> ParseResult parseField(AsmParser &parser, T &value) {
     value = succeeded(parser.parseOptionalKeyword("true"));
     return value ? success() : parser.parseKeyword("false");
   } else if constexpr (std::is_floating_point_v<T>) {
-    return parser.parseFloat(value);
+    double number = 0;
+    const ParseResult parsed = parser.parseFloat(number);
+    value = static_cast<T>(number);
+    return parsed;
   } else if constexpr (std::is_arithmetic_v<T>) {
     return parseNumber(parser, value);
   } else if constexpr (requires { value.has_value(); }) {

@@ -49,9 +49,6 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
   if (rows == 0 || cols == 0)
     return emitError() << "a source of " << rows << " x " << cols << ", expected at least 1 x 1";
   const auto kind = static_cast<moert::WeightKind>(type);
-  if (moert::isQuantized(kind))
-    return emitError() << "a source stored as " << stringifyWeightKind(type)
-                       << ", expected f32, f16, bf16, mxfp4 or blocks of ggml's";
   if (moert::isKept(kind) && cols % moert::floatFormat(kind).group != 0)
     return emitError() << "a source of " << stringifyWeightKind(type) << " with " << cols
                        << " inputs, expected a multiple of " << moert::floatFormat(kind).group;
@@ -90,6 +87,18 @@ LogicalResult ExpertMatrixAttr::verify(EmitError emitError, ExpertPart part,
                          << sources.front().getRows() << " x " << sources.front().getCols()
                          << " and of " << source.getRows() << " x " << source.getCols()
                          << " in one layer";
+  return success();
+}
+
+LogicalResult ArtifactAttr::verify(EmitError emitError, StringRef path, uint64_t /*weights*/,
+                                   uint64_t /*paths*/, uint64_t /*trace*/, ArrayAttr provenance) {
+  if (path.empty())
+    return emitError() << "an artifact without a path";
+  for (Attribute entry : provenance) {
+    auto pair = dyn_cast<ArrayAttr>(entry);
+    if (!pair || pair.size() != 2 || !llvm::all_of(pair, llvm::IsaPred<StringAttr>))
+      return emitError() << "provenance " << entry << ", expected a key and a value, both strings";
+  }
   return success();
 }
 

@@ -109,7 +109,8 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
   let summary = "A matrix or vector as a part of a tensor of the checkpoint";
   let description = [{
     `rows` and `cols` are the size of the part; a vector of n elements is 1 x n. `type` is its type in
-    the checkpoint (f32, f16 or bf16; mxfp4 and blocks of ggml's for experts alone). `index` selects a matrix of a fused
+    the checkpoint (f32, f16 or bf16; mxfp4 and blocks of ggml's for experts alone), or in the module's artifact, of an
+    expert that of its first full slice. `index` selects a matrix of a fused
     tensor [E, rows, cols]; a range of rows starts at `firstRow` and takes every `rowStep`-th; `transposed`: the tensor is
     stored as [inputs, outputs]. `blocks` such parts are one below the other; each is stored
     `blockStep` rows below the one before it. With `stackedVectors` the tensor is
@@ -139,6 +140,10 @@ def Moe_SourceAttr : Moe_Attr<"Source", "source"> {
                         DefaultValuedParameter<"bool", "false">:$addsOne,
                         DefaultValuedParameter<"bool", "false">:$integers,
                         DefaultValuedParameter<"uint32_t", "1">:$shards);
+  let builders = [AttrBuilder<(ins "::llvm::StringRef":$tensor, "uint32_t":$rows, "uint32_t":$cols,
+                                   "WeightKind":$type), [{
+    return $_get($_ctxt, tensor, rows, cols, type, kAbsent, 0, 1, false, 1, 0, 0, false, false, 1);
+  }]>];
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -205,8 +210,8 @@ def Moe_ExpertMatrixAttr : Moe_Attr<"ExpertMatrix", "expert_matrix"> {
 def Moe_ModelAttr : Moe_Attr<"Model", "model"> {
   let summary = "Facts about the whole model from the checkpoint's config";
   let description = [{
-    `checkpoint` is the directory with the tensors of every source; `eos` are the tokens that end
-    generation.
+    `checkpoint` is the directory with the tensors of every source, and empty where a `#moe.artifact` has them; `eos`
+    are the tokens that end generation.
 
     ```mlir
     #moe.model<type = "mixtral", vocabulary = 96, hidden = 64, layers = 2, maxPositions = 512,
@@ -216,7 +221,7 @@ def Moe_ModelAttr : Moe_Attr<"Model", "model"> {
   let parameters = (ins StringRefParameter<>:$type, "uint32_t":$vocabulary, "uint32_t":$hidden,
                         "uint32_t":$layers, "uint32_t":$maxPositions,
                         "::mlir::DenseI32ArrayAttr":$eos,
-                        StringRefParameter<"directory">:$checkpoint,
+                        StringRefParameter<"directory", [{""}]>:$checkpoint,
                         DefaultValuedParameter<"int64_t", "kAbsent">:$bos);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
@@ -229,6 +234,50 @@ class Moe_DataAttr<string name, string attrMnemonic> : Moe_Attr<name, attrMnemon
   let parameters = (ins AttrParameter<"::moert::" # name, "plain data", "const ::moert::" # name # " &">:$data);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  let extraClassDefinition = [{
+    ::mlir::Attribute $cppClass::parse(::mlir::AsmParser &parser, ::mlir::Type) {
+      return parseAttr<$cppClass, ::moert::}] # name # [{>(parser);
+    }
+    void $cppClass::print(::mlir::AsmPrinter &printer) const { printFields(printer, getData()); }
+  }];
+}
+
+def Moe_ArtifactAttr : Moe_Attr<"Artifact", "artifact"> {
+  let summary = "The artifact that the module was read from, and copies its weights from";
+  let description = [{
+    In place of a checkpoint: weights, records and the tokenizer's table are those of the file at `path`, which
+    `weights` identifies (moert::weightsChecksum()). `paths` and `trace` are the checksums of its activation-path tables
+    and of its trace; 0: the module has none. `provenance` has its keys and values, in their order.
+
+    ```mlir
+    #moe.artifact<path = "qwen.moe", weights = 81985529216486895, trace = 7,
+                  provenance = [["moec", "0.4.0"], ["bits", "4"]]>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<"path of an artifact">:$path, "uint64_t":$weights,
+                        DefaultValuedParameter<"uint64_t", "0">:$paths,
+                        DefaultValuedParameter<"uint64_t", "0">:$trace,
+                        "::mlir::ArrayAttr":$provenance);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_ChatAttr : Moe_DataAttr<"Chat", "chat"> {
+  let summary = "Templates of conversations, and the special tokens that they name (moert::Chat)";
+  let description = [{
+    ```mlir
+    #moe.chat<templates = [<name = "default", text = "{{ messages }}">], specialTokens = ["eos_token" = "</s>"]>
+    ```
+  }];
+}
+
+def Moe_SamplingDefaultsAttr : Moe_DataAttr<"SamplingDefaults", "sampling"> {
+  let summary = "How the checkpoint's authors sample (moert::SamplingDefaults)";
+  let description = [{
+    ```mlir
+    #moe.sampling<doSample = true, temperature = 7.000000e-01, topK = 20>
+    ```
+  }];
 }
 
 def Moe_PlanAttr : Moe_DataAttr<"Plan", "plan"> {

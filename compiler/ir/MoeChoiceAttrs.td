@@ -50,4 +50,13 @@ def Moe_MeasuredAttr : Moe_DataAttr<"Measured", "measured"> {
   }];
 }
 
+def Moe_QuickLossAttr : Moe_DataAttr<"QuickLoss", "quick_loss"> {
+  let summary = "What the artifact lost on text that the checkpoint wrote (moert::QuickLoss)";
+  let description = [{
+    ```mlir
+    #moe.quick_loss<loss = 1.5e-02, klNats = 0.01, topDisagreement = 0.05, windows = 8, windowTokens = 512>
+    ```
+  }];
+}
+
 #endif // MOE_CHOICE_ATTRS

@@ -144,6 +144,14 @@ static LogicalResult verifyOffsets(Operation *op, Attribute value) {
   return success();
 }
 
+template <typename AttrT>
+static LogicalResult verifyKind(Operation *op, const NamedAttribute &attribute) {
+  return isa<AttrT>(attribute.getValue()) ? success()
+                                          : emitError(op->getLoc())
+                                                << "'" << attribute.getName().getValue()
+                                                << "' expected a #" << AttrT::name << " attribute";
+}
+
 LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef key = attribute.getName();
   if (key == kLayerAttr) {
@@ -158,19 +166,22 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
     return emitError(op->getLoc()) << "'" << key << "' is an attribute of the module only";
   Attribute value = attribute.getValue();
   if (key == kModelAttr)
-    return isa<ModelAttr>(value)
-               ? success()
-               : emitError(op->getLoc(), "'moe.model' expected a #moe.model attribute");
+    return verifyKind<ModelAttr>(op, attribute);
+  if (key == kArtifactAttr)
+    return verifyKind<ArtifactAttr>(op, attribute);
   if (key == kQuantizerAttr)
-    return isa<QuantizerAttr>(value)
-               ? success()
-               : emitError(op->getLoc(), "'moe.quantizer' expected a #moe.quantizer attribute");
+    return verifyKind<QuantizerAttr>(op, attribute);
   if (key == kMeasuredAttr)
-    return isa<MeasuredAttr>(value)
-               ? success()
-               : emitError(op->getLoc(), "'moe.measured' expected a #moe.measured attribute");
+    return verifyKind<MeasuredAttr>(op, attribute);
+  if (key == kQuickLossAttr)
+    return verifyKind<QuickLossAttr>(op, attribute);
+  if (key == kChatAttr)
+    return verifyKind<ChatAttr>(op, attribute);
+  if (key == kSamplingAttr)
+    return verifyKind<SamplingDefaultsAttr>(op, attribute);
   if (key == kExpertBitsAttr || key == kExpertDownBitsAttr || key == kResidentBitsAttr ||
-      key == kHeadBitsAttr || key == kKvBitsAttr || key == kWidthsByAttr)
+      key == kHeadBitsAttr || key == kKvBitsAttr || key == kWidthsByAttr ||
+      key == kClassNamesAttr)
     return isa<StringAttr>(value) ? success()
                                   : emitError(op->getLoc()) << "'" << key << "' expected a string";
   if (key == kPageBytesAttr) {

@@ -45,8 +45,13 @@ struct OutputsResource : SideEffects::Resource::Base<OutputsResource> {
 // Names of the module's attributes; MoeDialect.td defines their values.
 constexpr llvm::StringLiteral kModelAttr = "moe.model";
 constexpr llvm::StringLiteral kQuantizerAttr = "moe.quantizer";
+constexpr llvm::StringLiteral kArtifactAttr = "moe.artifact";
+constexpr llvm::StringLiteral kChatAttr = "moe.chat";
+constexpr llvm::StringLiteral kSamplingAttr = "moe.sampling";
+constexpr llvm::StringLiteral kQuickLossAttr = "moe.quick_loss";
 constexpr llvm::StringLiteral kMeasuredAttr = "moe.measured";
 constexpr llvm::StringLiteral kWidthsByAttr = "moe.widths_by";
+constexpr llvm::StringLiteral kClassNamesAttr = "moe.class_names";
 constexpr llvm::StringLiteral kExpertBitsAttr = "moe.expert_bits";
 constexpr llvm::StringLiteral kExpertDownBitsAttr = "moe.expert_down_bits";
 constexpr llvm::StringLiteral kResidentBitsAttr = "moe.resident_bits";

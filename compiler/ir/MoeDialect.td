@@ -30,6 +30,10 @@ def Moe_Dialect : Dialect {
       - `moe.expert_bits`, `moe.resident_bits` and, if they were given, `moe.expert_down_bits` and
         `moe.head_bits`, strings: the options of assign-bits; and `moe.kv_bits`, a string, where keys
         and values are not f32.
+      - `moe.chat`, a `#moe.chat`, and `moe.sampling`, a `#moe.sampling`: what the checkpoint has for conversations;
+        and `moe.class_names`, a string: the names of a vision model's classes as a JSON list.
+      - `moe.artifact`, a `#moe.artifact`, and `moe.quick_loss`, a `#moe.quick_loss`: of a module that was read from an
+        artifact. Its weights have their formats; assign-bits refuses it.
       - `moe.page_bytes`, an i64, and `moe.plans`, an array of `#moe.plan`: from make-plans.
   }];
   let useDefaultAttributePrinterParser = 1;

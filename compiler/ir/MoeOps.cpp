@@ -184,6 +184,22 @@ std::vector<moert::ExpertFormat> MoeLayerOp::formatsOf(uint32_t expert) {
   return formats;
 }
 
+void MoeLayerOp::setFormats(ArrayRef<std::vector<moert::ExpertFormat>> experts) {
+  Builder builder(getContext());
+  SmallVector<Attribute> slices, downSlices;
+  for (const std::vector<moert::ExpertFormat> &formats : experts) {
+    SmallVector<Attribute> gateUp, down;
+    for (const moert::ExpertFormat &format : formats) {
+      gateUp.push_back(toFormatAttr(getContext(), format.gateUp));
+      down.push_back(toFormatAttr(getContext(), format.down));
+    }
+    slices.push_back(builder.getArrayAttr(gateUp));
+    downSlices.push_back(builder.getArrayAttr(down));
+  }
+  setSlicesAttr(builder.getArrayAttr(slices));
+  setDownSlicesAttr(slices == downSlices ? ArrayAttr() : builder.getArrayAttr(downSlices));
+}
+
 SourceAttr MoeLayerOp::sourceOf(ExpertPart part, uint32_t expert) {
   ArrayRef<SourceAttr> sources = matrix(part).getSources();
   if (sources.size() == getExperts())
@@ -206,6 +222,19 @@ LogicalResult KvSlotOp::verify() {
   if (getKind() == KvKind::kInt8 && getValueDim() == 0)
     return emitOpError("keeps values in keys of int8, expected f16 or f32");
   return success();
+}
+
+void RopeTableOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                        const moert::Rope &rope) {
+  build(builder, state, name, static_cast<RopeStyle>(rope.style),
+        llvm::APFloat(rope.attentionFactor), builder.getF32ArrayAttr(rope.inverseFrequencies),
+        IntegerAttr(), FloatAttr(), ArrayAttr());
+  if (rope.originalPositions == 0)
+    return;
+  Properties &properties = state.getOrAddProperties<Properties>();
+  properties.setOriginalPositions(builder.getI32IntegerAttr(int32_t(rope.originalPositions)));
+  properties.setLongAttentionFactor(builder.getF32FloatAttr(rope.longAttentionFactor));
+  properties.setLongInverseFrequencies(builder.getF32ArrayAttr(rope.longInverseFrequencies));
 }
 
 LogicalResult RopeTableOp::verify() {

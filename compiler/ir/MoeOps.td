@@ -112,6 +112,8 @@ def Moe_MoeLayerOp : Moe_SymbolOp<"moe_layer"> {
     SourceAttr sourceOf(ExpertPart part, uint32_t expert);
     /// The formats of an expert's slices; the layer has slices.
     std::vector<::moert::ExpertFormat> formatsOf(uint32_t expert);
+    /// Sets the formats of all experts' slices.
+    void setFormats(::llvm::ArrayRef<std::vector<::moert::ExpertFormat>> experts);
   }];
 }
 
@@ -171,6 +173,7 @@ def Moe_RopeTableOp : Moe_SymbolOp<"rope_table"> {
     attr-dict
   }];
   let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "const ::moert::Rope &":$rope)>];
 }
 
 //===----------------------------------------------------------------------===//

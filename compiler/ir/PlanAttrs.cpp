@@ -1,7 +1,6 @@
-// Attributes of the runtime's plain data: verifiers, text, and the module's plans.
+// Verifiers of the attributes of the runtime's plain data, and the module's plans.
 #include "compiler/ir/PlanAttrs.h"
 
-#include "compiler/ir/FieldAttrs.h"
 #include "runtime/format/FieldCheck.h"
 #include "runtime/format/Validate.h"
 
@@ -15,25 +14,24 @@ LogicalResult PlanAttr::verify(EmitError emitError, moert::Plan plan) {
                        : emitError() << "plan '" << plan.name << "': " << status.message();
 }
 
-Attribute PlanAttr::parse(AsmParser &parser, Type /*type*/) {
-  return parseAttr<PlanAttr, moert::Plan>(parser);
+static LogicalResult verifyRules(EmitError emitError, StringRef name, const moert::Status &status) {
+  return status.isOk() ? success() : emitError() << name << ": " << status.message();
 }
 
-void PlanAttr::print(AsmPrinter &printer) const {
-  printFields(printer, getData());
+LogicalResult MeasuredAttr::verify(EmitError emitError, moert::Measured data) {
+  return verifyRules(emitError, getMnemonic(), moert::checkFields(data));
 }
 
-LogicalResult MeasuredAttr::verify(EmitError emitError, moert::Measured measured) {
-  const moert::Status status = moert::checkFields(measured);
-  return status.isOk() ? success() : emitError() << "measured: " << status.message();
+LogicalResult QuickLossAttr::verify(EmitError emitError, moert::QuickLoss data) {
+  return verifyRules(emitError, getMnemonic(), moert::checkFields(data));
 }
 
-Attribute MeasuredAttr::parse(AsmParser &parser, Type /*type*/) {
-  return parseAttr<MeasuredAttr, moert::Measured>(parser);
+LogicalResult ChatAttr::verify(EmitError emitError, moert::Chat data) {
+  return verifyRules(emitError, getMnemonic(), moert::validateChat(data));
 }
 
-void MeasuredAttr::print(AsmPrinter &printer) const {
-  printFields(printer, getData());
+LogicalResult SamplingDefaultsAttr::verify(EmitError emitError, moert::SamplingDefaults data) {
+  return verifyRules(emitError, getMnemonic(), moert::validateSampling(data));
 }
 
 std::vector<moert::Plan> plansOf(ModuleOp module) {

@@ -1,8 +1,11 @@
 #include "compiler/pipeline/IrContext.h"
 
-#include "compiler/emit/BuildEmitPlan.h"
+#include "compiler/emit/CheckpointChat.h"
 #include "compiler/ir/BuildModel.h"
 #include "compiler/ir/MoeDialect.h"
+#include "compiler/translate/BuildEmitPlan.h"
+#include "compiler/translate/ImportArtifact.h"
+#include "runtime/images/ClassNames.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/raw_ostream.h"
@@ -41,19 +44,42 @@ Status IrContext::failure(std::string_view step) const {
   return invalidInput(errors.empty() ? strCat(step, " failed without a reason") : errors);
 }
 
-Result<mlir::OwningOpRef<mlir::ModuleOp>> buildModule(IrContext &ir, const ImportedModel &model) {
+Result<mlir::OwningOpRef<mlir::ModuleOp>>
+buildModule(IrContext &ir, const ImportedModel &model,
+            const std::function<void(std::string_view)> &warn) {
   const Checkpoint &checkpoint = model.checkpoint;
   auto module =
       buildModel(ir.context(), model.description, checkpoint.directory(),
                  [&](const WeightSource &source) { return checkpoint.storedType(source); });
   if (!module)
     return ir.failure("building the IR");
+  if (std::optional<Chat> chat = readChat(checkpoint, warn))
+    (*module)->setAttr(mlir::moe::kChatAttr, mlir::moe::ChatAttr::get(ir.context(), *chat));
+  if (std::optional<SamplingDefaults> sampling = readSamplingDefaults(checkpoint, warn))
+    (*module)->setAttr(mlir::moe::kSamplingAttr,
+                       mlir::moe::SamplingDefaultsAttr::get(ir.context(), *sampling));
+  if (!model.description.patches)
+    return module;
+  const auto names = readClassNames(checkpoint, model.description.vocabularySize, warn);
+  if (!names.empty())
+    (*module)->setAttr(mlir::moe::kClassNamesAttr,
+                       mlir::StringAttr::get(ir.context(), classNamesText(names)));
+  return module;
+}
+
+Result<mlir::OwningOpRef<mlir::ModuleOp>> buildModule(IrContext &ir, const StoredArtifact &stored) {
+  auto module = importArtifact(ir.context(), stored.artifact(), stored.source().name());
+  if (!module)
+    return ir.failure("reading the artifact into IR").withContext(stored.source().name());
   return module;
 }
 
 Status runPasses(IrContext &ir, mlir::ModuleOp module, const mlir::moe::CompileOptions &options) {
   mlir::PassManager passes(ir.context());
-  mlir::moe::buildCompilePipeline(passes, options);
+  if (module->hasAttr(mlir::moe::kArtifactAttr))
+    mlir::moe::addPlanPasses(passes, options);
+  else
+    mlir::moe::buildCompilePipeline(passes, options);
   if (mlir::succeeded(passes.run(module)))
     return {};
   // A diagnostic has no code.
@@ -80,7 +106,7 @@ std::string textOf(mlir::ModuleOp module) {
 Result<std::unique_ptr<ModelIr>> ModelIr::create(const ImportedModel &model,
                                                  const Session &session) {
   std::unique_ptr<ModelIr> made(new ModelIr(session));
-  MOERT_ASSIGN_OR_RETURN(made->imported, buildModule(made->ir, model));
+  MOERT_ASSIGN_OR_RETURN(made->imported, buildModule(made->ir, model, session.say));
   return made;
 }
 

@@ -2,7 +2,7 @@
 // need MLIR.
 #pragma once
 
-#include "compiler/emit/EmitPlan.h"
+#include "compiler/emit/StoredArtifact.h"
 #include "compiler/import/ImportCheckpoint.h"
 #include "compiler/ir/Choices.h"
 #include "compiler/session/Session.h"
@@ -13,6 +13,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,9 +39,16 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
-moert::Result<mlir::OwningOpRef<mlir::ModuleOp>> buildModule(IrContext &ir,
-                                                             const ImportedModel &model);
+/// warn: for what the checkpoint has for conversations (CheckpointChat.h); may be empty.
+moert::Result<mlir::OwningOpRef<mlir::ModuleOp>>
+buildModule(IrContext &ir, const ImportedModel &model,
+            const std::function<void(std::string_view)> &warn);
 
+/// The module that emits the artifact, planned by all passes.
+moert::Result<mlir::OwningOpRef<mlir::ModuleOp>> buildModule(IrContext &ir,
+                                                             const StoredArtifact &stored);
+
+/// All passes, or those that plan a module of an artifact.
 moert::Status runPasses(IrContext &ir, mlir::ModuleOp module,
                         const mlir::moe::CompileOptions &options);
 

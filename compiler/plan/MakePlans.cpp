@@ -217,6 +217,11 @@ Result<std::vector<Plan>> makePlans(const ModelFacts &facts, std::span<const Bud
   return plans;
 }
 
+std::optional<WidthsReason> widthsReasonOf(const Plan &plan) {
+  const auto found = std::ranges::find(plan.reasons, kWidthsReason, &PlanReason::decision);
+  return found == plan.reasons.end() ? std::nullopt : std::optional(WidthsReason{*found});
+}
+
 Status checkPrefetching(std::span<const Preset> presets, bool hasTrace, bool hasDevice) {
   for (Preset preset : presets) {
     if (predictorOf(preset).predictor == Predictor::kOff)

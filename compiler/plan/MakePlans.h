@@ -27,6 +27,9 @@ struct WidthsReason {
   bool isTimed = false; // The plan's forecast belongs to it, and its origin too.
 };
 
+/// The reason that a plan has, which all plans of its model share.
+std::optional<WidthsReason> widthsReasonOf(const moert::Plan &plan);
+
 /// Reports a long step and interrupts it.
 struct PlanWatch {
   /// Thousandths of plans, done and in total; from 0 to the total. Only for plans from a trace.

@@ -22,8 +22,4 @@ moert::Result<LearnedSections> readLearnedSections(const moert::ByteSource &sour
 moert::Result<PlanTrace> readTraceOf(const moert::Artifact &artifact,
                                      std::span<const std::byte> section);
 
-/// Places the sections after the weights and the tokenizer of an artifact, in place of its present
-/// ones. Returns the offset of the first.
-uint64_t placeLearnedSections(const LearnedSections &learned, moert::Artifact &artifact);
-
 } // namespace moec

@@ -1,6 +1,8 @@
 #include "compiler/planning/Replan.h"
 
-#include "compiler/emit/ArtifactFacts.h"
+#include "compiler/emit/EmitArtifact.h"
+#include "compiler/ir/PlanAttrs.h"
+#include "compiler/pipeline/IrContext.h"
 #include "compiler/plan/MakePlans.h"
 #include "compiler/plan/MissSearch.h"
 #include "compiler/plan/PlanAcceptance.h"
@@ -12,17 +14,13 @@
 #include "compiler/planning/PlanningSession.h"
 #include "compiler/planning/ReadTexts.h"
 #include "compiler/planning/VirtualExpertProfile.h"
-#include "compiler/planning/WeightsCopy.h"
 #include "compiler/profile/TracedRouting.h"
 #include "compiler/session/WorkDirectory.h"
 #include "profiles/DeviceFile.h"
-#include "runtime/base/CheckedMath.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
-#include "runtime/format/FilePrefix.h"
 #include "runtime/format/PlanName.h"
-#include "runtime/format/Writer.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -46,54 +44,21 @@ static Result<std::vector<Preset>> presetsOf(const ReplanRequest &request) {
   return presets;
 }
 
-/// The reason for the widths, which replanning keeps.
-static std::optional<WidthsReason> widthsReason(const Artifact &artifact) {
-  const std::vector<PlanReason> &reasons = artifact.plans.front().reasons;
-  const auto found = std::ranges::find(reasons, kWidthsReason, &PlanReason::decision);
-  return found == reasons.end() ? std::nullopt : std::optional(WidthsReason{*found});
-}
-
-static Result<PlannedUse> useOf(const ReplanRequest &request, const Artifact &artifact,
-                                bool hasPaths) {
-  PlannedUse use;
-  use.contextTokens = request.context ? request.context : artifact.plans.front().contextTokens;
-  use.contextBlock = kKvBlockTokens;
-  use.hasPaths = hasPaths;
-  use.hobbitDepth = request.hobbitDepth;
-  MOERT_ASSIGN_OR_RETURN(use.presets, presetsOf(request));
-  if (use.hobbitDepth != 0 && std::ranges::count(use.presets, Preset::kHobbit) == 0)
-    return invalidInput("found --prefetch-depth ", use.hobbitDepth,
-                        " without the preset that it belongs to, expected --preset hobbit");
-  if (use.contextTokens > artifact.model.maxPositions)
-    return invalidInput("found a context of ", use.contextTokens,
-                        " tokens, expected at most the model's ", artifact.model.maxPositions,
-                        " positions");
-  return use;
-}
-
 namespace {
 
-/// What is known before the slow part begins.
+/// What is known before the slow part begins, and the module that is planned.
 struct Draft {
-  PlannedArtifact planned; // Without plans.
-  PlannedUse use;
-  std::vector<BudgetPlan> budgets;
+  explicit Draft(const Session &session) : ir(session) {}
+
+  std::vector<Preset> presets;
+  PlannedArtifact planned;
   std::optional<KnownRouting> routing; // With a device.
-  uint64_t weightsEnd = 0;             // In the new artifact.
+  std::optional<StoredArtifact> stored;
+  IrContext ir;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
 } // namespace
-
-/// The pools of the requested budgets, in which the model fits.
-static Result<std::vector<BudgetPlan>> budgetsOf(const ReplanRequest &request, const Draft &draft) {
-  const ModelFootprint &footprint = draft.planned.facts.footprint;
-  MOERT_ASSIGN_OR_RETURN(std::vector<BudgetPlan> budgets,
-                         planBudgets(footprint, request.budgets, draft.use));
-  const ModelFootprint planned = withPlans(footprint, budgets.size(), draft.use.presets);
-  for (const BudgetPlan &budget : budgets)
-    MOERT_RETURN_IF_ERROR(accountOf(planned, budget, draft.use).status());
-  return budgets;
-}
 
 /// Decodes the section, if there is one. path: the file that it is from, for messages.
 static Status readTrace(const std::string &path, PlannedArtifact &inputs) {
@@ -131,66 +96,39 @@ static Result<PlannedArtifact> readInputs(const ReplanRequest &request, const By
   return inputs;
 }
 
-static Status writeSection(const std::vector<std::byte> &section, uint64_t offset,
-                           OutputFile &output) {
-  MOERT_RETURN_IF_ERROR(output.writeAt(offset, section));
-  const uint64_t end = offset + section.size();
-  return output.writeAt(end, std::vector<std::byte>(roundUp(end, kSectionAlignment) - end));
-}
-
-// Writes what follows the weights, and the first page, which points to it.
-static Status finishArtifact(const PlannedArtifact &planned, const SealedArtifact &sealed,
-                             OutputFile &output) {
-  const Artifact &artifact = planned.artifact;
-  MOERT_RETURN_IF_ERROR(writeSection(planned.learned.paths, artifact.pathsOffset, output));
-  MOERT_RETURN_IF_ERROR(writeSection(planned.learned.trace, artifact.traceOffset, output));
-  MOERT_RETURN_IF_ERROR(output.writeAt(sealed.manifestOffset, sealed.manifest));
-  MOERT_RETURN_IF_ERROR(output.writeAt(0, sealed.prefix));
-  return output.commit();
-}
-
 /// Presets that prefetch need a trace, a device and a program that predicts.
 static Status checkPresets(const Draft &draft) {
   const PlannedArtifact &planned = draft.planned;
   MOERT_RETURN_IF_ERROR(
-      checkPrefetching(draft.use.presets, planned.trace.has_value(), planned.device.has_value()));
-  for (Preset preset : draft.use.presets)
-    if (predictorOf(preset).predictor != Predictor::kOff &&
-        draft.planned.facts.isPredicted.size() > 1 && !draft.planned.facts.isPredicted[1][0])
+      checkPrefetching(draft.presets, planned.trace.has_value(), planned.device.has_value()));
+  for (Preset preset : draft.presets)
+    if (predictorOf(preset).predictor != Predictor::kOff && planned.facts.isPredicted.size() > 1 &&
+        !planned.facts.isPredicted[1][0])
       return invalidInput("preset ", presetName(preset),
                           " prefetches experts, for which the "
                           "artifact's program has no predict instruction: compile it again");
   return {};
 }
 
-/// Makes all checks that can fail early; makePlans() does the slow part.
-static Result<Draft> draftPlans(const ReplanRequest &request, const ByteSource &source,
-                                const Session &session) {
-  Draft draft;
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(draft.planned, readInputs(request, source, model->artifact(), session));
-  const LearnedSections &learned = draft.planned.learned;
-  draft.planned.facts = factsOf(model->artifact(), plannedFootprintOf(model->artifact()));
-  Result<PlannedUse> use = useOf(request, model->artifact(), !learned.paths.empty());
-  if (!use.isOk())
-    return use.status().withContext(request.artifactPath);
-  draft.use = std::move(use).value();
-  Result<std::vector<BudgetPlan>> budgets = budgetsOf(request, draft);
-  if (!budgets.isOk())
-    return budgets.status().withContext(request.artifactPath);
-  draft.budgets = std::move(budgets).value();
-  MemoryWarnings warnings;
-  for (const BudgetPlan &budget : draft.budgets)
-    if (draft.planned.device)
-      warnings.check(budget.budget, budget.budgetBytes, *draft.planned.device, session);
-  draft.weightsEnd = placeLearnedSections(learned, draft.planned.artifact);
-  return draft;
+/// Reads the artifact into the draft's module.
+static Status readDraft(const ReplanRequest &request, Draft &draft, const Session &session) {
+  MOERT_ASSIGN_OR_RETURN(draft.presets, presetsOf(request));
+  if (request.hobbitDepth != 0 && std::ranges::count(draft.presets, Preset::kHobbit) == 0)
+    return invalidInput("found --prefetch-depth ", request.hobbitDepth,
+                        " without the preset that it belongs to, expected --preset hobbit")
+        .withContext(request.artifactPath);
+  MOERT_ASSIGN_OR_RETURN(StoredArtifact stored, StoredArtifact::open(request.artifactPath));
+  draft.stored.emplace(std::move(stored));
+  MOERT_ASSIGN_OR_RETURN(draft.planned, readInputs(request, draft.stored->source(),
+                                                   draft.stored->artifact(), session));
+  MOERT_ASSIGN_OR_RETURN(draft.module, buildModule(draft.ir, *draft.stored));
+  return {};
 }
 
 /// Reports that a requested search was not possible.
 static void sayUnsearched(const ReplanRequest &request, const Draft &draft,
                           const Session &session) {
-  const bool isSearchAsked = std::ranges::count(draft.use.presets, Preset::kAuto) > 0;
+  const bool isSearchAsked = std::ranges::count(draft.presets, Preset::kAuto) > 0;
   if (session.say && isSearchAsked && !draft.planned.trace)
     session.say(strCat("plans follow rules and are not searched, as ",
                        request.profilePath.empty() ? request.artifactPath : request.profilePath,
@@ -200,9 +138,10 @@ static void sayUnsearched(const ReplanRequest &request, const Draft &draft,
 
 /// The accuracy model of preset swapmoe.
 static Status profileVirtualExperts(const ReplanRequest &request, const WorkDirectory &work,
-                                    Draft &draft, const Session &session) {
+                                    std::span<const BudgetPlan> all, Draft &draft,
+                                    const Session &session) {
   std::vector<BudgetPlan> budgets;
-  std::ranges::copy_if(draft.budgets, std::back_inserter(budgets),
+  std::ranges::copy_if(all, std::back_inserter(budgets),
                        [](const BudgetPlan &budget) { return budget.preset == Preset::kSwapMoe; });
   ModelFacts &facts = draft.planned.facts;
   EvaluationRequest texts = request.miss.texts;
@@ -230,43 +169,64 @@ static Status profileVirtualExperts(const ReplanRequest &request, const WorkDire
   return {};
 }
 
-/// work: for requests that measure losses.
-static Status plan(const ReplanRequest &request, const ByteSource &source,
-                   const WorkDirectory *work, Draft &draft, const Session &session) {
-  sayUnsearched(request, draft, session);
+/// What plans need beside the module: checks, warnings, and what is read or measured. work: for
+/// requests that measure losses.
+static Status completeFacts(const ReplanRequest &request, const WorkDirectory *work,
+                            std::span<const BudgetPlan> budgets, Draft &draft,
+                            const Session &session) {
   PlannedArtifact &planned = draft.planned;
-  MOERT_RETURN_IF_ERROR(checkPresets(draft).withContext(request.artifactPath));
-  if (request.miss.isSearched || std::ranges::any_of(draft.use.presets, usesVirtualExperts)) {
-    auto norms = expertNormsOf(source, planned.artifact, availableCores(), session);
-    if (!norms.isOk())
-      return norms.status().withContext(request.artifactPath);
-    planned.facts.expertNorms = std::move(norms).value();
+  MemoryWarnings warnings;
+  for (const BudgetPlan &budget : budgets)
+    if (planned.device)
+      warnings.check(budget.budget, budget.budgetBytes, *planned.device, session);
+  sayUnsearched(request, draft, session);
+  MOERT_RETURN_IF_ERROR(checkPresets(draft));
+  if (request.miss.isSearched || std::ranges::any_of(draft.presets, usesVirtualExperts)) {
+    MOERT_ASSIGN_OR_RETURN(
+        planned.facts.expertNorms,
+        expertNormsOf(draft.stored->source(), planned.artifact, availableCores(), session));
   }
-  std::optional<KnownRouting> &routing = draft.routing;
   if (planned.trace && planned.device) {
-    Result<KnownRouting> known =
-        routingOf(*planned.trace, planned.learned.paths, draft.planned.facts);
-    if (!known.isOk())
-      return known.status().withContext(request.artifactPath);
-    routing = std::move(known).value();
+    MOERT_ASSIGN_OR_RETURN(draft.routing,
+                           routingOf(*planned.trace, planned.learned.paths, planned.facts));
   }
-  if (work && !request.miss.profileFiles.empty()) {
-    MOERT_RETURN_IF_ERROR(profileVirtualExperts(request, *work, draft, session));
-  }
-  Result<std::vector<Plan>> plans =
-      makePlans(draft.planned.facts, draft.budgets, draft.use,
-                {routing ? &*routing : nullptr, planned.device ? &*planned.device : nullptr},
-                widthsReason(planned.artifact), watchOf(session));
-  if (!plans.isOk())
-    return plans.status().withContext(request.artifactPath);
-  planned.artifact.plans = std::move(plans).value();
+  if (work && !request.miss.profileFiles.empty())
+    return profileVirtualExperts(request, *work, budgets, draft, session);
+  return {};
+}
+
+/// Runs the passes that plan the module.
+static Status plan(const ReplanRequest &request, const WorkDirectory *work, Draft &draft,
+                   const Session &session) {
+  PlannedArtifact &planned = draft.planned;
+  Status completed; // A diagnostic has no code.
+  mlir::moe::CompileOptions options;
+  options.budgets = request.budgets;
+  options.presets = request.presets;
+  options.context = request.context;
+  mlir::moe::PlanSources &sources = options.sources;
+  sources.trace = planned.trace ? &*planned.trace : nullptr;
+  sources.paths = planned.learned.paths;
+  sources.device = planned.device ? &*planned.device : nullptr;
+  sources.hobbitDepth = request.hobbitDepth;
+  sources.watch = watchOf(session);
+  sources.complete = [&](ModelFacts &facts, std::span<const BudgetPlan> budgets) {
+    planned.facts = std::move(facts);
+    completed = completeFacts(request, work, budgets, draft, session);
+    facts = planned.facts;
+    return completed;
+  };
+  const Status passed = runPasses(draft.ir, *draft.module, options);
+  MOERT_RETURN_IF_ERROR(completed.withContext(request.artifactPath));
+  MOERT_RETURN_IF_ERROR(passed.withContext(request.artifactPath));
+  planned.artifact.plans = mlir::moe::plansOf(*draft.module);
   return {};
 }
 
 Result<PlannedArtifact> planArtifact(const ReplanRequest &request, const Session &session) {
-  MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(Draft draft, draftPlans(request, source, session));
-  MOERT_RETURN_IF_ERROR(plan(request, source, nullptr, draft, session));
+  Draft draft(session);
+  MOERT_RETURN_IF_ERROR(readDraft(request, draft, session));
+  MOERT_RETURN_IF_ERROR(plan(request, nullptr, draft, session));
   return std::move(draft.planned);
 }
 
@@ -333,30 +293,31 @@ static Result<ReadTexts> textsReadBy(const ReplanRequest &request, const Draft &
 /// Makes and writes the plans of a checked request. work: for requests that measure losses.
 static Status writePlans(const ReplanRequest &request, const WorkDirectory *work,
                          const Session &session) {
-  MOERT_ASSIGN_OR_RETURN(FileSource source, FileSource::open(request.artifactPath));
-  MOERT_ASSIGN_OR_RETURN(Draft draft, draftPlans(request, source, session));
-  Artifact &artifact = draft.planned.artifact;
-  // Plans may use the newest fields.
-  artifact.minorVersion = std::max(artifact.minorVersion, kFormatMinor);
-  // The new plans may take a few KiB more or less.
-  const uint64_t expectedBytes =
-      draft.weightsEnd + artifact.pathsBytes + artifact.traceBytes + artifact.manifestBytes;
-  MOERT_ASSIGN_OR_RETURN(OutputFile output, OutputFile::create(request.outputPath, expectedBytes));
+  Draft draft(session);
+  MOERT_RETURN_IF_ERROR(readDraft(request, draft, session));
   MOERT_ASSIGN_OR_RETURN(const ReadTexts read, textsReadBy(request, draft, session));
-  WeightsCopy weights(source, draft.weightsEnd, output, session.stop);
-  MOERT_RETURN_IF_ERROR(plan(request, source, work, draft, session));
+  MOERT_RETURN_IF_ERROR(plan(request, work, draft, session));
+  std::vector<Plan> &plans = draft.planned.artifact.plans;
   if (work) {
-    MOERT_ASSIGN_OR_RETURN(artifact.plans,
-                           decideMissRules(request.miss, request.artifactPath, artifact.plans,
+    MOERT_ASSIGN_OR_RETURN(plans,
+                           decideMissRules(request.miss, request.artifactPath, plans,
                                            missSimulationOf(draft, session), read, *work, session));
   }
-  for (Plan &made : artifact.plans)
+  for (Plan &made : plans)
     dropUnusedPool(made);
-  MOERT_ASSIGN_OR_RETURN(SealedArtifact sealed, sealArtifact(artifact));
-  MOERT_RETURN_IF_ERROR(weights.wait(session));
-  MOERT_RETURN_IF_ERROR(finishArtifact(draft.planned, sealed, output));
-  sayTo(session, strCat("wrote ", request.outputPath, ", ", formatBytes(artifact.fileBytes),
-                        plannedText(artifact.plans)));
+  mlir::moe::setPlans(*draft.module, plans);
+  MOERT_ASSIGN_OR_RETURN(EmitPlan emitted, planOf(draft.ir, *draft.module));
+  emitted.paths = std::move(draft.planned.learned.paths);
+  emitted.trace = std::move(draft.planned.learned.trace);
+  EmitOptions options;
+  options.outputPath = request.outputPath;
+  options.threads = request.miss.threads;
+  options.isResumable = false;
+  options.stop = session.stop;
+  options.progress = session.progress;
+  MOERT_ASSIGN_OR_RETURN(const EmitResult result, emitArtifact(emitted, *draft.stored, options));
+  sayTo(session, strCat("wrote ", request.outputPath, ", ", formatBytes(result.fileBytes),
+                        plannedText(plans)));
   return {};
 }
 

@@ -36,8 +36,8 @@ std::vector<std::string> classNamesOf(const Artifact &artifact) {
   return names;
 }
 
-void addClassNames(const std::vector<std::string> &names, Artifact &artifact) {
-  artifact.provenance.emplace_back(kClassNamesKey, nlohmann::json(names).dump());
+std::string classNamesText(const std::vector<std::string> &names) {
+  return nlohmann::json(names).dump();
 }
 
 } // namespace moert

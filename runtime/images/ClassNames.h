@@ -20,7 +20,7 @@ Status checkClassNames(const std::vector<std::string> &names, uint32_t classes);
 /// A name for each class; empty where the artifact has none, or none that can be used.
 std::vector<std::string> classNamesOf(const Artifact &artifact);
 
-/// Adds names that checkClassNames() accepts to an artifact that is about to be written.
-void addClassNames(const std::vector<std::string> &names, Artifact &artifact);
+/// Names that checkClassNames() accepts, as the provenance has them.
+std::string classNamesText(const std::vector<std::string> &names);
 
 } // namespace moert

@@ -21,7 +21,7 @@ PROJECT = ("runtime/", "compiler/", "passes/", "profiles/", "tools/", "tests/", 
 # The rooms of compiler/ that stand above passes/ and profiles/, each above the ones before it; what is below them
 # includes neither them nor passes nor profiles.
 ROOMS = ("compiler/inspection/", "compiler/pipeline/", "compiler/planning/", "compiler/report/", "compiler/commands/", "compiler/accuracy/")
-BELOW_ROOMS = ("import", "ir", "quantize", "plan", "profile", "emit", "pool", "calibrate", "search", "picture")
+BELOW_ROOMS = ("import", "ir", "quantize", "plan", "profile", "emit", "translate", "pool", "calibrate", "search", "picture")
 
 ONLY = {
     "runtime/base/": ("runtime/base/",),

@@ -17,3 +17,4 @@ for tool, directory in (
     ("split-file", config.llvm_tools_dir),
 ):
     config.substitutions.append((r"\b" + tool + r"\b(?!\.)", os.path.join(directory, tool)))
+config.substitutions.append((r"(?<![\w/])moec(?![\w.-])", os.path.join(config.moe_tools_dir, "moec")))

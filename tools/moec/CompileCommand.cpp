@@ -297,20 +297,22 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
 
 void addImportCommand(CLI::App &app, Action &chosen) {
   struct Flags {
-    std::string checkpoint, output;
+    std::string model, output;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App *command =
-      app.add_subcommand("import", "Write a checkpoint's IR: the first step of compile alone");
-  command->add_option("checkpoint", flags->checkpoint, "Folder of the checkpoint, or a GGUF file")
+      app.add_subcommand("import", "Write the IR of a checkpoint, the first step of compile alone; "
+                                   "or of an artifact, which moec emit writes again");
+  command->add_option("model", flags->model, "Folder of a checkpoint, a GGUF file, or an artifact")
       ->required()
-      ->type_name("CKPT");
+      ->type_name("CKPT|OUT.moe");
   addOutput(*command, flags->output, "The MLIR module to write")->type_name("M.mlir");
   command->footer(exampleFooter("moec import ./qwen -o qwen.mlir"));
   command->callback([flags, &chosen] {
     chosen = [flags] {
       StepProgress progress;
-      return importToFile(flags->checkpoint, flags->output, sessionWith(progress));
+      const auto writeModule = isCompiled(flags->model) ? importArtifactToFile : importToFile;
+      return writeModule(flags->model, flags->output, sessionWith(progress));
     };
   });
 }

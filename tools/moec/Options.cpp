@@ -1,14 +1,21 @@
 #include "tools/moec/Options.h"
 
+#include "compiler/import/gguf/GgufCheckpoint.h"
 #include "runtime/base/Excerpt.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 
 #include <algorithm>
+#include <filesystem>
 
 using namespace moert;
 
 namespace moec::cli {
+
+bool isCompiled(const std::string &path) {
+  std::error_code error; // Reported later, when the file is opened.
+  return std::filesystem::is_regular_file(path, error) && !beginsAsGguf(path);
+}
 
 CLI::Validator oneOf(std::vector<std::string> words) {
   return CLI::Validator(

@@ -20,6 +20,10 @@ CLI::Validator someSize();
 /// Refuses an empty value, which would otherwise read as an option that was not given.
 CLI::Validator someWord();
 
+/// Whether a path is that of an artifact, or of a file that can be nothing else; a checkpoint is a
+/// folder or a GGUF file.
+bool isCompiled(const std::string &path);
+
 /// Puts options under a heading of --help.
 void setGroup(CLI::App &command, const std::string &group,
               std::initializer_list<const char *> names);

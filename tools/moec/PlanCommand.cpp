@@ -1,5 +1,4 @@
 // moec plan: a forecast for a model before it is compiled, or for an artifact under other plans.
-#include "compiler/import/gguf/GgufCheckpoint.h"
 #include "compiler/inspection/InspectSections.h"
 #include "compiler/inspection/TextTable.h"
 #include "compiler/planning/Outlook.h"
@@ -128,9 +127,7 @@ static Status runPlan(const PlanFlags &flags) {
   if (!std::filesystem::exists(flags.modelPath, error) && !error)
     return invalidInput(flags.modelPath,
                         ": found no such file or folder, expected a checkpoint or an artifact");
-  const bool isCompiled =
-      std::filesystem::is_regular_file(flags.modelPath, error) && !beginsAsGguf(flags.modelPath);
-  return isCompiled ? planCompiled(flags) : planCheckpoint(flags);
+  return isCompiled(flags.modelPath) ? planCompiled(flags) : planCheckpoint(flags);
 }
 
 void addPlanCommand(CLI::App &app, Action &chosen) {

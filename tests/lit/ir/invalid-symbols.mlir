@@ -13,9 +13,15 @@ moe.weight @w matrix from <tensor = "w", rows = 0, cols = 4, type = bf16>
 
 // -----
 
-// Checkpoints store floats.
-// expected-error@+1 {{a source stored as int8, expected f32, f16, bf16, mxfp4 or blocks of ggml's}}
-moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = int8>
+// A module of an artifact names its path.
+// expected-error@+1 {{an artifact without a path}}
+module attributes {moe.artifact = #moe.artifact<path = "", weights = 1, provenance = []>} {}
+
+// -----
+
+// Provenance is of keys and values.
+// expected-error@+1 {{provenance ["bits"], expected a key and a value, both strings}}
+module attributes {moe.artifact = #moe.artifact<path = "a.moe", weights = 1, provenance = [["bits"]]>} {}
 
 // -----
 

@@ -20,7 +20,7 @@
 // BADPAGE: error: a page of 5000 bytes, expected a power of two from 4 KiB to 1 MiB
 // FRACTION: error: budget 10%: a cache of that fraction of 45.5 KiB of experts is smaller than the largest record, 12.0 KiB
 // SIZE: error: budget: size '6': the unit is missing
-// CONTEXT: error: a context of 513 tokens, the model has 512 positions
+// CONTEXT: error: found a context of 513 tokens, expected at most the model's 512 positions
 
 // A matrix of 96 x 64 in int4 has 96 * 64 / 2 = 3072 bytes of codes and 96 * 2 groups * 2 = 384 of scales, together
 // 3456; the next one starts at 4096. 64 x 96 has 3072 and 64 * 3 * 2 = 384. The record's payload is

@@ -27,11 +27,9 @@ struct Conversation {
     test.write(directory);
     auto checkpoint = Checkpoint::open(directory.path());
     REQUIRE_MESSAGE(checkpoint.isOk(), checkpoint.status().message());
-    moert::Artifact artifact;
-    addConversation(
-        *checkpoint, [this](std::string_view line) { warnings.emplace_back(line); }, artifact);
-    chat = artifact.chat;
-    sampling = artifact.sampling;
+    const auto warn = [this](std::string_view line) { warnings.emplace_back(line); };
+    chat = readChat(*checkpoint, warn);
+    sampling = readSamplingDefaults(*checkpoint, warn);
     // Whatever was in the files, the writer must accept what was taken over.
     if (chat)
       CHECK(moert::validateChat(*chat).isOk());

@@ -25,7 +25,7 @@ struct Fixture {
   TemporaryDirectory directory;
   std::string checkpointPath = directory.path("checkpoint");
   std::string output = directory.path("out.moe");
-  EmitPlan plan = tinyPlan(checkpointPath);
+  EmitPlan plan = tinyPlan();
   Tensors tensors = randomTensors(plan, 5);
 
   Fixture() {
@@ -579,7 +579,7 @@ TEST_CASE("two emissions to one output do not mix: the second one is refused") {
   struct Second final : Progress {
     explicit Second(Fixture &f) : fixture(f) {}
     void begin(std::string_view, uint64_t, uint64_t) override {
-      EmitPlan plan = tinyPlan(fixture.checkpointPath);
+      EmitPlan plan = tinyPlan();
       auto again = Checkpoint::open(fixture.checkpointPath);
       EmitOptions options;
       options.outputPath = fixture.output;

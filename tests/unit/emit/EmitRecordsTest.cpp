@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <filesystem>
+#include <functional>
 
 using namespace moec;
 using namespace moert;
@@ -42,7 +44,7 @@ private:
 struct Fixture {
   TemporaryDirectory directory;
   std::string checkpointPath = directory.path("checkpoint");
-  EmitPlan plan = tinyPlan(checkpointPath);
+  EmitPlan plan = tinyPlan();
 
   Fixture() { writeCheckpoint(checkpointPath, plan, randomTensors(plan, 5)); }
 
@@ -93,4 +95,39 @@ TEST_CASE("an interrupted emission of finished records resumes to the same file"
   REQUIRE(fixture.emit("second.moe", nullptr, true).isOk());
   CHECK(contentOf(fixture.directory.path("second.moe")) ==
         contentOf(fixture.directory.path("first.moe")));
+}
+
+TEST_CASE("an artifact's weights give the same file without the checkpoint") {
+  Fixture fixture;
+  REQUIRE(fixture.emit("first.moe").isOk());
+  auto stored = StoredArtifact::open(fixture.directory.path("first.moe"));
+  REQUIRE(stored.isOk());
+  EmitOptions options;
+  options.outputPath = fixture.directory.path("second.moe");
+  const Status status = emitArtifact(fixture.plan, *stored, options).status();
+  REQUIRE_MESSAGE(status.isOk(), status.message());
+  CHECK(contentOf(options.outputPath) == contentOf(fixture.directory.path("first.moe")));
+}
+
+TEST_CASE("weights that are not the artifact's are refused by their names") {
+  Fixture fixture;
+  REQUIRE(fixture.emit("first.moe").isOk());
+  auto stored = StoredArtifact::open(fixture.directory.path("first.moe"));
+  REQUIRE(stored.isOk());
+  const auto refusal = [&](const std::function<void(Artifact &)> &change) {
+    EmitPlan plan = fixture.plan;
+    change(plan.artifact);
+    EmitOptions options;
+    options.outputPath = fixture.directory.path("second.moe");
+    const Status status = emitArtifact(plan, *stored, options).status();
+    CHECK(status.code() == StatusCode::kInvalidInput);
+    CHECK_FALSE(std::filesystem::exists(options.outputPath));
+    return status.message();
+  };
+  CHECK(refusal([](Artifact &of) { of.residents[1].name = "other"; }).find("weight other") !=
+        std::string::npos);
+  CHECK(refusal([](Artifact &of) { of.residents.pop_back(); }).find("resident weights, expected") !=
+        std::string::npos);
+  CHECK(refusal([](Artifact &of) { of.moeLayers[1].layer += 8; }).find("in layer ") !=
+        std::string::npos);
 }

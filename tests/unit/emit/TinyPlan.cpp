@@ -19,10 +19,9 @@ static moec::WeightSource sourceOf(std::string name, const moert::MatrixShape &s
   return source;
 }
 
-moec::EmitPlan tinyPlan(const std::string &checkpointDirectory) {
+moec::EmitPlan tinyPlan() {
   moec::EmitPlan plan;
   plan.artifact = tinyArtifact();
-  plan.checkpointDirectory = checkpointDirectory;
   for (const moert::ResidentWeight &weight : plan.artifact.residents)
     plan.residentSources.push_back(sourceOf(weight.name, weight.shape));
   for (moert::MoeLayer &layer : plan.artifact.moeLayers) {

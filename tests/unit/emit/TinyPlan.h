@@ -15,7 +15,7 @@ using Tensors = std::map<std::string, std::vector<float>>;
 
 /// A plan for the tiny artifact with experts of one slice each; every weight is a separate tensor,
 /// named after its part ("layer1.expert2.down").
-moec::EmitPlan tinyPlan(const std::string &checkpointDirectory);
+moec::EmitPlan tinyPlan();
 
 Tensors randomTensors(const moec::EmitPlan &plan, uint32_t seed);
 

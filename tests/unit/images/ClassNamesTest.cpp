@@ -17,7 +17,7 @@ TEST_CASE("names of classes survive being kept") {
   REQUIRE(checkClassNames(names, 2).isOk());
   Artifact artifact = artifactWith("");
   artifact.provenance.clear();
-  addClassNames(names, artifact);
+  artifact.provenance.emplace_back(kClassNamesKey, classNamesText(names));
   CHECK(classNamesOf(artifact) == names);
 }
 

@@ -1,5 +1,6 @@
 // What was chosen before the passes, as attributes of a module.
 #include "compiler/ir/Choices.h"
+#include "compiler/ir/PlanAttrs.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -52,6 +53,6 @@ TEST_CASE("a measured quantile is read back to the last bit, with its target and
     Choices choices;
     choices.measured.emplace().quantile = {0.9, 1.0 / 3, target};
     choose(*module, choices);
-    CHECK(measuredOf(*module) == choices.measured);
+    CHECK(dataOf<MeasuredAttr>(*module, kMeasuredAttr) == choices.measured);
   }
 }

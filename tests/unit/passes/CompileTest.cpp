@@ -1,11 +1,11 @@
 // From a checkpoint to the emitter's input, checked by the rules of the artifact, which are
 // independent of the passes.
-#include "compiler/emit/BuildEmitPlan.h"
 #include "compiler/import/ImportCheckpoint.h"
 #include "compiler/ir/BuildModel.h"
 #include "compiler/ir/Choices.h"
 #include "compiler/ir/MoeDialect.h"
 #include "compiler/ir/PlanAttrs.h"
+#include "compiler/translate/BuildEmitPlan.h"
 #include "passes/Pipeline.h"
 
 #include "runtime/format/BufferWalk.h"
@@ -189,7 +189,6 @@ TEST_CASE("sources are listed with the weights and records that they belong to")
         CHECK(source.tensor.find("experts." + std::to_string(e) + ".") != std::string::npos);
       }
   }
-  CHECK(plan.checkpointDirectory == "golden/qwen2_moe_sparse_step");
 }
 
 TEST_CASE("every instruction inside a layer carries its number") {

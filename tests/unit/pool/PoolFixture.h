@@ -33,7 +33,7 @@ struct PoolFixture {
   TemporaryDirectory directory;
   std::string checkpointPath = directory.path("checkpoint");
   std::string profilePath = directory.path("profile");
-  moec::EmitPlan plan = tinyPlan(checkpointPath);
+  moec::EmitPlan plan = tinyPlan();
   moec::PoolOptions options; // 8, 6, 4, 3 and 2 bits by error feedback, nested, one thread.
 };
 

@@ -1,8 +1,9 @@
-#include "compiler/emit/BuildEmitPlan.h"
+#include "compiler/translate/BuildEmitPlan.h"
 
 #include "compiler/ir/BuildProgram.h"
 #include "compiler/ir/Choices.h"
 #include "compiler/ir/PlanAttrs.h"
+#include "runtime/images/ClassNames.h"
 
 namespace moec {
 
@@ -41,7 +42,6 @@ static void addModel(ModelAttr model, EmitPlan &plan) {
   if (model.getBos() != kAbsent)
     info.bosToken = static_cast<int32_t>(model.getBos());
   info.eosTokens.assign(model.getEos().asArrayRef().begin(), model.getEos().asArrayRef().end());
-  plan.checkpointDirectory = model.getCheckpoint().str();
 }
 
 static LogicalResult addResidents(ModuleOp module, EmitPlan &plan) {
@@ -97,6 +97,12 @@ LogicalResult addPrograms(ModuleOp module, moert::Artifact &artifact) {
 
 // Facts about how the file was made; nothing that differs between two equal compilations.
 static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
+  if (auto artifact = module->getAttrOfType<ArtifactAttr>(kArtifactAttr)) {
+    for (ArrayAttr entry : artifact.getProvenance().getAsRange<ArrayAttr>())
+      plan.artifact.provenance.emplace_back(cast<StringAttr>(entry[0]).str(),
+                                            cast<StringAttr>(entry[1]).str());
+    return success();
+  }
   auto bits = module->getAttrOfType<StringAttr>(kExpertBitsAttr);
   auto residentBits = module->getAttrOfType<StringAttr>(kResidentBitsAttr);
   if (!bits || !residentBits)
@@ -115,6 +121,8 @@ static LogicalResult addProvenance(ModuleOp module, EmitPlan &plan) {
     plan.artifact.provenance.emplace_back("kv_bits", kvBits.str());
   if (auto widthsBy = module->getAttrOfType<StringAttr>(kWidthsByAttr))
     plan.artifact.provenance.emplace_back("widths_by", widthsBy.str());
+  if (auto names = module->getAttrOfType<StringAttr>(kClassNamesAttr))
+    plan.artifact.provenance.emplace_back(moert::kClassNamesKey, names.str());
   return success();
 }
 
@@ -125,7 +133,10 @@ LogicalResult describeModel(ModuleOp module, EmitPlan &plan) {
   const Quantizer quantizer = quantizerOf(module);
   plan.origin = {static_cast<moec::QuantizeMethod>(quantizer.method), quantizer.isNested,
                  quantizer.calibration, quantizer.traceExpertBytes, quantizer.searchRuns};
-  plan.artifact.measured = measuredOf(module);
+  plan.artifact.measured = dataOf<MeasuredAttr>(module, kMeasuredAttr);
+  plan.artifact.quickLoss = dataOf<QuickLossAttr>(module, kQuickLossAttr);
+  plan.artifact.chat = dataOf<ChatAttr>(module, kChatAttr);
+  plan.artifact.sampling = dataOf<SamplingDefaultsAttr>(module, kSamplingAttr);
   return success(succeeded(addResidents(module, plan)) && succeeded(addMoeLayers(module, plan)));
 }
 
