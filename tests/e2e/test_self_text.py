@@ -1,6 +1,7 @@
 """Documents that a checkpoint writes itself: the same bytes however they are computed, and a loss accepted on them."""
 import json
 import math
+import re
 import shutil
 import signal
 import time
@@ -100,20 +101,22 @@ class SelfTextTest(E2eTest):
     def out_of_reach(self, output, *flags):
         """The documents of a compilation that ends out of reach and keeps its work directory."""
         self.expect(FAILED, "moec", *self.out_of_reach_command(output, *flags))
-        return {path.stem.removeprefix("self-"): path.read_text() for path in self.scratch.glob(f"{output.name}.work/self-*.jsonl")}
+        return {path.stem.removeprefix("self-"): re.sub(r',"nats_f64":\d+', "", path.read_text())
+                for path in self.scratch.glob(f"{output.name}.work/self-*.jsonl")}
 
     @slow
     def test_calibration_acceptance_and_files_of_one_seed_share_no_document(self):
         both = self.out_of_reach(self.scratch / "both.moe", "--self-text", 40, "--seed", 1)
         profile = self.scratch / "calibration.profile"
-        self.expect(DONE, "moec", "calibrate", POCKET, "--self-text", 20, "--seed", 1, "--tokens", 5120, "-o", profile)
+        # Calibration reads 4 windows, the search 10, and a quarter more.
+        self.expect(DONE, "moec", "calibrate", POCKET, "--self-text", 16, "--seed", 1, "--tokens", 5120, "-o", profile)
         calibrated = json.loads(self.expect(DONE, "moec", "inspect", profile, "--json").out)["texts"]
         self.assertEqual([text["bytes"] for text in calibrated], [len(both["calibration"].encode())])  # The same documents.
         accepted = self.out_of_reach(self.scratch / "accepted.moe", "--calibration", profile, "--self-text", 20, "--seed", 1)
         self.assertEqual(accepted, {"acceptance": both["acceptance"]})
         texts = [both["calibration"], both["acceptance"], self.written("file.jsonl", documents=20).read_text()]
         lines = [line for text in texts for line in text.splitlines()]
-        self.assertEqual((len(lines), len(set(lines))), (60, 60))
+        self.assertEqual((len(lines), len(set(lines))), (56, 56))
 
     @slow
     def test_on_its_own_documents_the_loss_in_nats_is_the_divergence(self):
