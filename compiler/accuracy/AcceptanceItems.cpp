@@ -47,8 +47,9 @@ Status AcceptanceItems::leaveOut(const std::vector<bool> &seen) {
     if (!seen[item])
       kept.push_back(item);
   if (kept.size() < kMinimumBoundUnits)
-    return invalidInput("--eval-text has ", kept.size(), " items", whichAreKept(*this),
-                        ", expected at least ", kMinimumBoundUnits, ": fewer have no bound");
+    return invalidInput("--eval-text has ", kept.size(), " ", set->sampleName(),
+                        whichAreKept(*this), ", expected at least ", kMinimumBoundUnits,
+                        ": fewer have no bound");
   return {};
 }
 
@@ -60,7 +61,7 @@ Status AcceptanceItems::checkReach(double target, const AcceptanceTurn &turn) co
   if (least <= target)
     return {};
   const std::string found =
-      strCat("--eval-text has ", kept.size(), " items", whichAreKept(*this),
+      strCat("--eval-text has ", kept.size(), " ", set->sampleName(), whichAreKept(*this),
              ", which can show no loss below ", formatLoss(least, LossMetric::kChoice),
              " even if the reference answers all of them");
   const std::string other =
@@ -107,10 +108,13 @@ static Status addFiles(AcceptanceItems &items, const std::vector<std::string> &p
 
 Result<std::unique_ptr<AcceptanceItems>> readAcceptanceItems(const AccurateCompileRequest &request,
                                                              const ModelDescription &model,
-                                                             std::vector<std::byte> table) {
+                                                             std::vector<std::byte> table,
+                                                             std::optional<ImageModel> images) {
   auto items = std::make_unique<AcceptanceItems>();
   items->table = std::move(table);
-  MOERT_ASSIGN_OR_RETURN(items->tokenizer, Tokenizer::load(items->table, model.vocabularySize));
+  if (!images) {
+    MOERT_ASSIGN_OR_RETURN(items->tokenizer, Tokenizer::load(items->table, model.vocabularySize));
+  }
   EvaluationRequest evaluation;
   evaluation.metric = request.metric;
   evaluation.files = request.acceptanceTexts;
@@ -124,7 +128,9 @@ Result<std::unique_ptr<AcceptanceItems>> readAcceptanceItems(const AccurateCompi
   info.eosTokens = model.eosTokens;
   MOERT_ASSIGN_OR_RETURN(
       items->set,
-      EvaluationSet::read(evaluation, {request.checkpointDirectory, info, &*items->tokenizer},
+      EvaluationSet::read(evaluation,
+                          {request.checkpointDirectory, info,
+                           items->tokenizer ? &*items->tokenizer : nullptr, std::move(images)},
                           [](const std::string &) {}));
   MOERT_RETURN_IF_ERROR(addFiles(*items, request.acceptanceTexts));
   MOERT_RETURN_IF_ERROR(items->leaveOut(std::vector<bool>(items->set->samples())));

@@ -38,11 +38,12 @@ struct AcceptanceItems {
   std::vector<moert::DocumentId> keptIds() const;
 };
 
-/// The request's acceptance texts as items of its metric; table: the checkpoint's tokenizer.
-/// Refuses, naming file and line, lines that are not items, items that are too long for the model,
-/// too few items for a bound, and names and options that an artifact cannot store.
+/// The request's acceptance texts as items of its metric; table: the checkpoint's tokenizer;
+/// images: of a vision model, which has none. Refuses, naming file and line, lines that are not
+/// items, items that are too long for the model, too few items for a bound, and names and options
+/// that an artifact cannot store.
 moert::Result<std::unique_ptr<AcceptanceItems>>
 readAcceptanceItems(const AccurateCompileRequest &request, const ModelDescription &model,
-                    std::vector<std::byte> table);
+                    std::vector<std::byte> table, std::optional<moert::ImageModel> images = {});
 
 } // namespace moec

@@ -90,8 +90,9 @@ static Result<std::string> emitOutput(const AccurateCompileRequest &request,
                                       const PlanMaterial &planning, ChosenWidths chosen,
                                       const std::string &path, MemoryWarnings &warnings,
                                       WorkDirectory &work, const Session &session) {
-  mlir::moe::PlanSources sources{&planning.learned, planning.device ? &*planning.device : nullptr,
-                                 std::nullopt, watchOf(session)};
+  mlir::moe::PlanSources sources{request.readsImages ? nullptr : &planning.learned,
+                                 planning.device ? &*planning.device : nullptr, std::nullopt,
+                                 watchOf(session)};
   if (chosen.reason)
     sources.widths = chosen.reason->widths;
   std::string moduleText;
@@ -136,14 +137,23 @@ static void sayWritten(const std::string &path, const std::string &plans, const 
                         formatBytes(std::filesystem::file_size(path, ignored)), plans));
 }
 
+/// Images have no tokens that are decoded one by one, which a trace is of.
+static Status learnFor(const AccurateCompileRequest &request, const CalibrationProfile &profile,
+                       const PooledArtifacts &artifacts, PlanMaterial &planning) {
+  if (request.readsImages)
+    return {};
+  MOERT_ASSIGN_OR_RETURN(planning.learned,
+                         learn(profile, artifacts.fewestExpertBytes(), planning.searchRuns));
+  return {};
+}
+
 /// Writes the artifact of experts at the request's one width. Returns what its plans are.
 static Result<std::string>
 emitAtWidth(const AccurateCompileRequest &request, const CompileInputs &inputs,
             const CalibrationProfile &profile, PooledArtifacts &artifacts, PlanMaterial &planning,
             MemoryWarnings &warnings, WorkDirectory &work, const Session &session) {
   MOERT_RETURN_IF_ERROR(artifacts.finish(profile));
-  MOERT_ASSIGN_OR_RETURN(planning.learned,
-                         learn(profile, artifacts.fewestExpertBytes(), planning.searchRuns));
+  MOERT_RETURN_IF_ERROR(learnFor(request, profile, artifacts, planning));
   ChosenWidths chosen;
   chosen.assignment = uniformAssignment(artifacts.items().input().problem, 0);
   return emitOutput(request, inputs.hash, artifacts, planning, std::move(chosen),
@@ -260,8 +270,7 @@ static Status runStages(const AccurateCompileRequest &request, CompileInputs inp
   // Without a calibration text the search reads what calibration has read.
   if (!texts.calibration.empty())
     planning.searchRuns = seenBySearch(material.windows, request.amounts.windowTokens).runs();
-  MOERT_ASSIGN_OR_RETURN(planning.learned,
-                         learn(*profile, artifacts->fewestExpertBytes(), planning.searchRuns));
+  MOERT_RETURN_IF_ERROR(learnFor(request, *profile, *artifacts, planning));
   MOERT_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactTimes> times,
                          ArtifactTimes::create(planning, *artifacts, request.passes, session.stop));
   MOERT_ASSIGN_OR_RETURN(ChosenWidths chosen,
@@ -278,13 +287,17 @@ Status compileAccurately(const AccurateCompileRequest &asked, const Session &ses
   MOERT_RETURN_IF_ERROR(checkAccurateRequest(asked));
   MOERT_ASSIGN_OR_RETURN(ImportedModel model,
                          importCheckpoint(asked.checkpointDirectory, session.say));
-  MOERT_RETURN_IF_ERROR(requireDecoder(model.description, asked.checkpointDirectory));
+  AccurateCompileRequest request = asked;
+  if (model.description.patches) {
+    MOERT_ASSIGN_OR_RETURN(request, requestOfImages(asked, model.description.modelType));
+  } else {
+    MOERT_RETURN_IF_ERROR(requireDecoder(model.description, asked.checkpointDirectory));
+  }
   MOERT_RETURN_IF_ERROR(checkSparesCheckpoint(asked.outputPath, model.checkpoint));
   MOERT_RETURN_IF_ERROR(checkModulePath(asked.modulePath, asked.outputPath, model.checkpoint));
   MemoryWarnings warnings;
   MOERT_ASSIGN_OR_RETURN(CompileInputs inputs,
-                         readCompileInputs(asked, std::move(model), warnings, session));
-  AccurateCompileRequest request = asked;
+                         readCompileInputs(request, std::move(model), warnings, session));
   // The plans of candidates need no device; the last ones get it with the trace (emitOutput()).
   request.passes.device.clear();
   const std::array beside = {OutputFile::partialPathOf(request.outputPath),

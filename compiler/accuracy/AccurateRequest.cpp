@@ -22,7 +22,7 @@ bool hasReference(const AccurateCompileRequest &request) {
 }
 
 bool hasQuickLoss(const AccurateCompileRequest &request) {
-  return !request.hasTarget() && request.profilePath.empty();
+  return !request.hasTarget() && request.profilePath.empty() && !request.readsImages;
 }
 
 bool keepsProfileRows(const AccurateCompileRequest &request) {
@@ -97,6 +97,19 @@ Status checkQuantileTarget(const QuantileLoss &target, LossMetric metric) {
   return {};
 }
 
+Result<AccurateCompileRequest> requestOfImages(AccurateCompileRequest request,
+                                               const std::string &model) {
+  if (request.calibrationTexts.empty())
+    return invalidInput(request.checkpointDirectory, ": found a vision model (", model,
+                        "), expected --calibration-images DIR, or --no-calibration");
+  if (request.hasTarget() && request.metric != LossMetric::kAccuracy)
+    return invalidInput(request.checkpointDirectory, ": found a vision model (", model,
+                        "), expected --metric accuracy and --eval-images DIR with a target");
+  request.readsImages = true;
+  request.amounts.windowTokens = kImageWindowTokens;
+  return request;
+}
+
 Status checkAccurateRequest(const AccurateCompileRequest &request) {
   MOERT_RETURN_IF_ERROR(checkSelfText(request));
   if (request.target && !isPossibleTarget(*request.target, request.metric))
@@ -114,7 +127,8 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
   // Calibration reads them a second time.
   for (const std::string &path : request.calibrationTexts)
     if (std::error_code ignored; path == "-" || (std::filesystem::exists(path, ignored) &&
-                                                 !std::filesystem::is_regular_file(path, ignored)))
+                                                 !std::filesystem::is_regular_file(path, ignored) &&
+                                                 !std::filesystem::is_directory(path, ignored)))
       return invalidInput(inputName(path), " is no regular file, expected one for calibration");
   if (request.calibrationTexts.empty() && request.profilePath.empty() &&
       !calibratesOnSelfText(request))

@@ -46,6 +46,7 @@ struct AccurateCompileRequest {
   /// search, half for the acceptance tests, or all for one of them. 0: none.
   uint64_t selfTextDocuments = 0;
   std::string documentSeparator = std::string(moert::kDocumentSeparator); // In both kinds of texts.
+  bool readsImages = false; // Folders (LabelledImages.h) in place of texts: a vision model.
   uint64_t calibrationTokens = kCalibrationTokens;
   uint64_t seed = 0;
   std::string acceptanceLogPath; // Empty: defaultAcceptanceLog().
@@ -86,6 +87,11 @@ struct SelfWritten {
 };
 
 SelfWritten selfWrittenOf(const AccurateCompileRequest &request);
+
+/// For a request of a vision model: one that reads images. Refuses what it has none of: text, and a
+/// loss that is measured on text.
+moert::Result<AccurateCompileRequest> requestOfImages(AccurateCompileRequest request,
+                                                      const std::string &model);
 
 /// Refuses contradictory options, and inputs that the output or its work directory would replace.
 /// Does not read files.

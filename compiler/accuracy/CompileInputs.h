@@ -18,12 +18,22 @@
 
 namespace moec {
 
-/// The texts of a compilation, cut into windows.
+/// The calibration images of a vision model.
+struct CompileImages {
+  moert::LabelledImages all;
+  CalibrationImages calibrated; // The search has the others.
+};
+
+/// The texts of a compilation, cut into windows. Of a vision model folders, whose images are
+/// windows and items.
 struct CompileTexts {
   std::vector<std::string> calibrationPaths; // Parallel to `calibration`.
   std::vector<SearchText> calibration;       // For calibration and search.
   std::vector<SearchText> acceptance;        // Empty: set aside from `calibration`.
   std::unique_ptr<AcceptanceItems> items;    // Null where the metric is not of items.
+  std::unique_ptr<CompileImages> images;     // Null for a model of text.
+
+  const moert::LabelledImages *imagesOrNull() const { return images ? &images->all : nullptr; }
 };
 
 struct CompileInputs {

@@ -50,6 +50,7 @@ static JudgeOptions judgeOptions(const AccurateCompileRequest &request,
     options.itemSet = &*material.items->set;
     options.items = material.items->kept;
   }
+  options.images = material.images;
   options.windowTokens = request.amounts.windowTokens;
   options.threads = request.threads;
   options.fingerprint = material.fingerprint;

@@ -20,7 +20,7 @@ Result<std::unique_ptr<ArtifactTimes>> ArtifactTimes::create(const PlanMaterial 
                                                              const PooledArtifacts &artifacts,
                                                              const mlir::moe::CompileOptions &of,
                                                              const std::atomic<bool> *stop) {
-  if (!material.device || of.budgets.empty())
+  if (!material.device || of.budgets.empty() || material.learned.sections.trace.empty())
     return std::unique_ptr<ArtifactTimes>();
   Preset preset = Preset::kAuto;
   if (!of.presets.empty()) {

@@ -100,10 +100,12 @@ static std::vector<float> randomRows(RandomStream &random, size_t count) {
 
 // Random tokens: what a window takes does not depend on its text.
 static Result<double> secondsOfWindow(const AccurateCompileRequest &request,
+                                      const LabelledImages *images,
                                       const std::string &referencePath, const Session &session) {
   const uint32_t tokens = request.amounts.windowTokens;
-  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
-                         loadCrews({&referencePath, 1}, tokens, request.threads));
+  MOERT_ASSIGN_OR_RETURN(
+      std::vector<EngineCrew> crews,
+      loadCrews({&referencePath, 1}, images ? 1 : tokens, request.threads, images));
   std::vector<WindowLane> lanes;
   for (const EngineCrew::Member &member : crews.front().members)
     lanes.push_back({member.source.get(), nullptr, nullptr});
@@ -113,7 +115,8 @@ static Result<double> secondsOfWindow(const AccurateCompileRequest &request,
   set.units = {std::vector<uint32_t>(set.windows)};
   std::vector<int32_t> &ids = set.ids.emplace_back();
   for (uint64_t i = 0; i < set.windows * tokens; ++i)
-    ids.push_back(int32_t(random.nextBelow(lanes.front().artifact->vocabularySize())));
+    ids.push_back(images ? 0 // The first image, and the first class.
+                         : int32_t(random.nextBelow(lanes.front().artifact->vocabularySize())));
   const EvaluationOptions evaluation = evaluationOptionsOf(crews.front(), tokens, false);
   // Experts of the first are read from the disk; small models execute more than one in a moment.
   constexpr uint64_t kEnoughNs = 1'000'000'000;
@@ -193,6 +196,12 @@ static uint64_t diskBytes(const AccurateCompileRequest &request, const Artifact 
          uint64_t(weights) + residents;
 }
 
+static double calibratedWindows(const AccurateCompileRequest &request,
+                                const CompileInputs &inputs) {
+  return inputs.texts.images ? double(inputs.texts.images->calibrated.chosen.size())
+                             : double(request.calibrationTokens) / amountsOf(request).windowTokens;
+}
+
 Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inputs,
                  const std::string &referencePath, const WorkDirectory &work,
                  WholeProgress &progress, const Session &session) {
@@ -201,7 +210,8 @@ Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inp
   if (reference.moeLayers.empty())
     return {};
   Rates rates;
-  MOERT_ASSIGN_OR_RETURN(rates.window, secondsOfWindow(request, referencePath, session));
+  MOERT_ASSIGN_OR_RETURN(
+      rates.window, secondsOfWindow(request, inputs.texts.imagesOrNull(), referencePath, session));
   MOERT_RETURN_IF_ERROR(probeExpert(request, reference.moeLayers.front(), rates));
   const TextAmounts amounts = amountsOf(request);
   const SelfWritten written = selfWrittenOf(request);
@@ -211,10 +221,9 @@ Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inp
   progress.expect(kWritingCalibration, kWritingCost * rates.window * double(written.calibrated));
   progress.expect(kWritingAcceptance, kWritingCost * rates.window * double(written.accepted));
   const double quantizing = rates.expert * double(experts);
-  progress.expect(calibrating(request), kCalibrationCost * rates.window *
-                                                double(request.calibrationTokens) /
-                                                amounts.windowTokens +
-                                            (quantizesAlone(request) ? 0 : quantizing));
+  progress.expect(calibrating(request),
+                  kCalibrationCost * rates.window * calibratedWindows(request, inputs) +
+                      (quantizesAlone(request) ? 0 : quantizing));
   progress.expect(kQuantizingExperts, quantizing);
   // An artifact's experts are copied; its other matrices are quantized anew.
   uint64_t residents = 0;

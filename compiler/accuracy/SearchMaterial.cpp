@@ -4,6 +4,7 @@
 #include "compiler/accuracy/SearchedWidths.h"
 #include "runtime/base/Checksum.h"
 
+#include <set>
 #include <span>
 #include <utility>
 
@@ -24,6 +25,22 @@ static Status leaveOutSeenItems(const AccurateCompileRequest &request, const Cal
   if (const uint64_t kept = items.kept.size(); kept < all)
     sayTo(session, strCat("accepting on ", kept, " of ", all,
                           " items: calibration or the search has read parts of the others"));
+  return {};
+}
+
+/// Removes the images that are among those of calibration and search.
+static Status leaveOutSeenImages(const LabelledImages &read, SearchMaterial &material,
+                                 const Session &session) {
+  std::set<DocumentId> known;
+  for (const LabelledImage &image : read.all())
+    known.insert(idOfImage(image));
+  std::vector<bool> seen;
+  for (const LabelledImage &image : material.items->set->imagesRead()->all())
+    seen.push_back(known.contains(idOfImage(image)));
+  MOERT_RETURN_IF_ERROR(material.items->leaveOut(seen));
+  if (const uint64_t kept = material.items->kept.size(); kept < seen.size())
+    sayTo(session, strCat("accepting on ", kept, " of ", seen.size(),
+                          " images: the others are among the calibration images"));
   return {};
 }
 
@@ -51,6 +68,9 @@ static uint64_t measurementFingerprint(const AccurateCompileRequest &request,
              request.amounts.windowTokens);
   for (const ExpertWidth &width : searchedWidths(request)) // Assignments are numbers of these.
     text += strCat(" ", width.text());
+  if (material.images) // Windows have numbers of images.
+    for (const LabelledImage &image : material.images->all())
+      text += strCat(" ", formatChecksum(image.hash));
   ChecksumStream stream;
   stream.update(std::as_bytes(std::span(text)));
   stream.update(std::as_bytes(std::span(info.tokens)));
@@ -77,8 +97,11 @@ Result<SearchMaterial> chooseSearchMaterial(const AccurateCompileRequest &reques
   if (!material.windows.hasBound())
     sayTo(session, fewWindowsText(material.windows.searchWindows(), material.moreWindows));
   material.items = texts.items.get();
+  material.images = texts.imagesOrNull();
   const WindowSet &accepted = material.windows.acceptance;
-  if (material.items)
+  if (material.images)
+    MOERT_RETURN_IF_ERROR(leaveOutSeenImages(*material.images, material, session));
+  else if (material.items)
     MOERT_RETURN_IF_ERROR(leaveOutSeenItems(request, info, material, session));
   else if (material.windows.isSetAside)
     sayTo(session,

@@ -16,7 +16,8 @@ struct SearchMaterial {
   SearchWindows windows;
   std::vector<SearchText> acceptedOn; // The texts of windows.acceptance, or the items' files.
   AcceptanceItems *items = nullptr;   // Borrowed. Null where the metric is not of items.
-  std::string moreWindows;            // The options that give the search more windows.
+  const moert::LabelledImages *images = nullptr; // The windows' own. Borrowed. Null for text.
+  std::string moreWindows;                       // The options that give the search more windows.
   uint64_t fingerprint = 0; // Hash of all that decides a measurement, except the assignment.
 
   /// Windows or items of an acceptance test.

@@ -10,6 +10,7 @@
 #include "compiler/import/Checkpoint.h"
 #include "compiler/session/KeptForResume.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/base/RandomStream.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/SystemLimits.h"
 #include "runtime/engine/Engine.h"
@@ -24,9 +25,23 @@ using namespace moert;
 
 namespace moec {
 
+/// The numbers of an image's rows stand for its content, as a text's tokens do.
+static CalibrationWindows windowsOf(const CalibrationImages &images,
+                                    const CalibrateOptions &options) {
+  CalibrationWindows windows{images.texts, {}};
+  for (const uint32_t image : images.chosen) {
+    RandomStream numbers(images.all->all()[image].hash);
+    for (uint32_t row = 0; row < options.windowTokens; ++row)
+      windows.tokens.push_back(static_cast<int32_t>(numbers.nextBelow(options.vocabularySize)));
+  }
+  return windows;
+}
+
 Result<CalibrationWindows> calibrationWindowsOf(const Checkpoint &checkpoint,
                                                 const CalibrateOptions &options,
                                                 const std::function<void(std::string_view)> &say) {
+  if (options.images)
+    return windowsOf(*options.images, options);
   MOERT_RETURN_IF_ERROR(requireTokenizer(checkpoint, "reading calibration texts"));
   MOERT_ASSIGN_OR_RETURN(std::vector<std::byte> table, makeTokenizerTable(checkpoint));
   MOERT_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::load(table, options.vocabularySize));
@@ -61,6 +76,12 @@ static Status checkReference(const Artifact &artifact) {
   return {};
 }
 
+/// The width of a layer's rows, 0 if it is the model's.
+static uint32_t ownWidthOf(const MoeLayer &layer, uint32_t hiddenSize) {
+  const uint32_t width = layer.matrices.front().shape.cols;
+  return width == hiddenSize ? 0 : width;
+}
+
 static CalibrationInfo infoOf(const Artifact &artifact, const CalibrateOptions &options,
                               CalibrationWindows windows, const CheckpointHash &hash) {
   CalibrationInfo info;
@@ -72,8 +93,12 @@ static CalibrationInfo infoOf(const Artifact &artifact, const CalibrateOptions &
   info.texts = std::move(windows.texts);
   info.tokens = std::move(windows.tokens);
   for (const MoeLayer &layer : artifact.moeLayers)
-    info.moeLayers.push_back(
-        {layer.layer, static_cast<uint32_t>(layer.experts.size()), layer.topK, {}, {}});
+    info.moeLayers.push_back({layer.layer,
+                              static_cast<uint32_t>(layer.experts.size()),
+                              layer.topK,
+                              {},
+                              {},
+                              ownWidthOf(layer, info.hiddenSize)});
   info.residentInputs = residentInputsOf(artifact, layerwiseProgram(artifact));
   return info;
 }
@@ -97,7 +122,7 @@ static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
   // Buffers for writing states, and small allocations.
   constexpr uint64_t kOwnBytes = uint64_t(8) << 20;
   LayerwiseOptions layerwise;
-  layerwise.windowTokens = options.windowTokens;
+  layerwise.windowTokens = options.images ? 1 : options.windowTokens;
   layerwise.windows = info.windows();
   layerwise.laterRouters = kPredictionDepths;
   layerwise.memory = options.memory;
@@ -105,6 +130,9 @@ static LayerwiseOptions layerwiseOptionsOf(const CalibrateOptions &options,
   // The model's tables, the tokens, and earlier allocations of the caller are in memory by now.
   layerwise.extraBytes = privateMemoryBytes() + ProfileWriter::memoryBytes(info) +
                          LayerCollector::memoryBytes(info) + kOwnBytes + layerBytes;
+  if (options.images)
+    layerwise.extraBytes +=
+        options.images->all->pixels() * sizeof(float) + options.images->all->readingBytes();
   return layerwise;
 }
 
@@ -130,6 +158,9 @@ private:
 
   void removeJournal() const { ::unlink(CalibrationJournal::pathOf(options.outputPath).c_str()); }
   const std::vector<int32_t> &tokens() const { return writer->header().info.tokens; }
+  /// The executor's tokens of a window.
+  uint64_t perWindow() const { return options.images ? 1 : options.windowTokens; }
+  Status executeWindows(uint32_t segment, uint64_t first, uint64_t count);
   /// Segments, and layers that are handed over, of which `part` of one more.
   void advance(double part) const {
     if (listeners.progress)
@@ -148,6 +179,7 @@ private:
   std::optional<StateFile> states;
   std::optional<LayerCollector> collector;
   std::vector<std::byte> before, after; // The states of a batch.
+  std::vector<float> pixels;            // An image's.
 };
 
 } // namespace
@@ -171,7 +203,8 @@ Status Calibration::goOn(CalibrationJournal journal, uint64_t stateBytes) {
   // A refusal from here on must not remove what can be resumed.
   MOERT_ASSIGN_OR_RETURN(StateFile file, StateFile::open(options.outputPath, stateBytes, true));
   file.keep();
-  uint64_t bytes = executor->stateBytes(journal.segments) * journal.header.info.tokens.size();
+  uint64_t bytes =
+      executor->stateBytes(journal.segments) * perWindow() * journal.header.info.windows();
   auto checksum = file.checksumOf(journal.segments, bytes);
   if (checksum.status().code() == StatusCode::kInvalidInput)
     return invalidInput(checksum.status().message(), "; --restart begins anew");
@@ -232,10 +265,12 @@ Status Calibration::start(CalibrationInfo info) {
   uint64_t stateBytes = 0;
   for (uint32_t boundary = 0; boundary < executor->segments(); ++boundary)
     stateBytes = std::max(stateBytes, executor->stateBytes(boundary));
-  const uint64_t batchTokens = uint64_t(batchWindows) * options.windowTokens;
+  const uint64_t batchTokens = batchWindows * perWindow();
   before.reserve(batchTokens * stateBytes);
   after.reserve(batchTokens * stateBytes);
-  stateBytes *= info.tokens.size();
+  if (options.images)
+    pixels.resize(options.images->all->pixels());
+  stateBytes *= perWindow() * info.windows();
 
   Result<bool> resumed = options.resume ? resume(stateBytes) : false;
   if (options.startsOverIfRefused && resumed.status().code() == StatusCode::kInvalidInput)
@@ -247,26 +282,34 @@ Status Calibration::start(CalibrationInfo info) {
   return {};
 }
 
+Status Calibration::executeWindows(uint32_t segment, uint64_t first, uint64_t count) {
+  const uint64_t bytesBefore = executor->stateBytes(segment) * perWindow();
+  const uint64_t bytesAfter = executor->stateBytes(segment + 1) * perWindow();
+  before.resize(count * bytesBefore);
+  after.resize(count * bytesAfter);
+  if (bytesBefore != 0)
+    MOERT_RETURN_IF_ERROR(states->read(segment, first * bytesBefore, before));
+  else if (options.images)
+    MOERT_RETURN_IF_ERROR(options.images->all->read(options.images->chosen[first], pixels));
+  collector->beginBatch(count * options.windowTokens);
+  const std::vector<int32_t> ofImages(options.images ? count : 0);
+  const auto batch = options.images
+                         ? std::span(ofImages)
+                         : std::span(tokens()).subspan(first * perWindow(), count * perWindow());
+  MOERT_RETURN_IF_ERROR(executor->execute(batch, before, after, *collector, pixels));
+  return bytesAfter != 0 ? states->write(segment + 1, first * bytesAfter, after) : Status();
+}
+
 Status Calibration::executeSegment(uint32_t segment) {
   MOERT_RETURN_IF_ERROR(executor->begin(segment));
-  const uint64_t bytesBefore = executor->stateBytes(segment);
-  const uint64_t bytesAfter = executor->stateBytes(segment + 1);
-  for (uint64_t begin = 0; begin < tokens().size();) {
+  const uint64_t windows = writer->header().info.windows();
+  for (uint64_t done = 0; done < windows;) {
     if (listeners.stop && listeners.stop->load(std::memory_order_relaxed))
       return Status(StatusCode::kInterrupted, "interrupted");
-    uint64_t count =
-        std::min<uint64_t>(uint64_t(batchWindows) * options.windowTokens, tokens().size() - begin);
-    before.resize(count * bytesBefore);
-    after.resize(count * bytesAfter);
-    if (bytesBefore != 0)
-      MOERT_RETURN_IF_ERROR(states->read(segment, begin * bytesBefore, before));
-    collector->beginBatch(count);
-    MOERT_RETURN_IF_ERROR(
-        executor->execute(std::span(tokens()).subspan(begin, count), before, after, *collector));
-    if (bytesAfter != 0)
-      MOERT_RETURN_IF_ERROR(states->write(segment + 1, begin * bytesAfter, after));
-    begin += count;
-    advance(double(begin) / double(tokens().size()));
+    const uint64_t count = std::min<uint64_t>(batchWindows, windows - done);
+    MOERT_RETURN_IF_ERROR(executeWindows(segment, done, count));
+    done += count;
+    advance(double(done) / double(windows));
   }
   return {};
 }

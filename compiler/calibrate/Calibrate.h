@@ -12,6 +12,7 @@
 #include "compiler/session/Progress.h"
 #include "runtime/base/Status.h"
 #include "runtime/evaluation/TextDocuments.h"
+#include "runtime/images/LabelledImages.h"
 #include "runtime/memory/MemoryBudget.h"
 
 #include <atomic>
@@ -33,10 +34,19 @@ class Checkpoint;
 constexpr uint64_t kCalibrationTokens = 16384;
 constexpr uint32_t kCalibrationWindowTokens = 512;
 
+/// What calibration reads of the images of a vision model.
+struct CalibrationImages {
+  const moert::LabelledImages *all = nullptr;
+  std::vector<uint32_t> chosen;       // In the order of the folders; ascending.
+  std::vector<CalibrationText> texts; // The folders.
+};
+
 struct CalibrateOptions {
   /// The checkpoint compiled with `source` for experts and resident weights.
   std::string referencePath;
   std::vector<std::string> textPaths; // UTF-8: documents (TextDocuments.h).
+  /// In place of texts, for a vision model: each is a window of windowTokens rows.
+  std::optional<CalibrationImages> images;
   std::string documentSeparator = std::string(moert::kDocumentSeparator);
   std::vector<int32_t> endTokens;       // End-of-text tokens of the model.
   uint32_t vocabularySize = UINT32_MAX; // Token ids of the model are below it.

@@ -93,13 +93,21 @@ static float lengthOf(std::span<const float> row) {
   return static_cast<float>(std::sqrt(sum));
 }
 
+template <typename T>
+std::span<const T> LayerCollector::rowAt(LayerRows<T> rowsOf, uint64_t token) const {
+  const uint64_t kept = writer.header().info.windowTokens, window = token / kept;
+  const uint64_t each = std::max<uint64_t>(rowsOf.rowsPerWindow / kept, 1);
+  const uint64_t shift = (firstToken / kept + window) % each;
+  return rowsOf.row(window * rowsOf.rowsPerWindow + token % kept * each + shift);
+}
+
 Status LayerCollector::append(ExpertCandidates &candidates, LayerRows<float> scores,
                               const Router &router, uint32_t layer) {
   const RoutingRule best = {candidates.perToken, false, 1};
   std::span<int32_t> experts = std::span(bestExperts).first(candidates.perToken);
   std::span<float> weights = std::span(bestWeights).first(candidates.perToken);
   for (uint64_t row = 0; row < rows; ++row) {
-    router.computeLikelihoods(scores.row(row).data(), likelihoods.data());
+    router.computeLikelihoods(rowAt(scores, row).data(), likelihoods.data());
     auto all = std::span<const float>(likelihoods).first(scores.width);
     if (!std::all_of(all.begin(), all.end(), [](float p) { return p >= 0 && p <= 1; }))
       return invalidInput("the router of layer ", layer,
@@ -132,10 +140,11 @@ Status LayerCollector::onRouted(const Routed &routed) {
     trace->candidates = emptyCandidates(layer, info.tokens.size());
   }
   for (uint64_t row = 0; row < rows; ++row) {
-    MOERT_RETURN_IF_ERROR(writer.appendRows(routed.input.row(row)));
-    trace->inputNorms.push_back(lengthOf(routed.input.row(row)));
-    auto experts = routed.experts.row(row);
-    auto weights = routed.weights.row(row);
+    const std::span<const float> input = rowAt(routed.input, row);
+    MOERT_RETURN_IF_ERROR(writer.appendRows(input));
+    trace->inputNorms.push_back(lengthOf(input));
+    auto experts = rowAt(routed.experts, row);
+    auto weights = rowAt(routed.weights, row);
     trace->experts.insert(trace->experts.end(), experts.begin(), experts.end());
     trace->weights.insert(trace->weights.end(), weights.begin(), weights.end());
   }
@@ -161,11 +170,12 @@ Status LayerCollector::onProduct(int32_t weight, LayerRows<float> input) {
   const CalibrationInfo &info = writer.header().info;
   MomentSums &sum = sums.try_emplace(found->second, input.width, bestKernels()).first->second;
   const uint64_t step = residentMomentStep(info.tokens.size());
+  const uint64_t kept = std::min(info.windowTokens, input.rowsPerWindow);
+  const uint64_t stride = input.stride * step * (input.rowsPerWindow / kept);
   for (uint64_t window = 0; window < rows; window += info.windowTokens) {
-    const uint64_t first = roundUp(firstToken + window, step) - firstToken;
-    const uint64_t end = window + info.windowTokens;
-    if (first < end)
-      sum.add(input.row(first).data(), input.stride * step, uint32_t(divideUp(end - first, step)),
+    const uint64_t first = roundUp(firstToken + window, step) - (firstToken + window);
+    if (first < kept)
+      sum.add(rowAt(input, window + first).data(), stride, uint32_t(divideUp(kept - first, step)),
               {});
   }
   return {};

@@ -23,7 +23,7 @@ public:
   /// residents: the artifact's, whose products are observed.
   LayerCollector(ProfileWriter &profile, std::span<const moert::ResidentWeight> residents);
 
-  /// A batch of this many tokens follows, whole windows.
+  /// A batch of this many tokens of the profile follows, whole windows.
   void beginBatch(uint64_t tokens);
   /// All tokens have executed the segment: writes its MoE layer, if it has one, and moments.
   moert::Status endSegment();
@@ -37,6 +37,9 @@ public:
   moert::Status onProduct(int32_t weight, moert::LayerRows<float> input) override;
 
 private:
+  /// The row of a token of the batch. Where a window has more rows than tokens in the profile, as
+  /// an image has, evenly spaced ones are kept, of each image other ones.
+  template <typename T> std::span<const T> rowAt(moert::LayerRows<T> rowsOf, uint64_t token) const;
   moert::Status append(ExpertCandidates &candidates, moert::LayerRows<float> scores,
                        const moert::Router &router, uint32_t layer);
 

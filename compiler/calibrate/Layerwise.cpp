@@ -60,7 +60,8 @@ struct LayerwiseExecutor::Impl : LayerwiseParts {
 
   template <typename T> LayerRows<T> rowsOf(int32_t buffer) const {
     const Rows rows = step.buffer(buffer);
-    return {reinterpret_cast<const T *>(rows.data), rows.stride(), step.bufferInfo(buffer).width};
+    return {reinterpret_cast<const T *>(rows.data), rows.stride(), step.bufferInfo(buffer).width,
+            step.rowsPerToken * options.windowTokens};
   }
 };
 
@@ -179,7 +180,8 @@ LayerwiseExecutor::create(const Model &model, const LayerwiseOptions &options,
     const uint64_t row =
         roundUp(roundUp(mostExpertsOf(artifact), 16) * sizeof(float), uint64_t(kBufferAlignment));
     MOERT_ASSIGN_OR_RETURN(parts.laterScores,
-                           ReservedRegion::create(ledger, "later routers", row * shape.tokens));
+                           ReservedRegion::create(ledger, "later routers",
+                                                  row * shape.tokens * mostRoutedRows(artifact)));
   }
   const uint64_t windowBytes = windowMemoryBytes(artifact, shape.contextTokens);
   for (uint32_t window = 0; window < account.batchWindows; ++window) {
@@ -240,9 +242,10 @@ void LayerwiseExecutor::Impl::moveStates(
   uint64_t before = 0;
   for (int32_t buffer : buffers) {
     const Rows rows = step.buffer(buffer);
-    for (uint64_t row = 0; row < step.rows(); ++row)
-      move(rows.data + row * rows.bytesPerRow, row * stateBytes + before, rows.bytesPerRow);
-    before += rows.bytesPerRow;
+    const uint64_t bytes = step.bufferInfo(buffer).bytesPerToken;
+    for (uint64_t token = 0; token < step.batch.size(); ++token)
+      move(rows.data + token * bytes, token * stateBytes + before, bytes);
+    before += bytes;
   }
 }
 
@@ -265,7 +268,8 @@ Status LayerwiseExecutor::Impl::observeRoute(const Segment &segment, const Route
       executor.kernels().addBias(scores, stride, executor.vector(router.bias), step.rows(),
                                  w.shape.rows, scores, stride);
     MOERT_RETURN_IF_ERROR(observer.onLaterRouter(
-        routed, router.ahead, {scores, stride, w.shape.rows}, executor.routerOf(router.route)));
+        routed, router.ahead, {scores, stride, w.shape.rows, routed.scores.rowsPerWindow},
+        executor.routerOf(router.route)));
   }
   return {};
 }
@@ -300,7 +304,8 @@ Status LayerwiseExecutor::Impl::executeInstruction(const Segment &segment,
 }
 
 Status LayerwiseExecutor::execute(std::span<const int32_t> tokens, std::span<const std::byte> in,
-                                  std::span<std::byte> out, LayerObserver &observer) {
+                                  std::span<std::byte> out, LayerObserver &observer,
+                                  std::span<const float> pixels) {
   const uint32_t windowTokens = impl->options.windowTokens;
   if (!impl->begun || tokens.empty() || tokens.size() % windowTokens != 0 ||
       tokens.size() > impl->sessions.size() * windowTokens)
@@ -321,6 +326,9 @@ Status LayerwiseExecutor::execute(std::span<const int32_t> tokens, std::span<con
   LogitsRelay relay(observer, windowTokens, impl->sessions);
   impl->step.observer = &relay;
   impl->step.begin(impl->executor.kernels());
+  impl->step.pixels = pixels.data();
+  if (!segment.liveBefore.empty())
+    impl->step.rowsPerToken = impl->step.bufferInfo(segment.liveBefore.front()).rows();
   impl->moveStates(segment.liveBefore, bytesBefore,
                    [&](std::byte *buffer, uint64_t at, uint64_t bytes) {
                      std::memcpy(buffer, in.data() + at, bytes);

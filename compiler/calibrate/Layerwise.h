@@ -25,7 +25,9 @@
 namespace moert {
 
 struct LayerwiseOptions {
-  uint32_t windowTokens = 0; // Tokens of a window, which is an independent sequence.
+  /// Tokens of a window, which is an independent sequence. 1 for a vision model: an image is a
+  /// token and a window, and a batch has one, as its capacity counts all images of a call.
+  uint32_t windowTokens = 0;
   uint64_t windows = 0;      // In total.
   bool wantsLogits = false;  // For every token; if not, the head's weights are not read.
   uint32_t laterRouters = 0; // Number of later MoE layers whose routers get the input too.
@@ -49,11 +51,12 @@ struct LayerwiseAccount {
 /// model's positions, with both numbers; and programs whose layers share more than states.
 Result<LayerwiseAccount> accountLayerwise(const Model &model, const LayerwiseOptions &options);
 
-/// A row [width] for each token of the batch. Valid during one call.
+/// A row [width] for each token of the batch, or the rows of its images. Valid during one call.
 template <typename T> struct LayerRows {
   const T *data = nullptr;
   uint64_t stride = 0; // In elements.
   uint32_t width = 0;
+  uint32_t rowsPerWindow = 0;
 
   std::span<const T> row(uint64_t index) const { return {data + index * stride, width}; }
 };
@@ -104,8 +107,11 @@ public:
   Status begin(uint32_t segment);
   /// Executes the current segment for whole windows, at most the account's batchWindows. The states
   /// of token i are at i * stateBytes; `in` and `out` may be the same memory.
+  /// pixels: those of the image [channels][side][side], for the first segment of a vision model,
+  /// whose tokens have no meaning.
   Status execute(std::span<const int32_t> tokens, std::span<const std::byte> in,
-                 std::span<std::byte> out, LayerObserver &observer);
+                 std::span<std::byte> out, LayerObserver &observer,
+                 std::span<const float> pixels = {});
 
   const std::string &ioDescription() const;
   uint64_t bytesRead() const; // Weights and experts, since create() was called.

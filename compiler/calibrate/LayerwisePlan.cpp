@@ -24,6 +24,15 @@ const Program &layerwiseProgram(const Artifact &artifact) {
   return artifact.programs.front();
 }
 
+uint32_t mostRoutedRows(const Artifact &artifact) {
+  uint32_t most = 1;
+  const Program &program = layerwiseProgram(artifact);
+  for (const Instruction &instruction : program.instructions)
+    if (const auto *route = std::get_if<RouteInstruction>(&instruction))
+      most = std::max(most, program.buffers[static_cast<size_t>(route->scores)].rows());
+  return most;
+}
+
 uint64_t windowMemoryBytes(const Artifact &artifact, uint32_t windowTokens) {
   return placeLayerKv(artifact).bytes * roundUp(windowTokens, kKvBlockTokens) +
          placeStates(artifact, true).bytes;
@@ -257,8 +266,9 @@ static uint64_t bytesPerToken(const Artifact &artifact, const std::vector<Segmen
     widest = std::max<uint64_t>(widest, layer.experts.size());
   // The last block of KV memory is filled up to a whole block.
   uint64_t kv = divideUp(windowMemoryBytes(artifact, options.windowTokens), options.windowTokens);
-  uint64_t later =
-      options.laterRouters == 0 ? 0 : roundUp(widest * sizeof(float), kBufferAlignment);
+  uint64_t later = options.laterRouters == 0 ? 0
+                                             : roundUp(widest * sizeof(float), kBufferAlignment) *
+                                                   mostRoutedRows(artifact);
   return 2 * state + kv + later + options.extraBytesPerToken;
 }
 
@@ -305,8 +315,8 @@ Result<LayerwiseAccount> accountLayerwise(const Model &model, const LayerwiseOpt
                                          static_cast<double>(footprint.expertPayloadBytes));
   uint64_t largestPool = std::max(largestPoolPages(layer), smallestPool);
   auto split =
-      splitLayerwise(options.windows, smallestPool, smallestPool * kWorkingRecords, largestPool,
-                     [&](const LayerwiseSplit &tried) {
+      splitLayerwise(imagesOf(artifact) ? 1 : options.windows, smallestPool,
+                     smallestPool * kWorkingRecords, largestPool, [&](const LayerwiseSplit &tried) {
                        return uint64_t(tried.batchWindows) * options.windowTokens <= UINT32_MAX &&
                               accountOf(tried).totalBytes() <= budget.bytes;
                      });

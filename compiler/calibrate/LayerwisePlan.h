@@ -66,6 +66,9 @@ splitLayerwise(uint64_t windows, uint64_t smallestPoolPages, uint64_t workingPoo
 /// The program that is executed: the one for many tokens.
 const Program &layerwiseProgram(const Artifact &artifact);
 
+/// Rows that a token has where it is routed, at most: more than one where tokens are images.
+uint32_t mostRoutedRows(const Artifact &artifact);
+
 /// Bytes of a window's memory: keys and values of its tokens, and states, of the layer that needs
 /// most.
 uint64_t windowMemoryBytes(const Artifact &artifact, uint32_t windowTokens);

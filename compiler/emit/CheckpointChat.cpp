@@ -4,6 +4,7 @@
 #include "compiler/import/OptionalFile.h"
 #include "runtime/base/Excerpt.h"
 #include "runtime/format/Validate.h"
+#include "runtime/images/ClassNames.h"
 #include "runtime/text/chat/ChatTemplate.h"
 
 #include <nlohmann/json.hpp>
@@ -252,10 +253,40 @@ readSamplingDefaults(const Checkpoint &checkpoint,
   return defaults;
 }
 
+static Result<std::vector<std::string>> classNamesOf(const ConfigObject &config, uint32_t classes) {
+  MOERT_ASSIGN_OR_RETURN(const ConfigObject labels, config.object("id2label"));
+  std::vector<std::string> names;
+  for (uint32_t number = 0; number < classes; ++number) {
+    MOERT_ASSIGN_OR_RETURN(names.emplace_back(), labels.string(strCat(number)));
+  }
+  if (const size_t found = labels.keys().size(); found != classes)
+    return config.mismatch("id2label", strCat("names of ", classes, " classes"));
+  MOERT_RETURN_IF_ERROR(checkClassNames(names, classes));
+  return names;
+}
+
+std::vector<std::string> readClassNames(const Checkpoint &checkpoint, uint32_t classes,
+                                        const std::function<void(std::string_view)> &warn) {
+  const ConfigObject config = checkpoint.config();
+  if (!config.has("id2label"))
+    return {};
+  Result<std::vector<std::string>> names = classNamesOf(config, classes);
+  if (names.isOk())
+    return std::move(names).value();
+  if (warn)
+    warn(strCat("warning: ", names.status().message(), "; the artifact has no names of classes"));
+  return {};
+}
+
 void addConversation(const Checkpoint &checkpoint,
                      const std::function<void(std::string_view)> &warn, Artifact &artifact) {
   artifact.chat = readChat(checkpoint, warn);
   artifact.sampling = readSamplingDefaults(checkpoint, warn);
+  if (!imagesOf(artifact))
+    return;
+  const auto names = readClassNames(checkpoint, artifact.model.vocabularySize, warn);
+  if (!names.empty())
+    addClassNames(names, artifact);
 }
 
 } // namespace moec

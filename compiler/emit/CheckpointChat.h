@@ -1,6 +1,6 @@
-// What a checkpoint has for conversations: chat templates, the texts of the special tokens that
-// they use, and how its authors sample. None of it can stop a compile: what cannot be used is left
-// out, with a warning, since the model runs without it.
+// What a checkpoint has for people: chat templates, the texts of the special tokens that they use,
+// how its authors sample, and the names of classes. None of it can stop a compile: what cannot be
+// used is left out, with a warning, since the model runs without it.
 #pragma once
 
 #include "compiler/import/Checkpoint.h"
@@ -27,7 +27,11 @@ std::optional<moert::SamplingDefaults>
 readSamplingDefaults(const Checkpoint &checkpoint,
                      const std::function<void(std::string_view)> &warn);
 
-/// Sets both in an artifact that is about to be written.
+/// The names of a vision model's classes, "id2label" of config.json; empty if there are none.
+std::vector<std::string> readClassNames(const Checkpoint &checkpoint, uint32_t classes,
+                                        const std::function<void(std::string_view)> &warn);
+
+/// Sets all three in an artifact that is about to be written.
 void addConversation(const Checkpoint &checkpoint,
                      const std::function<void(std::string_view)> &warn, moert::Artifact &artifact);
 

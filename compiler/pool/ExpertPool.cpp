@@ -291,7 +291,7 @@ Status ExpertPool::Impl::fillLayer(const EmitPlan &plan, const Checkpoint &check
   if (plan.scalesInputs[layer])
     scaleInputs(inputs);
   MOERT_ASSIGN_OR_RETURN(LayerMoments moments,
-                         layerMomentsOf(profile.info().hiddenSize, inputs.rows));
+                         layerMomentsOf(profile.info().widthOf(layer), inputs.rows));
   MOERT_ASSIGN_OR_RETURN(const LayerForm form, readForm(plan, checkpoint, layer));
   auto produce = [&](size_t expert) {
     auto finished =

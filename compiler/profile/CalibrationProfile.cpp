@@ -277,7 +277,7 @@ Result<LayerInputs> CalibrationProfile::layerInputs(size_t moeLayer) const {
     inputs.weights = std::move(trace.weights);
   }
   SectionReader section(*impl->source, place.rowsOffset, place.rowsBytes);
-  MOERT_RETURN_IF_ERROR(readRows(section, inputs.tokens, about.hiddenSize,
+  MOERT_RETURN_IF_ERROR(readRows(section, inputs.tokens, about.widthOf(moeLayer),
                                  impl->header.checksums[moeLayer].rows, inputs.rows)
                             .withContext(nameOf(*impl->source, about.moeLayers[moeLayer].layer)));
   return inputs;

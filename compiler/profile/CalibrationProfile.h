@@ -55,6 +55,7 @@ struct CalibrationInfo {
     uint32_t topK = 0;
     std::vector<uint64_t> counts;   // Per expert: number of tokens that chose it.
     std::vector<double> weightSums; // Per expert: sum of its weights.
+    uint32_t hiddenSize = 0;        // Elements of its rows; 0: the profile's.
     friend bool operator==(const MoeLayer &, const MoeLayer &) = default;
   };
   std::vector<MoeLayer> moeLayers;
@@ -67,6 +68,11 @@ struct CalibrationInfo {
   };
   std::vector<ResidentInput> residentInputs; // In the order of the layers.
 
+  /// Elements of a row of the MoE layer.
+  uint32_t widthOf(size_t moeLayer) const {
+    const uint32_t own = moeLayers[moeLayer].hiddenSize;
+    return own == 0 ? hiddenSize : own;
+  }
   uint32_t windows() const { return static_cast<uint32_t>(tokens.size() / windowTokens); }
   friend bool operator==(const CalibrationInfo &, const CalibrationInfo &) = default;
 };
@@ -83,7 +89,7 @@ constexpr uint64_t residentMomentStep(uint64_t tokens) {
 /// The inputs of one layer's experts, token by token.
 struct LayerInputs {
   uint32_t tokens = 0;
-  std::vector<float> rows;      // [tokens][hiddenSize]: the input of the router and the experts.
+  std::vector<float> rows; // [tokens][width of the layer]: the input of the router and the experts.
   std::vector<int32_t> experts; // [tokens][topK], best first.
   std::vector<float> weights;   // [tokens][topK], the factors of the experts' outputs.
 };
@@ -105,7 +111,7 @@ struct LayerTrace {
   std::vector<float> inputNorms; // [tokens]: the Euclidean norm of the router's input.
   ExpertCandidates candidates;   // candidatesOf() experts per token.
   /// The candidates of the routers 1, 2 and 3 MoE layers later, computed from this layer's router
-  /// input; fewer at the model's end.
+  /// input; fewer at the model's end and before a layer of another width.
   std::vector<ExpertCandidates> predictions;
   friend bool operator==(const LayerTrace &, const LayerTrace &) = default;
 };

@@ -48,6 +48,7 @@ public:
       out.layer = layer->layer();
       out.experts = layer->experts();
       out.topK = layer->top_k();
+      out.hiddenSize = layer->hidden_size();
       MOERT_RETURN_IF_ERROR(take(*layer->counts(), out.counts));
       MOERT_RETURN_IF_ERROR(take(*layer->weight_sums(), out.weightSums));
       header.checksums.push_back({layer->rows_checksum(), layer->trace_checksum()});
@@ -99,7 +100,8 @@ std::vector<std::byte> encodeProfileHeader(const ProfileHeader &header) {
     auto counts = builder.CreateVector(layer.counts);
     auto sums = builder.CreateVector(layer.weightSums);
     layers.push_back(fb::CreateMoeLayer(builder, layer.layer, layer.experts, layer.topK, counts,
-                                        sums, header.checksums[i].rows, header.checksums[i].trace));
+                                        sums, header.checksums[i].rows, header.checksums[i].trace,
+                                        layer.hiddenSize));
   }
   std::vector<flatbuffers::Offset<fb::ResidentInput>> inputs;
   for (size_t i = 0; i < info.residentInputs.size(); ++i) {
@@ -173,7 +175,11 @@ static Status checkCounts(const CalibrationInfo::MoeLayer &layer, uint64_t token
   return {};
 }
 
-static Status checkLayer(const CalibrationInfo::MoeLayer &layer, const uint32_t *before) {
+static Status checkLayer(const CalibrationInfo::MoeLayer &layer, uint32_t hiddenSize,
+                         const uint32_t *before) {
+  if (layer.hiddenSize >= hiddenSize)
+    return invalidInput("a hidden size of its own of ", layer.hiddenSize,
+                        ", expected less than the profile's ", hiddenSize);
   if (before && layer.layer <= *before)
     return invalidInput("it is the model's layer ", layer.layer, " and follows layer ", *before,
                         ", expected ascending layers");
@@ -210,7 +216,8 @@ Status checkProfileHeader(const ProfileHeader &header, size_t finishedLayers) {
                         " have checksums, there are ", info.moeLayers.size());
   for (size_t i = 0; i < info.moeLayers.size(); ++i) {
     const CalibrationInfo::MoeLayer &layer = info.moeLayers[i];
-    Status status = checkLayer(layer, i == 0 ? nullptr : &info.moeLayers[i - 1].layer);
+    Status status =
+        checkLayer(layer, info.hiddenSize, i == 0 ? nullptr : &info.moeLayers[i - 1].layer);
     if (status.isOk() && i < finishedLayers)
       status = checkCounts(layer, info.tokens.size());
     if (!status.isOk())
@@ -263,11 +270,12 @@ Result<ProfileLayout> layoutOf(const CalibrationInfo &info) {
       break;
     ProfileLayerPlace place;
     place.rowsOffset = *end.value;
-    end.addRows(tokens, uint64_t(info.hiddenSize) + 1, sizeof(uint16_t));
+    end.addRows(tokens, uint64_t(info.widthOf(i)) + 1, sizeof(uint16_t));
     end.roundUp();
     place.traceOffset = end.value.value_or(0);
     uint64_t candidates = candidatesOf(layer.experts, layer.topK);
-    for (size_t depth = 1; depth <= kPredictionDepths && i + depth < info.moeLayers.size();
+    for (size_t depth = 1; depth <= kPredictionDepths && i + depth < info.moeLayers.size() &&
+                           info.widthOf(i + depth) == info.widthOf(i);
          ++depth) {
       const CalibrationInfo::MoeLayer &later = info.moeLayers[i + depth];
       place.predicted.push_back(candidatesOf(later.experts, later.topK));

@@ -12,7 +12,7 @@
 
 namespace moec {
 
-constexpr uint16_t kProfileMajor = 3, kProfileMinor = 0;
+constexpr uint16_t kProfileMajor = 3, kProfileMinor = 1;
 constexpr uint64_t kProfilePageBytes = 4096;
 /// Far beyond any model: a million tokens and the inputs of a thousand wide matrices take some 20
 /// MB.

@@ -14,13 +14,13 @@ static constexpr uint64_t kFileBytes = uint64_t(16) << 20;
 
 uint64_t ProfileWriter::memoryBytes(const CalibrationInfo &info) {
   return kFileBytes + info.tokens.size() * (sizeof(int16_t) + sizeof(int32_t)) +
-         info.hiddenSize * sizeof(uint16_t);
+         info.hiddenSize * sizeof(uint16_t); // No layer is wider.
 }
 
 ProfileWriter::ProfileWriter(OutputFile partial, ProfileHeader header, ProfileLayout places,
                              size_t finishedLayers, size_t finishedInputs)
     : file(std::move(partial)), content(std::move(header)), layout(std::move(places)),
-      layer(finishedLayers), input(finishedInputs), halves(content.info.hiddenSize) {
+      layer(finishedLayers), input(finishedInputs) {
   exponents.reserve(content.info.tokens.size());
 }
 
@@ -63,9 +63,10 @@ Status ProfileWriter::endSection(uint64_t offset, uint64_t &checksumOut) {
 
 Status ProfileWriter::appendRows(std::span<const float> rows) {
   const CalibrationInfo &info = content.info;
-  assert(layer < info.moeLayers.size() && rows.size() % info.hiddenSize == 0);
-  for (; !rows.empty(); rows = rows.subspan(info.hiddenSize)) {
-    std::optional<int16_t> exponent = encodeHalfRow(rows.first(info.hiddenSize), halves);
+  assert(layer < info.moeLayers.size() && rows.size() % info.widthOf(layer) == 0);
+  halves.resize(info.widthOf(layer));
+  for (; !rows.empty(); rows = rows.subspan(halves.size())) {
+    std::optional<int16_t> exponent = encodeHalfRow(rows.first(halves.size()), halves);
     if (!exponent)
       return invalidInput("the experts of layer ", info.moeLayers[layer].layer,
                           " have an infinity or a NaN as input for token ", exponents.size());

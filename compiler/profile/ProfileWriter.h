@@ -28,7 +28,7 @@ public:
   size_t finishedLayers() const { return layer; }
   size_t finishedInputs() const { return input; }
 
-  /// Appends any number of rows [hiddenSize]. Refuses values that are not finite.
+  /// Appends any number of rows of the layer's width. Refuses values that are not finite.
   moert::Status appendRows(std::span<const float> rows);
   /// Also computes the layer's counts.
   moert::Status finishLayer(const LayerTrace &trace);

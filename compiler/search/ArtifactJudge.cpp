@@ -16,7 +16,8 @@ namespace moec {
 
 Result<EngineCrew> ArtifactJudge::load(const std::string &path) const {
   MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
-                         loadCrews({&path, 1}, options.windowTokens, options.threads));
+                         loadCrews({&path, 1}, options.images ? 1 : options.windowTokens,
+                                   options.threads, options.images));
   return std::move(crews.front());
 }
 
@@ -197,9 +198,9 @@ Result<ArtifactJudge::Scores> ArtifactJudge::scoreWindows(const std::string &pat
 
 Result<ArtifactJudge::Scores> ArtifactJudge::scoreItems(const std::string &path) {
   const std::string paths[] = {path, options.referencePath};
-  MOERT_ASSIGN_OR_RETURN(
-      std::vector<EngineCrew> crews,
-      loadCrews(paths, options.itemSet->engineOptions({}).contextTokens, options.threads));
+  MOERT_ASSIGN_OR_RETURN(std::vector<EngineCrew> crews,
+                         loadCrews(paths, options.itemSet->engineOptions({}).contextTokens,
+                                   options.threads, options.itemSet->imagesRead()));
   executed += 2 * options.items.size();
   return evaluateItems(*options.itemSet, options.items, lanesBeside(crews), progress(),
                        options.stop);

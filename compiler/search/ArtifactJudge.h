@@ -35,6 +35,8 @@ struct JudgeOptions {
   /// For a metric of items: the acceptance tests' items, by index in the set. Borrowed.
   const moert::EvaluationSet *itemSet = nullptr;
   std::span<const uint32_t> items;
+  /// The images of a vision model's windows, each of which is a number and a class.
+  const moert::LabelledImages *images = nullptr;
   uint32_t windowTokens = 512;
   unsigned threads = 1;
   /// Hash of everything that decides a measurement, except the assignment.

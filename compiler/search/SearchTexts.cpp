@@ -31,7 +31,8 @@ static Status checkName(const std::string &name) {
 }
 
 Result<std::string> nameOfText(const std::string &path) {
-  std::string name = std::filesystem::path(path).filename().string();
+  const std::filesystem::path whole(path); // A folder's may end with '/'.
+  std::string name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
   MOERT_RETURN_IF_ERROR(checkName(name));
   return name;
 }

@@ -17,6 +17,9 @@
 
 namespace moec {
 
+/// A window of the search on images: an image's number and its class.
+constexpr uint32_t kImageWindowTokens = 2;
+
 /// How much of the texts is used, with the reason for each number.
 struct TextAmounts {
   uint32_t windowTokens = 512; // As in `moert eval`.

@@ -170,11 +170,11 @@ static Result<MemoryAccount> accountOf(const Model &model, EngineOptions &option
   return accountMemory(model, options);
 }
 
-static Status addMember(EngineCrew &crew, EngineOptions options) {
+static Status addMember(EngineCrew &crew, EngineOptions options, const LabelledImages *images) {
   MOERT_ASSIGN_OR_RETURN(MemoryAccount account, accountOf(*crew.model, options));
   EngineCrew::Member &member = crew.members.emplace_back();
   MOERT_ASSIGN_OR_RETURN(member.engine, Engine::load(*crew.model, options, account));
-  MOERT_ASSIGN_OR_RETURN(member.source, EngineSource::create(*member.engine));
+  MOERT_ASSIGN_OR_RETURN(member.source, EngineSource::create(*member.engine, images));
   return {};
 }
 
@@ -196,7 +196,8 @@ static Result<bool> hasRoomForAll(std::span<const EngineCrew> crews, uint32_t co
 }
 
 Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths,
-                                          uint32_t contextTokens, uint32_t threads) {
+                                          uint32_t contextTokens, uint32_t threads,
+                                          const LabelledImages *images) {
   std::vector<EngineCrew> crews(paths.size());
   for (size_t i = 0; i < paths.size(); ++i) {
     MOERT_ASSIGN_OR_RETURN(crews[i].model, Model::open(paths[i]));
@@ -208,8 +209,8 @@ Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths,
   for (uint32_t member = 0; member < members; ++member)
     for (size_t i = 0; i < crews.size(); ++i) {
       const bool isFirst = member == 0 && i == 0;
-      MOERT_RETURN_IF_ERROR(
-          addMember(crews[i], engineOptions(contextTokens, threadsOfEach, isFirst, memory)));
+      MOERT_RETURN_IF_ERROR(addMember(
+          crews[i], engineOptions(contextTokens, threadsOfEach, isFirst, memory), images));
     }
   return crews;
 }

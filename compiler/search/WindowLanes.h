@@ -51,9 +51,11 @@ struct EngineCrew {
 
 /// One crew for each artifact, all of the same size: a member for each thread if the available
 /// memory holds them all with all their experts. Otherwise one member with all threads; the crews
-/// then share the memory evenly and read experts that do not fit repeatedly.
+/// then share the memory evenly and read experts that do not fit repeatedly. images: of a vision
+/// model, whose contextTokens are 1; they must outlive the crews.
 moert::Result<std::vector<EngineCrew>> loadCrews(std::span<const std::string> paths,
-                                                 uint32_t contextTokens, uint32_t threads);
+                                                 uint32_t contextTokens, uint32_t threads,
+                                                 const moert::LabelledImages *images = nullptr);
 
 /// How windows are evaluated on a crew: with a reference its lanes hold the rows of a step.
 moert::EvaluationOptions evaluationOptionsOf(const EngineCrew &crew, uint32_t windowTokens,

@@ -22,9 +22,10 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<EngineSource>> EngineSource::create(Engine &loadedEngine) {
+Result<std::unique_ptr<EngineSource>> EngineSource::create(Engine &loadedEngine,
+                                                           const LabelledImages *images) {
   MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, loadedEngine.createSession());
-  return std::unique_ptr<EngineSource>(new EngineSource(loadedEngine, std::move(session)));
+  return std::unique_ptr<EngineSource>(new EngineSource(loadedEngine, std::move(session), images));
 }
 
 uint32_t EngineSource::wholeTokens() const {
@@ -33,6 +34,12 @@ uint32_t EngineSource::wholeTokens() const {
 
 Status EngineSource::append(std::span<const int32_t> tokens, const TakeRow &takeRow) {
   RowObserver observer(session->length(), takeRow);
+  if (images) {
+    if (!takeRow)
+      return {};
+    MOERT_RETURN_IF_ERROR(images->read(static_cast<uint64_t>(tokens.front()), pixels));
+    return engine.classify(*session, pixels, 1, observer);
+  }
   const LogitsWanted wanted = takeRow ? LogitsWanted::kAll : LogitsWanted::kNowhere;
   if (!engine.losesDecoding())
     return engine.prefill({session.get(), tokens, wanted}, observer);

@@ -3,6 +3,7 @@
 
 #include "runtime/engine/Engine.h"
 #include "runtime/evaluation/PairedPass.h"
+#include "runtime/images/LabelledImages.h"
 
 #include <memory>
 
@@ -14,9 +15,14 @@ namespace moert {
 /// loaded, so that units are independent of each other. Where Engine::decodesInBatches() is true,
 /// many tokens are computed at once, with the same results. An engine that lowers experts of
 /// prompts reads every sequence as a prompt.
+///
+/// With images, for a vision model, a sequence is the number of an image and its class: the logits
+/// after the first are the image's, which is computed alone.
 class EngineSource : public LogitsSource {
 public:
-  static Result<std::unique_ptr<EngineSource>> create(Engine &loadedEngine);
+  /// images: null for a model of text; they must outlive the source.
+  static Result<std::unique_ptr<EngineSource>> create(Engine &loadedEngine,
+                                                      const LabelledImages *images = nullptr);
 
   uint32_t vocabularySize() const override {
     return engine.model().artifact().model.vocabularySize;
@@ -27,11 +33,15 @@ public:
   uint32_t wholeTokens() const override;
 
 private:
-  EngineSource(Engine &loadedEngine, std::unique_ptr<Session> ownSession)
-      : engine(loadedEngine), session(std::move(ownSession)) {}
+  EngineSource(Engine &loadedEngine, std::unique_ptr<Session> ownSession,
+               const LabelledImages *labelledImages)
+      : engine(loadedEngine), session(std::move(ownSession)), images(labelledImages),
+        pixels(images ? images->pixels() : 0) {}
 
   Engine &engine;
   std::unique_ptr<Session> session;
+  const LabelledImages *images;
+  std::vector<float> pixels; // One image's.
 };
 
 } // namespace moert

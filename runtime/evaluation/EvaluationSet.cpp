@@ -44,7 +44,7 @@ static std::string quoted(std::string_view text) {
 }
 
 std::vector<std::pair<std::string, std::string>> itemOptionsOf(const EvaluationRequest &request) {
-  if (!isOfItems(request.metric))
+  if (!isOfItems(request.metric) || request.metric == LossMetric::kAccuracy)
     return {};
   if (request.metric == LossMetric::kChoice)
     return {{"choice-by", request.choiceBy == ChoiceBy::kLetter ? "letter" : "text"}};
@@ -57,6 +57,23 @@ std::vector<std::pair<std::string, std::string>> itemOptionsOf(const EvaluationR
   return options;
 }
 
+EvaluatedModel evaluatedModelOf(const Model &model) {
+  const Artifact &artifact = model.artifact();
+  EvaluatedModel parts = {model.path(), artifact.model, model.tokenizer()};
+  if (const PatchesInstruction *images = imagesOf(artifact))
+    parts.images = imageModelOf(artifact, *images);
+  return parts;
+}
+
+static Status checkKind(LossMetric metric, const EvaluatedModel &model) {
+  if (model.images.has_value() == (metric == LossMetric::kAccuracy))
+    return {};
+  return invalidInput(model.name, ": found a ",
+                      model.images ? "vision model, expected --metric accuracy with it, not "
+                                   : "model of text, expected another metric than ",
+                      metricName(metric));
+}
+
 Result<EvaluationSet> EvaluationSet::read(const EvaluationRequest &request,
                                           const EvaluatedModel &model, const TakeNote &note) {
   EvaluationSet set;
@@ -67,6 +84,11 @@ Result<EvaluationSet> EvaluationSet::read(const EvaluationRequest &request,
   set.answers.endTokens = model.info.eosTokens;
   set.vocabularySize = model.info.vocabularySize;
   set.maxPositions = model.info.maxPositions;
+  MOERT_RETURN_IF_ERROR(checkKind(request.metric, model));
+  if (set.metric == LossMetric::kAccuracy) {
+    MOERT_RETURN_IF_ERROR(set.readImages(request, model));
+    return set;
+  }
   set.tokenizer = model.tokenizer;
   if (!set.tokenizer)
     return invalidInput(model.name, " has no tokenizer, expected one for reading texts");
@@ -132,6 +154,21 @@ Status EvaluationSet::readItems(std::span<const std::string> files) {
     largestFile = std::max<uint64_t>(largestFile, text.size());
   }
   heldBytes += kCopiesOfFile * largestFile;
+  return {};
+}
+
+Status EvaluationSet::readImages(const EvaluationRequest &request, const EvaluatedModel &model) {
+  images.emplace(*model.images);
+  for (uint32_t file = 0; file < request.files.size(); ++file) {
+    MOERT_ASSIGN_OR_RETURN(const LabelledFolder folder, images->add(request.files[file]));
+    EvaluatedText &identity =
+        identities.emplace_back(EvaluatedText{folder.hash, folder.bytes, folder.count});
+    for (const LabelledImage &image : std::span(images->all()).subspan(folder.first))
+      identity.documentIds.push_back(idOfImage(image));
+    imageFiles.resize(images->all().size(), file);
+  }
+  longestTokens = 1; // Images are computed one by one.
+  heldBytes = images->heldBytes() + 2 * images->pixels() * sizeof(float) + images->readingBytes();
   return {};
 }
 
@@ -206,7 +243,7 @@ void EvaluationSet::keepOnly(size_t file, std::span<const uint32_t> kept) {
 }
 
 uint64_t EvaluationSet::samples() const {
-  uint64_t count = choiceItems.size() + answerItems.size();
+  uint64_t count = choiceItems.size() + answerItems.size() + imageFiles.size();
   for (const TextWindows &text : texts)
     count += text.windows();
   return count;
@@ -222,6 +259,8 @@ uint64_t EvaluationSet::memoryBytes(bool hasReference, uint32_t wholeTokens) con
 
 EngineOptions EvaluationSet::engineOptions(EngineOptions engine) const {
   engine.contextTokens = longestTokens;
+  if (images)
+    engine.prefillChunk = longestTokens;
   engine.decodesInBatches = true;
   engine.logitsRows = std::min(kLogitsRows, longestTokens);
   return engine;
@@ -263,11 +302,39 @@ Result<SampleScore> EvaluationSet::evaluateItem(uint64_t item, LogitsSource &art
   return scoreItem(item, artifact, reference, pass, stop);
 }
 
+Result<SampleScore> EvaluationSet::evaluateImage(uint64_t image, PairedPass &pass) const {
+  const auto label = static_cast<int32_t>(images->all()[image].label);
+  const int32_t tokens[] = {static_cast<int32_t>(image), label};
+  SampleScore score;
+  score.text = imageFiles[image];
+  score.unit = static_cast<uint32_t>(image);
+  score.items = 1;
+  const auto points = [label](std::span<const float> logits) {
+    return std::max_element(logits.begin(), logits.end()) - logits.begin() == label;
+  };
+  MOERT_RETURN_IF_ERROR(pass.beginUnit());
+  const Status status = pass.run(
+      tokens, 0,
+      [&](uint32_t, std::span<const float> logits, std::span<const float> reference) -> Status {
+        MOERT_ASSIGN_OR_RETURN(const RowScore row, scoreRow(logits, reference, label));
+        score.add(row);
+        score.points = points(logits);
+        if (!reference.empty())
+          score.referencePoints = points(reference);
+        return {};
+      });
+  if (!status.isOk())
+    return status.withContext(images->all()[image].path);
+  return score;
+}
+
 Result<SampleScore> EvaluationSet::scoreItem(uint64_t item, LogitsSource &artifact,
                                              LogitsSource *reference, PairedPass &pass,
                                              const std::atomic<bool> *stop) const {
   if (metric == LossMetric::kChoice)
     return evaluateChoice(choiceItems[item], pass);
+  if (images)
+    return evaluateImage(item, pass);
   return evaluateAnswer(answerItems[item], {metric, answers, *tokenizer, artifact, reference, stop},
                         pass);
 }

@@ -11,15 +11,18 @@
 #include "runtime/evaluation/ChoiceEvaluation.h"
 #include "runtime/evaluation/Evaluation.h"
 #include "runtime/evaluation/TextDocuments.h"
+#include "runtime/images/LabelledImages.h"
 
+#include <optional>
 #include <string>
 
 namespace moert {
 
 struct EvaluationRequest {
   LossMetric metric = LossMetric::kPerplexity;
-  std::vector<std::string> files; // Texts (TextDocuments.h), or items (ItemFile.h).
-  EvaluationOptions windows;      // For perplexity, KL and agreement.
+  /// Texts (TextDocuments.h), items (ItemFile.h), or for accuracy folders (LabelledImages.h).
+  std::vector<std::string> files;
+  EvaluationOptions windows; // For perplexity, KL and agreement.
   std::string documentSeparator = std::string(kDocumentSeparator); // For texts.
   ChoiceBy choiceBy = ChoiceBy::kLetter;                           // For multiple choice.
   AnswerOptions answers; // For generated text; end tokens are the model's.
@@ -39,12 +42,21 @@ struct EvaluatedText {
   std::vector<DocumentId> documentIds = {}; // All of them, or all items.
 };
 
+/// An image is known by the bytes of its file.
+inline DocumentId idOfImage(const LabelledImage &image) {
+  return {image.hash, image.hash};
+}
+
 /// The parts of a model that reading needs. Borrows. Null tokenizer: the model has none.
 struct EvaluatedModel {
   std::string name; // In messages.
   const ModelInfo &info;
   const Tokenizer *tokenizer;
+  std::optional<ImageModel> images = {}; // A vision model's.
 };
+
+/// The parts of a loaded model.
+EvaluatedModel evaluatedModelOf(const Model &model);
 
 /// Tokens to append at a time: whole sequences, unless a reference's rows would take too much; a
 /// multiple of wholeTokens (LogitsSource).
@@ -63,11 +75,16 @@ public:
                                     const TakeNote &note);
   static Result<EvaluationSet> read(const EvaluationRequest &request, const Model &model,
                                     const TakeNote &note) {
-    return read(request, {model.path(), model.artifact().model, model.tokenizer()}, note);
+    return read(request, evaluatedModelOf(model), note);
   }
 
   uint64_t samples() const; // Windows or items; at least one.
-  const char *sampleName() const { return isOfItems(metric) ? "items" : "windows"; }
+  const char *sampleName() const {
+    return images ? "images" : isOfItems(metric) ? "items" : "windows";
+  }
+  /// What sources of a vision model need; null for others. The set must not be moved while they
+  /// use it.
+  const LabelledImages *imagesRead() const { return images ? &*images : nullptr; }
 
   /// One entry per file, in their order.
   std::span<const EvaluatedText> textsRead() const { return identities; }
@@ -89,7 +106,7 @@ public:
                                             const EvaluationProgress &progress = {},
                                             const std::atomic<bool> *stop = nullptr) const;
 
-  /// For items only: an item's tokens followed by the right choice or the first answer.
+  /// For items of text only: an item's tokens followed by the right choice or the first answer.
   std::vector<int32_t> itemTokens(uint64_t item) const;
 
   /// For items only: the score of one of samples(). May be called by several threads, each with its
@@ -103,10 +120,12 @@ private:
   Status readItems(std::span<const std::string> files);
   Status addChoices(std::string_view text, const std::string &name, uint32_t file);
   Status addAnswers(std::string_view text, const std::string &name, uint32_t file);
+  Status readImages(const EvaluationRequest &request, const EvaluatedModel &model);
   Status takeLength(uint64_t tokens, const std::string &place);
   /// evaluateItem() with a pass of the sources.
   Result<SampleScore> scoreItem(uint64_t item, LogitsSource &artifact, LogitsSource *reference,
                                 PairedPass &pass, const std::atomic<bool> *stop) const;
+  Result<SampleScore> evaluateImage(uint64_t image, PairedPass &pass) const;
 
   LossMetric metric = LossMetric::kPerplexity;
   EvaluationOptions windows;
@@ -121,6 +140,8 @@ private:
   std::vector<EvaluatedText> identities;  // Per file.
   std::vector<EncodedChoice> choiceItems; // For multiple choice.
   std::vector<EncodedAnswer> answerItems; // For generated text.
+  std::optional<LabelledImages> images;   // For accuracy.
+  std::vector<uint32_t> imageFiles;       // The file of each image.
 };
 
 } // namespace moert

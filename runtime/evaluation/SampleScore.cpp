@@ -41,7 +41,8 @@ static constexpr std::pair<LossMetric, std::string_view> kMetricNames[] = {
     {LossMetric::kTop1, "top1"},
     {LossMetric::kChoice, "choice"},
     {LossMetric::kRouge2, "rouge2"},
-    {LossMetric::kExact, "exact"}};
+    {LossMetric::kExact, "exact"},
+    {LossMetric::kAccuracy, "accuracy"}};
 
 std::string_view metricName(LossMetric metric) {
   for (const auto &[known, name] : kMetricNames)

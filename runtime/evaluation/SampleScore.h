@@ -44,15 +44,15 @@ bool beginsUnit(std::span<const SampleScore> samples, size_t i);
 /// The sum over the samples of one text, or of all.
 SampleScore sumOf(std::span<const SampleScore> samples, std::optional<uint32_t> text = {});
 
-enum class LossMetric { kPerplexity, kKl, kTop1, kChoice, kRouge2, kExact };
+enum class LossMetric { kPerplexity, kKl, kTop1, kChoice, kRouge2, kExact, kAccuracy };
 
 /// Whether the metric is measured on items, not on windows of texts.
 constexpr bool isOfItems(LossMetric metric) {
   return metric == LossMetric::kChoice || metric == LossMetric::kRouge2 ||
-         metric == LossMetric::kExact;
+         metric == LossMetric::kExact || metric == LossMetric::kAccuracy;
 }
 
-/// Its name in --metric: perplexity, kl, top1, choice, rouge2, exact.
+/// Its name in --metric: perplexity, kl, top1, choice, rouge2, exact, accuracy.
 std::string_view metricName(LossMetric metric);
 std::optional<LossMetric> parseMetric(std::string_view name);
 

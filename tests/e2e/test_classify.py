@@ -169,18 +169,10 @@ class ClassifyTest(E2eTest):
         self.refused("moert", "classify", pocket(), image, mention="model of text .*moert run")
         self.refused("moert", "classify", vision, mention="image")
         text = self.write("text.txt", b"a text\n")
-        for words in (("run", vision, "-p", "a"), ("chat", vision), ("eval", vision, "--text", text), ("bench", vision),
+        for words in (("run", vision, "-p", "a"), ("chat", vision), ("bench", vision),
                       ("serve", vision), ("logits", vision, "--ids", text, "-o", self.scratch / "out")):
             with self.subTest(command=words[0]):
                 self.refused("moert", *words, mention="vision model .swin_moe.*moert classify")
-
-    def test_calibration_on_images_is_refused(self):
-        case, output = DATA / "golden/swin_moe", self.scratch / "m.moe"
-        text = self.write("text.txt", b"a text\n")
-        for words in (("--calibration-text", text), ("--self-text", "90"), ("--accuracy-loss", "2%", "--self-text", "90")):
-            with self.subTest(words=words):
-                self.refused("moec", "compile", case, "-o", output, *words, mention="computes an input as a whole .*--no-calibration")
-        self.assertFalse(output.exists())
 
     def test_a_broken_artifact_is_refused(self):
         path = copied(model("swin_moe"), self.scratch)

@@ -37,6 +37,7 @@ ONLY = {
                         "runtime/memory/", "runtime/policy/", "runtime/base/", "runtime/text/tokenizer/"),
     # What is installed stands alone.
     "runtime/include/": ("moert/",),
+    "runtime/images/": ("runtime/images/", "runtime/format/", "runtime/base/"),
     "runtime/text/tokenizer/": ("runtime/text/tokenizer/", "runtime/base/"),
     "runtime/text/answer/": ("runtime/text/answer/", "runtime/text/tokenizer/", "runtime/base/"),
     "runtime/text/chat/": ("runtime/text/chat/", "runtime/base/"),

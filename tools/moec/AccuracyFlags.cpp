@@ -36,10 +36,11 @@ static constexpr const char *kOfTarget[] = {
 // of `calibrationTexts`.
 static void addTexts(CLI::App &command, AccuracyFlags &flags) {
   command
-      .add_option("--calibration-text", flags.calibrationTexts,
+      .add_option("--calibration-text,--calibration-images", flags.calibrationTexts,
                   "Texts, UTF-8, for calibration and for the search: .jsonl files with one "
                   "document a line as {\"text\": \"...\"}; any other file is one document, or "
-                  "several between separator lines")
+                  "several between separator lines. For a vision model folders, each with a folder "
+                  "of images for each class, which has the class's name or number")
       ->check(someWord())
       ->group(kGroup)
       ->type_name("FILE");
@@ -52,13 +53,13 @@ static void addTexts(CLI::App &command, AccuracyFlags &flags) {
           ->type_name("PROFILE");
   command
       .add_option(
-          "--eval-text", flags.acceptanceTexts,
+          "--eval-text,--eval-images", flags.acceptanceTexts,
           strCat("Texts on which the loss is accepted, used for nothing else (default: "
                  "documents set aside from the calibration texts). The bound is over "
                  "documents like theirs: at least ",
                  kMinimumBoundUnits,
                  " documents, or windows of short ones, better hundreds. For choice, rouge2 "
-                 "and exact, items"))
+                 "and exact, items; for accuracy, folders of images"))
       ->check(someWord())
       ->group(kGroup)
       ->type_name("FILE");
@@ -172,9 +173,10 @@ void addAccuracyFlags(CLI::App &command, AccuracyFlags &flags) {
           "--metric", flags.metric,
           withDefault("How the loss is measured. On texts: perplexity, kl (nats per token), top1 "
                       "(agreement with the checkpoint). On the items of --eval-text: choice "
-                      "(right answers), rouge2 (F1), exact (matching answers)",
+                      "(right answers), rouge2 (F1), exact (matching answers). On images: accuracy "
+                      "(right classes)",
                       flags.metric))
-      ->check(oneOf({"perplexity", "kl", "top1", "choice", "rouge2", "exact"}))
+      ->check(oneOf({"perplexity", "kl", "top1", "choice", "rouge2", "exact", "accuracy"}))
       ->group(kGroup)
       ->type_name("NAME");
   addTexts(command, flags);
@@ -271,7 +273,8 @@ Status parseTarget(const std::string &loss, const std::string &quantile, LossMet
 // Refuses options that the metric does not use.
 static Status takeItemOptions(const AccuracyFlags &flags, AccurateCompileRequest &request) {
   const bool isChoice = request.metric == LossMetric::kChoice;
-  const bool isAnswers = isOfItems(request.metric) && !isChoice;
+  const bool isAnswers =
+      request.metric == LossMetric::kRouge2 || request.metric == LossMetric::kExact;
   const struct {
     const char *name;
     bool isGiven, isUsed;

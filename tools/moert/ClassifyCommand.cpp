@@ -4,6 +4,9 @@
 #include "runtime/base/DeterministicMath.h"
 #include "runtime/base/InputText.h"
 #include "runtime/base/Size.h"
+#include "runtime/images/LabelledImages.h"
+#include "runtime/images/PixelsFile.h"
+#include "runtime/images/PrepareImage.h"
 #include "tools/console/HelpFormatter.h"
 #include "tools/console/Interrupt.h"
 #include "tools/console/OutputStream.h"
@@ -14,8 +17,6 @@
 #include "tools/moert/LogitsFile.h"
 #include "tools/moert/Numbers.h"
 #include "tools/moert/RunContext.h"
-#include "tools/moert/images/PixelsFile.h"
-#include "tools/moert/images/PrepareImage.h"
 
 #include <CLI/CLI.hpp>
 
@@ -121,10 +122,8 @@ Result<uint64_t> readingBytes(const ClassifyOptions &options, uint32_t side) {
   uint64_t most = 0;
   for (const std::string &path : options.images) {
     MOERT_ASSIGN_OR_RETURN(const std::string content, readInput(path, kMostImageBytes));
-    MOERT_ASSIGN_OR_RETURN(const ImageSize size, readImageSize(content, inputName(path)));
-    const ImageSize to = sizeBeforeCut(size, side);
-    const uint64_t resizing = ImageSize{to.width, size.height}.pixels() + to.pixels();
-    most = std::max(most, content.size() + size.pixels() * kDecodingBytes + resizing * 3);
+    MOERT_ASSIGN_OR_RETURN(const uint64_t bytes, readingBytesOf(content, inputName(path), side));
+    most = std::max(most, bytes);
   }
   return most;
 }
@@ -211,12 +210,19 @@ std::string nameOf(const ClassifyOptions &options, uint32_t image) {
   return options.pixels ? strCat("image ", image) : options.images[image];
 }
 
-std::string reportText(const ClassifyOptions &options, const Results &results, uint32_t count) {
+/// "class 7", or its name.
+std::string classText(const std::vector<std::string> &names, uint32_t number) {
+  return names.empty() ? strCat("class ", number) : names[number];
+}
+
+std::string reportText(const ClassifyOptions &options, const Results &results, uint32_t count,
+                       const std::vector<std::string> &names) {
   std::string text;
   for (uint32_t image = 0; image < count; ++image) {
     text += strCat(nameOf(options, image), "\n");
     for (const ClassScore &score : bestClasses(results.logitsOf(image), options.top))
-      text += strCat("  ", formatPercent(score.probability), "  class ", score.number, "\n");
+      text += strCat("  ", formatPercent(score.probability), "  ", classText(names, score.number),
+                     "\n");
   }
   return text;
 }
@@ -225,6 +231,7 @@ std::string reportJson(const ClassifyOptions &options, const Results &results, u
                        double perSecond, const LoadedModel &loaded) {
   std::string text;
   JsonWriter json(text);
+  const std::vector<std::string> names = classNamesOf(loaded.model->artifact());
   json.beginObject();
   json.key("images").beginArray();
   for (uint32_t image = 0; image < count; ++image) {
@@ -234,6 +241,8 @@ std::string reportJson(const ClassifyOptions &options, const Results &results, u
     for (const ClassScore &score : bestClasses(results.logitsOf(image), options.top)) {
       json.beginObject();
       json.key("class").number(uint64_t(score.number));
+      if (!names.empty())
+        json.key("name").string(names[score.number]);
       json.key("probability").number(score.probability);
       json.key("logit").number(double(score.logit));
       json.endObject();
@@ -305,7 +314,7 @@ Status classify(const ClassifyOptions &options) {
     return writeOutput(reportJson(options, results, count, perSecond, loaded));
   if (!options.engine.notices.isQuiet)
     printError(strCat(formatNumber(perSecond), " images/s"));
-  return writeOutput(reportText(options, results, count));
+  return writeOutput(reportText(options, results, count, classNamesOf(loaded.model->artifact())));
 }
 
 } // namespace

@@ -31,7 +31,7 @@ struct EvalOptions {
   std::string artifact;
   std::optional<std::string> reference;
   EvaluationRequest request;
-  bool asJson = false;
+  bool isMetricGiven = false, asJson = false;
   EngineFlags engine;
 };
 
@@ -69,10 +69,12 @@ struct Source {
 };
 
 Result<Source> loadSource(std::unique_ptr<Model> model, const EngineOptions &engine,
-                          const NoticeFlags &notices, const LoadWords &words) {
+                          const NoticeFlags &notices, const LoadWords &words,
+                          const EvaluationSet &set) {
   Source source;
   MOERT_ASSIGN_OR_RETURN(source.loaded, loadModel(std::move(model), engine, notices, words));
-  MOERT_ASSIGN_OR_RETURN(source.source, EngineSource::create(*source.loaded.engine));
+  MOERT_ASSIGN_OR_RETURN(source.source,
+                         EngineSource::create(*source.loaded.engine, set.imagesRead()));
   return source;
 }
 
@@ -159,13 +161,22 @@ uint32_t wholeTokensOf(const Model &model, const EngineOptions &engine) {
   return tokens;
 }
 
-Status evaluate(const EvalOptions &options) {
+/// Refuses one that computes texts as a whole. Images are computed alone.
+Result<std::unique_ptr<Model>> openEvaluated(const std::string &path) {
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::open(path));
+  if (!imagesOf(model->artifact()))
+    MOERT_RETURN_IF_ERROR(checkContinuesTexts(*model, "moert eval"));
+  return model;
+}
+
+Status evaluate(EvalOptions options) {
   MOERT_RETURN_IF_ERROR(checkOptions(options));
-  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::openText(options.artifact));
-  MOERT_RETURN_IF_ERROR(checkContinuesTexts(*model, "moert eval"));
+  MOERT_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, openEvaluated(options.artifact));
+  if (imagesOf(model->artifact()) && !options.isMetricGiven)
+    options.request.metric = LossMetric::kAccuracy;
   std::unique_ptr<Model> referenceModel;
   if (options.reference) {
-    MOERT_ASSIGN_OR_RETURN(referenceModel, Model::openText(*options.reference));
+    MOERT_ASSIGN_OR_RETURN(referenceModel, openEvaluated(*options.reference));
     noteQuantized(*referenceModel);
   }
   MOERT_ASSIGN_OR_RETURN(const EvaluationSet set,
@@ -185,11 +196,11 @@ Status evaluate(const EvalOptions &options) {
     MOERT_RETURN_IF_ERROR(setBudgets(options, *model, engine, *referenceModel, referenceEngine));
   MOERT_ASSIGN_OR_RETURN(Source artifact,
                          loadSource(std::move(model), engine, options.engine.notices,
-                                    {.levers = "a smaller --window"}));
+                                    {.levers = "a smaller --window"}, set));
   std::optional<Source> reference;
   if (referenceModel) {
     auto loaded = loadSource(std::move(referenceModel), referenceEngine, options.engine.notices,
-                             {.title = "memory that the reference adds"});
+                             {.title = "memory that the reference adds"}, set);
     if (!loaded.isOk())
       return loaded.status().withContext("reference");
     reference = std::move(loaded).value();
@@ -199,21 +210,22 @@ Status evaluate(const EvalOptions &options) {
   return report(options, set, samples, artifact, second, recorded);
 }
 
-void addMetric(CLI::App &command, EvaluationRequest &request) {
-  auto takeMetric = [&request](const std::string &text) {
+void addMetric(CLI::App &command, EvalOptions &options) {
+  auto takeMetric = [&options](const std::string &text) {
     std::optional<LossMetric> metric = parseMetric(text);
     if (!metric)
       throw CLI::ValidationError(
           "--metric",
-          strCat("'", text, "', expected perplexity, kl, top1, choice, rouge2 or exact"));
-    request.metric = *metric;
+          strCat("'", text, "', expected perplexity, kl, top1, choice, rouge2, exact or accuracy"));
+    options.request.metric = *metric;
+    options.isMetricGiven = true;
   };
   command
       .add_option_function<std::string>(
           "--metric", takeMetric,
           "What is measured. On texts: perplexity, kl (nats per token), top1 (agreement with the "
-          "reference). On items: choice (right answers), rouge2 (F1), exact (matching answers) "
-          "(default: perplexity)")
+          "reference). On items: choice (right answers), rouge2 (F1), exact (matching answers). "
+          "On images: accuracy (right classes) (default: perplexity, of images accuracy)")
       ->type_name("NAME")
       ->group("Measure");
 }
@@ -278,6 +290,7 @@ void addItemOptions(CLI::App &command, EvaluationRequest &request) {
 /// Refuses options that the metric does not use.
 Status refuseUnused(const CLI::App &command, LossMetric metric) {
   const bool isChoice = metric == LossMetric::kChoice, isOnItems = isOfItems(metric);
+  const bool isAnswer = metric == LossMetric::kRouge2 || metric == LossMetric::kExact;
   const struct {
     const char *name;
     bool isUsed;
@@ -285,8 +298,8 @@ Status refuseUnused(const CLI::App &command, LossMetric metric) {
                   {"--score-from", !isOnItems},
                   {"--document-separator", !isOnItems},
                   {"--choice-by", isChoice},
-                  {"--max-tokens", isOnItems && !isChoice},
-                  {"--stop", isOnItems && !isChoice},
+                  {"--max-tokens", isAnswer},
+                  {"--stop", isAnswer},
                   {"--answer-after", metric == LossMetric::kExact}};
   for (const auto &[name, isUsed] : kOptions)
     if (!isUsed && command.count(name) > 0)
@@ -305,10 +318,11 @@ void addEvalCommand(CLI::App &app, Action &chosen) {
       ->required();
   command
       ->add_option(
-          "--text", options->request.files,
+          "--text,--images", options->request.files,
           "UTF-8: texts, or items as JSONL, one object a line. As a text, a .jsonl file has "
           "one document a line as {\"text\": \"...\"}; any other file is one document, or "
-          "several between separator lines")
+          "several between separator lines. For a vision model folders, each with a folder of "
+          "images for each class, which has the class's name or number")
       ->type_name("FILE")
       ->required()
       ->group("Measure");
@@ -318,7 +332,7 @@ void addEvalCommand(CLI::App &app, Action &chosen) {
           "Compare with this artifact: loss, KL(reference || artifact) and top-1 agreement")
       ->type_name("REF.moe")
       ->group("Measure");
-  addMetric(*command, options->request);
+  addMetric(*command, *options);
   addTextOptions(*command, options->request);
   addItemOptions(*command, options->request);
   command->add_flag("--json", options->asJson, "Print one JSON object")->group("Output");

@@ -187,6 +187,36 @@ TEST_CASE("a finished layer is read before the next one is written, until its ro
   CHECK(*(*unfinished)->layerTrace(0) == tinyTrace(info, 0));
 }
 
+TEST_CASE(
+    "a layer with rows of its own length is read as written, without predictions of longer ones") {
+  TemporaryDirectory folder;
+  CalibrationInfo info = tinyProfileInfo();
+  info.residentInputs.clear();
+  info.moeLayers.resize(2);
+  info.moeLayers[0].hiddenSize = 8;
+  auto writer = ProfileWriter::create(folder.path("profile"), info);
+  REQUIRE_MESSAGE(writer.isOk(), writer.status().message());
+  for (size_t layer = 0; layer < 2; ++layer) {
+    const std::vector<float> rows(info.tokens.size() * info.widthOf(layer), 1.5f + float(layer));
+    REQUIRE(writer->appendRows(rows).isOk());
+    LayerTrace trace = tinyTrace(info, layer);
+    trace.predictions.clear();
+    REQUIRE(writer->finishLayer(trace).isOk());
+  }
+  REQUIRE(writer->commit().isOk());
+  auto profile = CalibrationProfile::open(folder.path("profile"));
+  REQUIRE_MESSAGE(profile.isOk(), profile.status().message());
+  CHECK((*profile)->layerInputs(0)->rows == std::vector<float>(12 * 8, 1.5f));
+  CHECK((*profile)->layerInputs(1)->rows == std::vector<float>(12 * 24, 2.5f));
+  CHECK((*profile)->layerTrace(0)->predictions.empty());
+  info.moeLayers[0].hiddenSize = 24;
+  CHECK(ProfileWriter::create(folder.path("other"), info)
+            .status()
+            .message()
+            .find("a hidden size of its own of 24, expected less than the profile's 24") !=
+        std::string::npos);
+}
+
 TEST_CASE("inputs have the chosen experts and weights of the trace") {
   std::vector<std::byte> file = tinyProfile();
   MemorySource source("tiny", file);
@@ -252,7 +282,7 @@ TEST_CASE("a file that is not a profile is refused as such") {
 }
 
 TEST_CASE("another version and another byte order are refused, with both values") {
-  checkRefused("the profile is format 1.0, this program reads 3.x; calibrate again",
+  checkRefused("the profile is format 1.1, this program reads 3.x; calibrate again",
                [](auto &f) { put<uint16_t>(f, 12, 1); });
   checkRefused("the file is not little-endian", [](auto &f) { put<uint32_t>(f, 8, 0x04030201); });
 }

@@ -2,12 +2,12 @@
 // Pillow: to the bit up to the normalization.
 #pragma once
 
-#include "tools/moert/images/DecodeImage.h"
+#include "runtime/images/DecodeImage.h"
 
 #include <cstdint>
 #include <span>
 
-namespace moert::cli {
+namespace moert {
 
 /// Bicubic with antialiasing (Keys 1981, a = -0.5), in Pillow's fixed-point arithmetic: rows first,
 /// each pass rounded to 8 bits.
@@ -21,4 +21,4 @@ ImageSize sizeBeforeCut(const ImageSize &from, uint32_t side);
 /// out: [3][side][side].
 void prepareImage(const Image &image, uint32_t side, std::span<float> out);
 
-} // namespace moert::cli
+} // namespace moert

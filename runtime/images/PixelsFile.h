@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace moert::cli {
+namespace moert {
 
 /// Refuses another type or shape than that of the model's images.
 Result<std::vector<float>> readPixels(const std::string &path, const PatchesInstruction &images);
 
-} // namespace moert::cli
+} // namespace moert

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace moert::cli {
+namespace moert {
 
 struct ImageSize {
   uint32_t width = 0, height = 0;
@@ -34,4 +34,4 @@ struct Image {
 Result<ImageSize> readImageSize(std::string_view content, const std::string &name);
 Result<Image> decodeImage(std::string_view content, const std::string &name);
 
-} // namespace moert::cli
+} // namespace moert

@@ -1,4 +1,4 @@
-#include "tools/moert/images/PixelsFile.h"
+#include "runtime/images/PixelsFile.h"
 
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/InputText.h"
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace moert::cli {
+namespace moert {
 
 namespace {
 
@@ -72,4 +72,4 @@ Result<std::vector<float>> readPixels(const std::string &path, const PatchesInst
   return pixels;
 }
 
-} // namespace moert::cli
+} // namespace moert

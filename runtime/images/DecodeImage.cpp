@@ -1,13 +1,13 @@
-#include "tools/moert/images/DecodeImage.h"
+#include "runtime/images/DecodeImage.h"
 
 // The decoder is in StbImage.cpp; both see the same declarations.
-#include "tools/moert/images/StbImage.h"
+#include "runtime/images/StbImage.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 
-namespace moert::cli {
+namespace moert {
 
 static const stbi_uc *bytesOf(std::string_view content) {
   return reinterpret_cast<const stbi_uc *>(content.data());
@@ -78,4 +78,4 @@ Result<Image> decodeImage(std::string_view content, const std::string &name) {
   return Image{size, {pixels.get(), pixels.get() + uint64_t(width) * uint64_t(height) * 3}};
 }
 
-} // namespace moert::cli
+} // namespace moert

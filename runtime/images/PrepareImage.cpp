@@ -1,9 +1,9 @@
-#include "tools/moert/images/PrepareImage.h"
+#include "runtime/images/PrepareImage.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace moert::cli {
+namespace moert {
 
 namespace {
 
@@ -109,4 +109,4 @@ void prepareImage(const Image &image, uint32_t side, std::span<float> out) {
       }
 }
 
-} // namespace moert::cli
+} // namespace moert
