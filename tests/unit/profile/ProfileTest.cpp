@@ -282,7 +282,7 @@ TEST_CASE("a file that is not a profile is refused as such") {
 }
 
 TEST_CASE("another version and another byte order are refused, with both values") {
-  checkRefused("the profile is format 1.0, this program reads 3.x; calibrate again",
+  checkRefused("the profile is format 1.1, this program reads 3.x; calibrate again",
                [](auto &f) { put<uint16_t>(f, 12, 1); });
   checkRefused("the file is not little-endian", [](auto &f) { put<uint32_t>(f, 8, 0x04030201); });
 }
