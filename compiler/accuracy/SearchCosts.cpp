@@ -220,12 +220,6 @@ static double calibratedWindows(const AccurateCompileRequest &request,
                              : double(request.calibrationTokens) / amountsOf(request).windowTokens;
 }
 
-static double calibratedWindows(const AccurateCompileRequest &request,
-                                const CompileInputs &inputs) {
-  return inputs.texts.images ? double(inputs.texts.images->calibrated.chosen.size())
-                             : double(request.calibrationTokens) / amountsOf(request).windowTokens;
-}
-
 Status tellCosts(const AccurateCompileRequest &request, const CompileInputs &inputs,
                  const std::string &referencePath, const WorkDirectory &work,
                  WholeProgress &progress, const Session &session) {
