@@ -400,7 +400,7 @@ static Status makeAndWrite(const Checkpoint &checkpoint, SelfTextRequest request
   return writeSelfText(request, session);
 }
 
-Status selfTextOfCheckpoint(const std::string &checkpointDirectory, SelfTextRequest request,
+Status selfTextOfCheckpoint(const std::string &checkpointDirectory, const SelfTextRequest &request,
                             const Session &session) {
   MOERT_ASSIGN_OR_RETURN(ImportedModel model, importCheckpoint(checkpointDirectory));
   MOERT_RETURN_IF_ERROR(requireDecoder(model.description, checkpointDirectory));

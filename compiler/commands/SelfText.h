@@ -81,7 +81,7 @@ moert::Result<std::string> writeSelfTextInto(const WorkDirectory &work,
 
 /// Makes the reference of a checkpoint in OUT.work and writes its documents; `moec self-text`.
 /// request.referencePath is filled in here.
-moert::Status selfTextOfCheckpoint(const std::string &checkpointDirectory, SelfTextRequest request,
-                                   const Session &session);
+moert::Status selfTextOfCheckpoint(const std::string &checkpointDirectory,
+                                   const SelfTextRequest &request, const Session &session);
 
 } // namespace moec

@@ -24,7 +24,7 @@ using namespace moert;
 
 constexpr uint32_t kWindow = 16;
 
-static WindowSet randomWindows(RandomStream &random, std::vector<uint64_t> ofTexts) {
+static WindowSet randomWindows(RandomStream &random, const std::vector<uint64_t> &ofTexts) {
   WindowSet set;
   for (uint64_t windows : ofTexts) {
     std::vector<int32_t> &ids = set.ids.emplace_back();
