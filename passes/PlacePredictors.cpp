@@ -21,6 +21,15 @@ public:
 
 } // namespace
 
+/// The product that a route's scores come from. What caps them keeps their order, and which experts
+/// a mask leaves is not known ahead.
+static LinearOp routerOf(RouteOp route) {
+  Operation *op = route.getScores().getDefiningOp();
+  while (isa_and_nonnull<MaskExpertsOp, ScaleOp, ApplyOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return dyn_cast_or_null<LinearOp>(op);
+}
+
 /// Inserts a `moe.predict` after each route for each of the MoE layers 1 to `ahead` further on.
 static LogicalResult placePredictors(ProgramOp program, uint32_t ahead) {
   removeOffsets(program);
@@ -31,10 +40,7 @@ static LogicalResult placePredictors(ProgramOp program, uint32_t ahead) {
     numbers[layer.getSymName()] = static_cast<int64_t>(i);
   SmallVector<std::pair<RouteOp, LinearOp>> routers;
   for (RouteOp route : program.block().getOps<RouteOp>()) {
-    Value scores = route.getScores();
-    if (auto mask = scores.getDefiningOp<MaskExpertsOp>())
-      scores = mask.getScores();
-    auto router = scores.getDefiningOp<LinearOp>();
+    LinearOp router = routerOf(route);
     if (!router)
       return route.emitOpError("takes scores that no moe.linear computes");
     routers.emplace_back(route, router);
