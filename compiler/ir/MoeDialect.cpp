@@ -180,8 +180,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   if (key == kSamplingAttr)
     return verifyKind<SamplingDefaultsAttr>(op, attribute);
   if (key == kExpertBitsAttr || key == kExpertDownBitsAttr || key == kResidentBitsAttr ||
-      key == kHeadBitsAttr || key == kKvBitsAttr || key == kWidthsByAttr ||
-      key == kClassNamesAttr)
+      key == kHeadBitsAttr || key == kKvBitsAttr || key == kWidthsByAttr || key == kClassNamesAttr)
     return isa<StringAttr>(value) ? success()
                                   : emitError(op->getLoc()) << "'" << key << "' expected a string";
   if (key == kPageBytesAttr) {
