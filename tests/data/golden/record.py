@@ -25,6 +25,8 @@ class Routes:
 
     def __init__(self, model):
         self.chosen, self.weights = [], []
+        # Laguna's block multiplies what its router returns.
+        self.factor = getattr(model.config, "moe_routed_scaling_factor", 1)
         for name, module in model.named_modules():
             if name.endswith(("gate", "router")):
                 module.register_forward_hook(self.keep)
@@ -46,7 +48,7 @@ class Routes:
             sys.exit("record: no router returned a token's experts; record them by hand")
         if len({indices.shape for indices in self.chosen}) > 1:
             sys.exit("record: layers choose different numbers of experts, which one tensor cannot hold")
-        taken = torch.stack(self.chosen).to(torch.int32), torch.stack(self.weights).float()
+        taken = torch.stack(self.chosen).to(torch.int32), torch.stack(self.weights).float() * self.factor
         self.chosen.clear()
         self.weights.clear()
         return taken
