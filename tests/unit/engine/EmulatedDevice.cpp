@@ -116,7 +116,10 @@ bool EmulatedDevice::isOwn(const void *address) const {
   return byte >= base && byte < base + size;
 }
 
+/// A number below 2^20 with half of a host address beside it, left in padding, is no address.
 bool EmulatedDevice::isPinned(uint64_t address) const {
+  if (uint32_t(address) < 1 << 20)
+    return false;
   const auto next = pinned.upper_bound(address);
   return next != pinned.begin() && address - std::prev(next)->first < std::prev(next)->second;
 }
