@@ -49,7 +49,7 @@ class MeasuredTest(E2eTest):
                                        "--json").out)
         said = self.said()
         self.assertEqual(found["loss"], said["loss"])
-        # Of the search's text, of the same kind: its acceptance executes the reference for its losses only.
+        # These are of the search's text, which is of the same kind: no acceptance test has the rows of the reference.
         self.assertGreater(said["kl_nats"], 0.5 * found["kl"])
         self.assertLess(said["kl_nats"], 2 * found["kl"])
         self.assertGreater(said["top_disagreement"], 0.5 * (1 - found["top1"]))
