@@ -21,8 +21,8 @@ public:
 
 } // namespace
 
-/// The product that a route's scores come from. What caps them keeps their order, and which experts
-/// a mask leaves is not known ahead.
+/// The product that a route's scores come from. A cap keeps their order, but beside a bias of the
+/// choice, where the prediction is approximate; which experts a mask leaves is not known ahead.
 static LinearOp routerOf(RouteOp route) {
   Operation *op = route.getScores().getDefiningOp();
   while (isa_and_nonnull<MaskExpertsOp, ScaleOp, ApplyOp>(op))

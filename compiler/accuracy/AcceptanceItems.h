@@ -39,9 +39,9 @@ struct AcceptanceItems {
 };
 
 /// The request's acceptance texts as items of its metric; table: the checkpoint's tokenizer;
-/// images: of a vision model, which has none. Refuses, naming file and line, lines that are not
-/// items, items that are too long for the model, too few items for a bound, and names and options
-/// that an artifact cannot store.
+/// images: those of a vision model, which needs no table. Refuses, naming file and line, lines that
+/// are not items, items that are too long for the model, too few items for a bound, and names and
+/// options that an artifact cannot store.
 moert::Result<std::unique_ptr<AcceptanceItems>>
 readAcceptanceItems(const AccurateCompileRequest &request, const ModelDescription &model,
                     std::vector<std::byte> table, std::optional<moert::ImageModel> images = {});

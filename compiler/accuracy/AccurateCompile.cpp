@@ -137,7 +137,7 @@ static void sayWritten(const std::string &path, const std::string &plans, const 
                         formatBytes(std::filesystem::file_size(path, ignored)), plans));
 }
 
-/// Images have no tokens that are decoded one by one, which a trace is of.
+/// Learns the trace and the paths of decoding; a vision model decodes no tokens, so it has neither.
 static Status learnFor(const AccurateCompileRequest &request, const CalibrationProfile &profile,
                        const PooledArtifacts &artifacts, PlanMaterial &planning) {
   if (request.readsImages)

@@ -134,8 +134,10 @@ Status checkAccurateRequest(const AccurateCompileRequest &request) {
   if (request.quantileTarget)
     MOERT_RETURN_IF_ERROR(checkQuantileTarget(*request.quantileTarget, request.metric));
   if (request.target && isOfItems(request.metric) && request.acceptanceTexts.empty())
-    return invalidInput("--metric ", metricName(request.metric),
-                        " needs --eval-text: its items, one JSON object a line");
+    return invalidInput("--metric ", metricName(request.metric), " needs ",
+                        request.metric == LossMetric::kAccuracy
+                            ? "--eval-images: folders with a folder of images for each class"
+                            : "--eval-text: its items, one JSON object a line");
   MOERT_RETURN_IF_ERROR(checkDocumentSeparator(request.documentSeparator));
   // Calibration reads them a second time.
   for (const std::string &path : request.calibrationTexts)

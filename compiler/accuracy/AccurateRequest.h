@@ -88,8 +88,8 @@ struct SelfWritten {
 
 SelfWritten selfWrittenOf(const AccurateCompileRequest &request);
 
-/// For a request of a vision model: one that reads images. Refuses what it has none of: text, and a
-/// loss that is measured on text.
+/// The request for a vision model, which reads images. Refuses texts, and a loss that is measured
+/// on text.
 moert::Result<AccurateCompileRequest> requestOfImages(AccurateCompileRequest request,
                                                       const std::string &model);
 

@@ -24,8 +24,8 @@ struct CompileImages {
   CalibrationImages calibrated; // The search has the others.
 };
 
-/// The texts of a compilation, cut into windows. Of a vision model folders, whose images are
-/// windows and items.
+/// The texts of a compilation, cut into windows; for a vision model, its folders, whose images are
+/// the windows and items.
 struct CompileTexts {
   std::vector<std::string> calibrationPaths; // Parallel to `calibration`.
   std::vector<SearchText> calibration;       // For calibration and search.

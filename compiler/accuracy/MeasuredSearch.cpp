@@ -91,7 +91,8 @@ Result<MeasuredSearch> searchMeasured(const AccurateCompileRequest &request,
                             [&](const WidthAssignment &assignment, const std::string &path) {
                               return emitCandidate(artifacts, assignment, path);
                             }));
-  // It is as large as the checkpoint. A compile that is resumed makes it again.
+  // The reference is as large as the checkpoint, and no test reads it from here on. A resumed
+  // compile makes it again.
   std::error_code ignored;
   if (!judge->needsReference())
     std::filesystem::remove(referencePath, ignored);

@@ -28,7 +28,7 @@ std::optional<uint32_t> widthAfter(uint32_t bits, const moert::QuickLoss &quick)
 /// How likely the default's first width misses the aim: SmolLM2-135M's does, the bundled model's
 /// does not.
 constexpr double kChanceOfWider = 0.5;
-/// The same once some windows were measured.
+/// The chance of a wider width, once some windows were measured.
 double chanceOfWider(uint32_t bits, const moert::QuickLoss &quick);
 /// The line for the user where the width missed the aim.
 std::string missedAimText(uint32_t bits, uint32_t wider, const moert::QuickLoss &quick);

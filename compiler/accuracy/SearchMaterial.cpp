@@ -12,7 +12,7 @@ using namespace moert;
 
 namespace moec {
 
-/// Removes the items that calibration or the search has read.
+/// Removes the items that calibration or the search has read, and copies.
 static Status leaveOutSeenItems(const AccurateCompileRequest &request, const CalibrationInfo &info,
                                 SearchMaterial &material, const Session &session) {
   AcceptanceItems &items = *material.items;
@@ -20,15 +20,23 @@ static Status leaveOutSeenItems(const AccurateCompileRequest &request, const Cal
   std::vector<std::vector<int32_t>> tokens;
   for (uint64_t item = 0; item < all; ++item)
     tokens.push_back(items.set->itemTokens(item));
-  MOERT_RETURN_IF_ERROR(items.leaveOut(findSeenItems(
-      tokens, info.tokens, info.windowTokens, material.windows, request.amounts.windowTokens)));
+  std::vector<bool> left = findSeenItems(tokens, info.tokens, info.windowTokens, material.windows,
+                                         request.amounts.windowTokens);
+  std::set<std::vector<int32_t>> known;
+  for (uint64_t item = 0; item < all; ++item)
+    if (!known.insert(std::move(tokens[item])).second)
+      left[item] = true;
+  MOERT_RETURN_IF_ERROR(items.leaveOut(left));
   if (const uint64_t kept = items.kept.size(); kept < all)
-    sayTo(session, strCat("accepting on ", kept, " of ", all,
-                          " items: calibration or the search has read parts of the others"));
+    sayTo(
+        session,
+        strCat(
+            "accepting on ", kept, " of ", all,
+            " items: the others are copies, or calibration or the search has read parts of them"));
   return {};
 }
 
-/// Removes the images that are among those of calibration and search.
+/// Removes the images that are among those of calibration and search, and copies.
 static Status leaveOutSeenImages(const LabelledImages &read, SearchMaterial &material,
                                  const Session &session) {
   std::set<DocumentId> known;
@@ -36,11 +44,11 @@ static Status leaveOutSeenImages(const LabelledImages &read, SearchMaterial &mat
     known.insert(idOfImage(image));
   std::vector<bool> seen;
   for (const LabelledImage &image : material.items->set->imagesRead()->all())
-    seen.push_back(known.contains(idOfImage(image)));
+    seen.push_back(!known.insert(idOfImage(image)).second);
   MOERT_RETURN_IF_ERROR(material.items->leaveOut(seen));
   if (const uint64_t kept = material.items->kept.size(); kept < seen.size())
     sayTo(session, strCat("accepting on ", kept, " of ", seen.size(),
-                          " images: the others are among the calibration images"));
+                          " images: the others are copies, or among the calibration images"));
   return {};
 }
 
@@ -109,7 +117,7 @@ Result<SearchMaterial> chooseSearchMaterial(const AccurateCompileRequest &reques
                  " documents, ", accepted.windows, " windows of ", amounts.windowTokens,
                  " tokens) that are set aside from the calibration texts, as no "
                  "--eval-text was given"));
-  material.acceptedOn = material.windows.isSetAside ? std::move(searched) : texts.acceptance;
+  material.acceptedOn = material.windows.isSetAside ? searched : texts.acceptance;
   material.fingerprint = measurementFingerprint(request, checkpoint, info, material);
   return material;
 }

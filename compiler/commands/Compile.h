@@ -41,7 +41,7 @@ moert::Status writeModule(const std::string &text, const std::string &path);
 moert::Status importToFile(const std::string &checkpointDirectory, const std::string &outputPath,
                            const Session &session);
 
-/// The same of an artifact: the planned module of which emitFromFile() writes it again.
+/// Writes an artifact's planned module, of which emitFromFile() makes the same bytes.
 moert::Status importArtifactToFile(const std::string &artifactPath, const std::string &outputPath,
                                    const Session &session);
 

@@ -175,7 +175,7 @@ static Status emitCalibrated(EmitPlan plan, const Checkpoint &checkpoint,
   return work.keepAfter(write(), beside);
 }
 
-/// That the artifact has the section that the module names, by its checksum; absent: 0.
+/// Refuses an artifact whose section has another checksum than the module names; absent: 0.
 static Status checkSection(const char *what, uint64_t named, uint64_t found,
                            const std::string &path) {
   return named == 0 || named == found

@@ -69,7 +69,7 @@ struct NormDescription {
 };
 
 /// Calls visit(WeightSource &) for every weight of `part`, which may be a weight, a description, or
-/// an optional or a vector of them. Those that are not there have no rows.
+/// an optional or a vector of them. Absent weights have no rows.
 template <typename Part> void visitWeights(Part &part, const auto &visit) {
   if constexpr (std::is_same_v<std::remove_const_t<Part>, WeightSource>) {
     if (part.rows > 0)

@@ -113,7 +113,8 @@ std::string describeMeasured(const Measured &measured) {
   table.addRow({"target", targetText(measured)});
   table.addRow({"measured", boundedLossText(measured)});
   table.addRow({"also", strCat("KL ", fixed(measured.klNats, 5), " nats per token, top-1 ",
-                               "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%")});
+                               "agreement ", fixed((1 - measured.topDisagreement) * 100, 2), "%",
+                               measured.metric == "perplexity" ? "; search's text" : "")});
   table.addRow({"on", describeSamples(measured)});
   table.addRow(
       {"units",

@@ -57,6 +57,8 @@ LogicalResult SourceAttr::verify(EmitError emitError, StringRef tensor, uint32_t
   if (shards == 0 || (rows > 1 ? rows : cols) % shards != 0)
     return emitError() << "a source of " << rows << " x " << cols << " in " << shards
                        << " shards, expected a divisor of its rows, or of a vector's elements";
+  if (shards > 1 && !tensor.contains('*'))
+    return emitError() << "a source in " << shards << " shards without '*' in its tensor's name";
   if (rowStep == 0)
     return emitError() << "a source with a row step of 0";
   if (blocks == 0 || rows % blocks != 0)

@@ -233,14 +233,18 @@ static uint64_t documentsFor(uint64_t needed, uint64_t found, uint64_t given) {
   return divideUp(5 * needed * given, 4 * std::max<uint64_t>(found, 1));
 }
 
-// --self-text N that gives the search enough windows. Half of the documents are for the acceptance,
-// unless that has a text of its own. calibrated: documents that calibration has read.
+// --self-text N that gives the search enough windows. A half of N is for the acceptance, unless
+// that has a text of its own. Beyond what calibration and `searchWindows`, and a quarter more,
+// read, only a fifth of N is for them. calibrated: documents that calibration has read.
 static uint64_t selfTextForSearch(const SearchText &text, bool isHalved, uint64_t calibrated,
-                                  uint64_t found) {
+                                  uint64_t found, uint64_t searchWindows) {
   const uint64_t written = text.windows.windows();
   const uint64_t left = written - std::min(calibrated, written);
-  return (calibrated + documentsFor(kLeastWindows, found, std::max(left, kLeastWindows))) *
-         (isHalved ? 2 : 1);
+  const uint64_t needed =
+      calibrated + documentsFor(kLeastWindows, found, std::max(left, kLeastWindows));
+  if (needed > calibrated + 5 * searchWindows / 4)
+    return 5 * needed;
+  return needed * (isHalved ? 2 : 1);
 }
 
 static Status checkSearchWindows(std::span<const SearchText> texts,
@@ -252,7 +256,7 @@ static Status checkSearchWindows(std::span<const SearchText> texts,
       areSelfWritten(texts)
           ? strCat(", such as --self-text ",
                    selfTextForSearch(texts.front(), areSelfWritten(acceptanceTexts), calibrated,
-                                     found))
+                                     found, amounts.searchWindows))
           : "";
   return invalidInput("the texts have ", found, " windows of ", amounts.windowTokens,
                       " tokens for the search that repeat neither calibration nor the acceptance; "

@@ -34,7 +34,7 @@ struct TextAmounts {
   /// Set aside if there are no acceptance texts: enough for a narrow bound.
   uint32_t setAsideWindows = 192;
   /// From the acceptance texts, whole units evenly spaced: the bound of a loss of 1% is some
-  /// 0.15% above it, and each acceptance test evaluates them on two models.
+  /// 0.15% above it, and each acceptance test evaluates them.
   uint32_t acceptanceWindows = 256;
   /// The acceptance tests use items, and no windows.
   bool isAcceptedOnItems = false;

@@ -168,7 +168,8 @@ Status EvaluationSet::readImages(const EvaluationRequest &request, const Evaluat
     imageFiles.resize(images->all().size(), file);
   }
   longestTokens = 1; // Images are computed one by one.
-  heldBytes = images->heldBytes() + 2 * images->pixels() * sizeof(float) + images->readingBytes();
+  heldBytes = images->heldBytes() + imageFiles.size() * (sizeof(uint32_t) + sizeof(DocumentId)) +
+              2 * images->pixels() * sizeof(float) + images->readingBytes();
   return {};
 }
 

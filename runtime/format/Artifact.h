@@ -234,9 +234,9 @@ struct MeasuredCandidate {
 struct Measured {
   std::string metric;         // As `moert eval --metric` spells it.
   double target = 0;          // The loss that was allowed; 0: the quantile alone has a target.
-  double loss = 0;            // On the acceptance windows or items, like bound, KL and top-1.
+  double loss = 0;            // On the acceptance windows or items.
   double upperBound = 0;      // One-sided bound of the loss, at `confidence`.
-  double klNats = 0;          // KL(reference || artifact), nats per scored token.
+  double klNats = 0;          // KL(reference || artifact), nats; of a perplexity: the search's.
   double topDisagreement = 0; // Fraction of scored tokens, 0 to 1: 1 - top-1 agreement.
   double confidence = 0.95; // This test's confidence. With it, all acceptance tests of these texts
                             // together keep their targets with 95% (docs/accuracy.md).

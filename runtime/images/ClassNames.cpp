@@ -27,7 +27,7 @@ std::vector<std::string> classNamesOf(const Artifact &artifact) {
   std::vector<std::string> names;
   for (const auto &[key, value] : artifact.provenance)
     if (key == kClassNamesKey) {
-      const nlohmann::json list = nlohmann::json::parse(value, nullptr, false);
+      const auto list = nlohmann::ordered_json::parse(std::string_view(value), nullptr, false);
       for (size_t i = 0; list.is_array() && i < list.size(); ++i)
         names.push_back(list[i].is_string() ? list[i].get<std::string>() : std::string());
     }
@@ -37,7 +37,7 @@ std::vector<std::string> classNamesOf(const Artifact &artifact) {
 }
 
 std::string classNamesText(const std::vector<std::string> &names) {
-  return nlohmann::json(names).dump();
+  return nlohmann::ordered_json(names).dump();
 }
 
 } // namespace moert

@@ -92,6 +92,10 @@ Result<LabelledFolder> LabelledImages::add(const std::string &folder) {
 Status LabelledImages::read(uint64_t image, std::span<float> out) const {
   const std::string &path = list[image].path;
   MOERT_ASSIGN_OR_RETURN(const std::string content, readInput(path, kMostImageBytes));
+  if (checksum64(std::as_bytes(std::span(content))) != list[image].hash)
+    return invalidInput(inputName(path),
+                        ": found other bytes than when the folder was read, expected an "
+                        "unchanged file");
   MOERT_ASSIGN_OR_RETURN(const Image decoded, decodeImage(content, inputName(path)));
   prepareImage(decoded, model.images.side, out);
   return {};

@@ -70,6 +70,17 @@ class VisionTest(E2eTest):
                    self.scratch / "log")
         self.assertRegex(done.err, "has 20 images that calibration and search have not read")
 
+    def test_copies_of_an_image_accept_nothing(self):
+        folder = self.scratch / "copies"
+        (folder / shapes.CLASSES[0]).mkdir(parents=True)
+        one = sorted(images(ACCEPTANCE, 300).glob("*/*.ppm"))[0].read_bytes()
+        for number in range(40):
+            (folder / shapes.CLASSES[0] / f"{number}.ppm").write_bytes(one)
+        done = run("moec", "compile", SHAPES, "-o", self.scratch / "m.moe", "--accuracy-loss", "5%", "--metric", "accuracy",
+                   "--calibration-images", images(CALIBRATION, 160), "--eval-images", folder, "--acceptance-log", self.scratch / "log")
+        self.assertEqual(done.status, 2)
+        self.assertRegex(done.err, "1 images? that calibration and search have not read")
+
     def test_calibrated_widths_are_better_than_rounded_ones(self):
         calibrated, rounded = self.scratch / "c.moe", artifact(SHAPES, "--bits", "2", "--no-calibration")
         self.expect(DONE, "moec", "compile", SHAPES, "-o", calibrated, "--bits", "2", "--calibration-images", images(CALIBRATION, 160))

@@ -4,6 +4,8 @@
 #include "compiler/import/architectures/Families.h"
 #include "compiler/import/architectures/LlamaDecoder.h"
 
+#include <algorithm>
+
 namespace moec {
 
 using moert::Result;
@@ -62,10 +64,11 @@ static Result<std::vector<uint32_t>> readHeads(const ConfigObject &config,
   if (config.has(key)) {
     MOERT_ASSIGN_OR_RETURN(heads, config.integers(key, 1, kMaxHeads));
   }
-  for (const uint32_t count : heads)
-    if (count % decoder.kvHeads != 0 || heads.size() != decoder.layerCount)
-      return config.mismatch(key, strCat("a multiple of num_key_value_heads, ", decoder.kvHeads,
-                                         ", for each of ", decoder.layerCount, " layers"));
+  if (heads.size() != decoder.layerCount ||
+      std::any_of(heads.begin(), heads.end(),
+                  [&](uint32_t count) { return count % decoder.kvHeads != 0; }))
+    return config.mismatch(key, strCat("a multiple of num_key_value_heads, ", decoder.kvHeads,
+                                       ", for each of ", decoder.layerCount, " layers"));
   return heads;
 }
 

@@ -44,7 +44,7 @@ public:
   Result<const nlohmann::json::array_t *> array() const;
 
   Result<std::string> text() const;
-  /// Those of a text in base64, padded.
+  /// The bytes of a base64 text, padded.
   Result<std::string> bytes() const;
   Result<int64_t> integer(int64_t least, int64_t most) const;
 

@@ -16,6 +16,9 @@ namespace {
 /// Tokens of Kimi after the ranks. Source: as of kKimiPattern.
 constexpr int64_t kKimiReserved = 256;
 constexpr int64_t kMostTokens = 1 << 24;
+/// Published files have 1,000 and 128.
+constexpr int64_t kMostSpecialTokens = 1 << 16;
+constexpr size_t kMostTokenBytes = 1024;
 
 /// Byte strings by rank. Every single byte must be among them.
 struct Ranks {
@@ -26,6 +29,9 @@ struct Ranks {
     if (rank != tokens.size())
       return invalidInput("found rank ", rank, " after ", tokens.size(),
                           " tokens, expected ranks in their order, from 0");
+    if (token.size() > kMostTokenBytes)
+      return invalidInput("found a token of ", token.size(), " bytes with rank ", rank,
+                          ", expected at most ", kMostTokenBytes);
     if (token.empty() || !byToken.emplace(token, rank).second)
       return invalidInput("found an empty token, or one twice, with rank ", rank);
     tokens.push_back(std::move(token));
@@ -167,7 +173,7 @@ Result<std::string> tekkenOf(std::string_view text) {
   MOERT_ASSIGN_OR_RETURN(const JsonNode config, root.member("config"));
   MOERT_RETURN_IF_ERROR(config.readText("pattern", pattern));
   MOERT_ASSIGN_OR_RETURN(const JsonNode specialCount, config.member("default_num_special_tokens"));
-  MOERT_ASSIGN_OR_RETURN(const int64_t first, specialCount.integer(1, kMostTokens));
+  MOERT_ASSIGN_OR_RETURN(const int64_t first, specialCount.integer(1, kMostSpecialTokens));
   MOERT_ASSIGN_OR_RETURN(const JsonNode size, config.member("default_vocab_size"));
   MOERT_ASSIGN_OR_RETURN(const int64_t all, size.integer(first, kMostTokens));
   MOERT_ASSIGN_OR_RETURN(const Ranks ranks, readTekkenRanks(root, all - first));

@@ -123,6 +123,12 @@ moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16, blocks
 
 // -----
 
+// The tensors of shards have numbers in their names.
+// expected-error@+1 {{a source in 2 shards without '*' in its tensor's name}}
+moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16, shards = 2>
+
+// -----
+
 // A part of stacked vectors is a vector.
 // expected-error@+1 {{a source of 4 rows from 2 vectors, expected 1 row}}
 moe.weight @w matrix from <tensor = "w", rows = 4, cols = 4, type = bf16, stackedVectors = 2>

@@ -73,6 +73,16 @@ TEST_CASE("an image's pixels are normalized, each channel by itself") {
   CHECK(pixels[8] == doctest::Approx((1 - 0.406) / 0.225));
 }
 
+TEST_CASE("a file that changed after its folder was read is refused") {
+  Folder folder;
+  folder.write("disc/a.ppm", 1);
+  LabelledImages read = images();
+  REQUIRE(folder.add(read).isOk());
+  folder.write("disc/a.ppm", 2);
+  std::vector<float> pixels(read.pixels());
+  CHECK(read.read(0, pixels).message().find("a.ppm': found other bytes") != std::string::npos);
+}
+
 TEST_CASE("the hash of a folder depends on contents and classes, not on names") {
   const auto hashOf = [](const char *path, char color) {
     Folder folder;

@@ -70,6 +70,7 @@ TEST_CASE("configs of Laguna that it does not compute are refused") {
                {{"gating", false, "\"per-head\" or \"per-element\""},
                 {"gating", "per-layer", "\"per-element\""},
                 {"num_attention_heads_per_layer", {2, 4, 2}, "for each of 2 layers"},
+                {"num_attention_heads_per_layer", nlohmann::json::array(), "for each of 2 layers"},
                 {"layer_types", {"full_attention", "linear_attention"}, "sliding_attention"},
                 {"mlp_layer_types", {"dense", "routed"}, "sparse"},
                 {"moe_router_logit_softcapping", -1, "a number from 0"},

@@ -208,7 +208,7 @@ TEST_CASE("the page lists the measurements, if there are any") {
            "  target     loss in perplexity of at most 2.00%\n",
            "  measured   1.25%, at most 1.88% with 96.88% confidence\n",
            "  units      3 of 4 documents, whose losses have a standard deviation of 0.78%\n",
-           "  also       KL 0.01562 nats per token, top-1 agreement 93.75%\n",
+           "  also       KL 0.01562 nats per token, top-1 agreement 93.75%; search's text\n",
            "  on         3 windows of 64 tokens, set aside from the calibration texts\n",
            "  chosen by  greedy, quantizer nearest\n",
            "  search     12 measurements, 345 windows evaluated; calibration on 6789 tokens\n",
@@ -263,8 +263,8 @@ TEST_CASE("a loss in nats is not a percentage") {
   std::string text = describeArtifact(artifact, "tiny.moe");
   for (const char *line : {
            "  target     loss in kl of at most 0.02000 nats per token\n",
-           "  measured   0.01250 nats per token, at most 0.01875 nats per token with 96.88% "
-           "confidence\n",
+           ("  measured   0.01250 nats per token, at most 0.01875 nats per token with 96.88% "
+            "confidence\n"),
            "  on         3 windows of 64 tokens, of texts used for nothing else\n",
            "  one.txt   1000  0123456789abcdef        3  0.01250  0.00781  acceptance\n",
            "  greedy       4.00 KiB     512 B  0.01250  0.01875  0.01562      1.50  chosen\n",

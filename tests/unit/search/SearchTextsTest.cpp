@@ -386,6 +386,13 @@ TEST_CASE("too little text is refused with the options that give more of it") {
   }();
   refused({parts}, {accepted}, "a larger --self-text helps, such as --self-text 114", read);
   refused({parts}, {units}, "a larger --self-text helps, such as --self-text 57", read);
+  // Beyond 32 and 5/4 * 48, calibration and search get a fifth: 32 and 5/4 * 10 * 20/4, five times.
+  SearchText read60 = textOf("d", 0, 52 * kWindow);
+  read60.isSelfWritten = true;
+  for (size_t w = 0; w < 16; ++w)
+    std::copy_n(read.begin() + ptrdiff_t(w * kWindow), 20,
+                read60.windows.tokens.begin() + ptrdiff_t((32 + w) * kWindow));
+  refused({read60}, {accepted}, "a larger --self-text helps, such as --self-text 475", read);
   // 19 of 19 documents; 5/4 * 20, twice where half of them are for calibration.
   accepted.windows = windowsOf(numbered(10000, 19 * kWindow));
   written.isSelfWritten = false;

@@ -42,6 +42,7 @@ std::vector<std::string> ranksOf(const Json &file) {
   for (const Json &added : file["added_tokens"])
     byId.erase(added["id"].get<int64_t>());
   std::vector<std::string> ranks;
+  ranks.reserve(byId.size());
   for (const auto &[id, token] : byId)
     ranks.push_back(bytesOf(token));
   return ranks;
@@ -128,6 +129,13 @@ TEST_CASE("broken ranks are refused by their place") {
   };
   refused(changed("/config/pattern", 1), "config.pattern");
   refused(changed("/config/default_vocab_size", 1 << 20), "vocab: found");
+  refused(changed("/config/default_num_special_tokens", 1 << 20),
+          "config.default_num_special_tokens: found 1048576");
+  std::string longToken; // 3 bytes for 4 letters.
+  for (int i = 0; i < 342; ++i)
+    longToken += "AAAA";
+  refused(changed("/vocab/7/token_bytes", longToken),
+          "vocab[7]: found a token of 1026 bytes with rank 7, expected at most 1024");
   refused(changed("/vocab/7/token_bytes", "A"), "vocab[7].token_bytes: found 1 digits");
   refused(changed("/vocab/7/rank", 8), "vocab[7]: found rank 8 after 7 tokens");
   refused(changed("/special_tokens/1/rank", 2), "special_tokens[1].rank");
