@@ -12,7 +12,7 @@ using namespace moert;
 
 namespace moec {
 
-/// Removes the items that calibration or the search has read, and copies.
+/// Removes the items that calibration or the search has read.
 static Status leaveOutSeenItems(const AccurateCompileRequest &request, const CalibrationInfo &info,
                                 SearchMaterial &material, const Session &session) {
   AcceptanceItems &items = *material.items;
@@ -20,19 +20,11 @@ static Status leaveOutSeenItems(const AccurateCompileRequest &request, const Cal
   std::vector<std::vector<int32_t>> tokens;
   for (uint64_t item = 0; item < all; ++item)
     tokens.push_back(items.set->itemTokens(item));
-  std::vector<bool> left = findSeenItems(tokens, info.tokens, info.windowTokens, material.windows,
-                                         request.amounts.windowTokens);
-  std::set<std::vector<int32_t>> known;
-  for (uint64_t item = 0; item < all; ++item)
-    if (!known.insert(std::move(tokens[item])).second)
-      left[item] = true;
-  MOERT_RETURN_IF_ERROR(items.leaveOut(left));
+  MOERT_RETURN_IF_ERROR(items.leaveOut(findSeenItems(
+      tokens, info.tokens, info.windowTokens, material.windows, request.amounts.windowTokens)));
   if (const uint64_t kept = items.kept.size(); kept < all)
-    sayTo(
-        session,
-        strCat(
-            "accepting on ", kept, " of ", all,
-            " items: the others are copies, or calibration or the search has read parts of them"));
+    sayTo(session, strCat("accepting on ", kept, " of ", all,
+                          " items: calibration or the search has read parts of the others"));
   return {};
 }
 
