@@ -45,7 +45,8 @@ struct EmitResult {
 moert::Result<EmitResult> emitArtifact(EmitPlan &plan, const Checkpoint &checkpoint,
                                        const EmitOptions &options);
 
-/// The same with the weights and the tokenizer of an artifact. Refuses a plan of other weights.
+/// Writes the plan with the weights and the tokenizer of an artifact. Refuses a plan of other
+/// weights.
 moert::Result<EmitResult> emitArtifact(EmitPlan &plan, const StoredArtifact &stored,
                                        const EmitOptions &options);
 

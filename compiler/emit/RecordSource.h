@@ -31,7 +31,7 @@ public:
   /// against it.
   virtual uint64_t sliceChecksum(size_t moeLayer, size_t expert, size_t slice) const = 0;
 
-  /// Whether it has kResidentRecord too.
+  /// True if kResidentRecord is among the records.
   virtual bool hasResidents() const { return false; }
 
   /// The error for bytes without their checksum.

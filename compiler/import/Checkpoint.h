@@ -50,7 +50,7 @@ public:
   /// The path of tokenizer.json, or else of Kimi's tiktoken.model or of tekken.json, if there is
   /// one, or of the GGUF file that has a tokenizer. Opening a checkpoint does not open it.
   const std::optional<std::string> &tokenizerPath() const;
-  /// What tokenizer.json says, or would say. Called only if there is a path.
+  /// The text of tokenizer.json, or the one made from another form. Requires a tokenizerPath().
   moert::Result<std::string> tokenizerText() const;
   /// Without tokenizer.json, what is there instead and what helps, as a part of a message.
   std::string tokenizerAdvice() const;

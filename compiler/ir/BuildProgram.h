@@ -27,7 +27,7 @@ void addProgram(moert::Program program, moert::Artifact &artifact);
 /// where rows have offsets, that values are not overwritten before they are read.
 LogicalResult checkProgram(ProgramOp program);
 
-/// Whether the field is an operand of the op.
+/// True for fields that are operands of the op.
 constexpr bool isInput(moert::FieldRole role) {
   return role == moert::FieldRole::kRead || role == moert::FieldRole::kReadInPlace ||
          role == moert::FieldRole::kUpdate;

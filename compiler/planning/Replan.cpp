@@ -46,7 +46,7 @@ static Result<std::vector<Preset>> presetsOf(const ReplanRequest &request) {
 
 namespace {
 
-/// What is known before the slow part begins, and the module that is planned.
+/// The request's inputs and the module that is planned.
 struct Draft {
   explicit Draft(const Session &session) : ir(session) {}
 
@@ -169,7 +169,7 @@ static Status profileVirtualExperts(const ReplanRequest &request, const WorkDire
   return {};
 }
 
-/// What plans need beside the module: checks, warnings, and what is read or measured. work: for
+/// Checks and warns, then reads or measures the facts that the module does not state. work: for
 /// requests that measure losses.
 static Status completeFacts(const ReplanRequest &request, const WorkDirectory *work,
                             std::span<const BudgetPlan> budgets, Draft &draft,

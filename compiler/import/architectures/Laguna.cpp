@@ -48,7 +48,7 @@ constexpr ConfigKey kRows[] = {
 
 const ConfigKeys kLagunaKeys = kRows;
 
-/// Whether a layer has one gate per head, which is published as true too.
+/// True if a layer has one gate per head: "per-head", or true in some published files.
 static Result<bool> readGatesHeads(const ConfigObject &config) {
   const Result<bool> flag = config.boolean("gating");
   const Result<std::string> kind = config.string("gating");

@@ -35,7 +35,7 @@ struct RopeKind {
 /// them, longrope or dynamic with alpha; names any other type in an error.
 moert::Result<RopeDescription> readRope(const ConfigObject &config, const RopeKind &kind);
 
-/// The same for the parameters that rope_parameters lists under a type of layer. A partial kind's
+/// Reads the parameters that rope_parameters lists under a type of layer. A partial kind's
 /// dim is that of a whole head, of which their partial_rotary_factor rotates.
 moert::Result<RopeDescription> readLayerRope(const ConfigObject &config, std::string_view layerType,
                                              const RopeKind &kind);
